@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
@@ -83,6 +84,13 @@ def wait_reason_part(wait: WaitReason) -> WaitPart:
         goes_on=wait.goes_on,
         default_answer=ApprovalAnswer(wait.default_answer) if wait.default_answer else None,
     )
+
+
+def pause_parts(task: Task, run: Run) -> dict[str, Any]:
+    """Return whether an open task is paused, and until when: the pause of one that has ended holds nothing."""
+    if not task.paused or run.state not in OPEN:
+        return {}
+    return {"paused": True, "paused_until": utc(task.paused_until) if task.paused_until else None}
 
 
 def last_run_part(record: TaskRecord) -> LastRun | None:

@@ -33,6 +33,7 @@ from duetime.widgets.outcome import (
     awaited_event,
     delivery_part,
     last_run_part,
+    pause_parts,
     progress_part,
     target_part,
     unread_parts,
@@ -76,8 +77,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         revision=task.revision,
         title=task.title,
         state=run.state,
-        paused=task.paused or None,
-        paused_until=utc(task.paused_until) if task.paused_until else None,
+        **pause_parts(task, run),
         cancel_requested=(is_stopping(run) and run.state in OPEN) or None,
         damaged=bool(view.record.damage) or None,
         blocked=bool(blocked_by(run)) or None,
@@ -194,8 +194,9 @@ def _repeat(view: TaskView) -> Repeat | None:
 
 
 def _max_attempts(task: Task, run: Run) -> int | None:
-    """Return how many attempts a run may have that has failed before and is open."""
-    return max_attempts(run, task.retry) if run.failures and run.state in OPEN else None
+    """Return how many attempts an open run may have that has failed before, or is to be tried again after a crash."""
+    again = run.failures or run.state is State.RETRYING
+    return max_attempts(run, task.retry) if again and run.state in OPEN else None
 
 
 def _priority(task: Task) -> Tier | None:
@@ -283,8 +284,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         when=utc(due(record.run)),
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
-        paused=task.paused or None,
-        paused_until=utc(task.paused_until) if task.paused_until else None,
+        **pause_parts(task, record.run),
         damaged=bool(record.damage) or None,
         blocked=bool(misses) or None,
         why=cut(misses, MAX_CARD_MESSAGE_CHARS) if misses else None,

@@ -12,7 +12,7 @@ from typing import Final
 from duetime.scheduler.request import REMINDER_ACTION, never_reminds
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import LATE_AFTER
-from duetime.scheduler.rules.states import OPEN, blocked_by
+from duetime.scheduler.rules.states import OPEN, blocked_by, is_held_by_pause
 from duetime.scheduler.task import Notify, Run, State, Task
 
 STATE_LABELS: Final[Mapping[str, str]] = {
@@ -52,7 +52,7 @@ def look_of(
     """Return how a task looks: its state, or what stands before that; a reminder that somebody was told of looks so."""
     if state not in OPEN:
         return "reminded" if has_reminded(state, action, notify) else state.value
-    for look, stands in (("damaged", damaged), ("paused", paused), ("stopping", stopping), ("blocked", blocked)):
+    for look, stands in (("damaged", damaged), ("stopping", stopping), ("paused", paused), ("blocked", blocked)):
         if stands:
             return look
     return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value
@@ -66,7 +66,7 @@ def has_reminded(state: State, action: str, notify: Notify | None) -> bool:
 def stands(task: Task, run: Run) -> str:
     """Return the word for how a run stands: its state, or what stands before that."""
     looks = (
-        ("paused", task.paused and run.state is State.SCHEDULED),
+        ("paused", is_held_by_pause(run.state, paused=task.paused)),
         ("stopping", run.state in OPEN and is_stopping(run)),
         ("blocked", blocked_by(run) is not None),
     )

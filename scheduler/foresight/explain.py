@@ -16,7 +16,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.states import TERMINAL, blocked_by
+from duetime.scheduler.rules.states import TERMINAL, blocked_by, is_held_by_pause
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import State, Tier
@@ -157,7 +157,7 @@ _ENDED = {
 
 def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[WaitReason]:
     run = record.run
-    if record.task.paused:
+    if is_held_by_pause(run.state, paused=record.task.paused):
         yield paused(record.task, now)
     if run.state is State.RUNNING and run.cancel_requested and not left_running:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")

@@ -42,6 +42,7 @@ class RunFilter:
     from the deadline to the end, `min_delay` from `scheduled_for` to the start.
     `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
     With `oldest_first` pages begin with the earliest time: what is to come is listed in the order in which it is due.
+    With `unpaused`, open runs of paused tasks are left out.
     """
 
     task_id: str | None = None
@@ -65,6 +66,7 @@ class RunFilter:
     min_cost: Decimal | None = None
     standing: Standing | None = None
     oldest_first: bool = False
+    unpaused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,8 @@ class RunSummary:
 
     @property
     def held(self) -> bool:
-        """Whether it is to come, and the pause of its task keeps it from starting."""
-        return self.paused and self.state is State.SCHEDULED
+        """Whether it is open, and the pause of its task keeps it from its next attempt."""
+        return self.paused and self.ended_at is None and self.state is not State.RUNNING
 
     @property
     def stands(self) -> str:

@@ -58,6 +58,11 @@ def blocked_by(run: Run) -> str | None:
     return text.removeprefix(BLOCKED) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED) else None
 
 
+def is_held_by_pause(state: State, *, paused: bool) -> bool:
+    """Whether the pause of its task keeps an open run from its next attempt: one that runs already goes on."""
+    return paused and state in OPEN and state is not State.RUNNING
+
+
 def only_failures(states: Collection[State]) -> bool:
     """Whether a filter names failures alone: then it is about the latest run that ended, not about the current one."""
     return bool(states) and FAILURES.issuperset(states)

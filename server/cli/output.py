@@ -61,12 +61,13 @@ def as_json(value: Json) -> None:
 def state_word(
     state: State, *, paused: bool = False, damaged: bool = False, stopping: bool = False, blocked: bool = False
 ) -> Text:
-    """Return the word for a state; colour only repeats what it says."""
-    if damaged and state in OPEN:
-        return Text("damaged", style="red")
-    looks = (("paused", paused and state is State.SCHEDULED), ("stopping", stopping), ("blocked", blocked))
+    """Return the word for a state, with what stands before it and beside it; colour only repeats what it says."""
+    paused, damaged = paused and state in OPEN, damaged and state in OPEN
+    instead = paused and state is State.SCHEDULED
+    looks = (("damaged", damaged), ("stopping", stopping), ("paused", instead), ("blocked", blocked))
     word = next((look for look, stands in looks if stands), state.value)
-    return Text(word, style=_COLOURS.get(state, "") if word == state.value else "yellow")
+    style = "red" if damaged else _COLOURS.get(state, "") if word == state.value else "yellow"
+    return Text.assemble((word, style), ", paused" if paused and word != "paused" else "")
 
 
 def state_of(state: State, known: Mapping[str, Any]) -> Text:

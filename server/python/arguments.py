@@ -145,6 +145,7 @@ _OF_RUNS = (
     ),
     Argument("min_attempts", Whole(1), example="min_attempts=2"),
     Argument("or_begun", _FLAG, example="or_begun=True"),
+    Argument("unpaused", _FLAG, example="unpaused=True"),
     Argument("oldest_first", _FLAG, example="oldest_first=True"),
     Argument("pool", Text(accepted="the name of a pool"), example="pool='tokens'"),
     Argument("min_units", Amount("a number"), example="min_units=1000"),

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import NOW, a_task, refusal, stamp, weekly
+from tests.widgets.sample import CALL_JOHN, NOW, a_task, refusal, stamp, weekly
 
 pytestmark = pytest.mark.browser
 
@@ -45,6 +45,23 @@ def test_a_state_has_its_word_its_icon_and_its_buttons(
     expect(chat.state().locator("svg")).to_be_visible()
     expect(chat.card.get_by_role("heading")).to_have_text("Call John about the lease")
     expect(chat.card.get_by_role("group", name="Actions").get_by_role("button")).to_have_text(buttons)
+
+
+def test_a_paused_task_that_was_asked_to_stop_is_stopping_and_has_no_cancel(chat: Chat) -> None:
+    chat.show_task(a_task(paused=True, state="running", cancel_requested=True))
+    expect(chat.state()).to_have_text("Stopping")
+    expect(chat.button("Cancel")).to_have_count(0)
+
+
+def test_a_run_of_a_paused_task_is_read_again_until_it_has_ended(chat: Chat) -> None:
+    chat.show_task(a_task(due=NOW, paused=True, state="running", progress={"part": 0.08}))
+    expect(chat.state()).to_have_text("Paused")
+    chat.server.tasks[CALL_JOHN] = a_task(due=NOW, paused=True, state="running", progress={"part": 0.61})
+    chat.pass_time(3)
+    expect(chat.card.locator(".facts")).to_contain_text("61")
+    chat.server.tasks[CALL_JOHN] = a_task(state="cancelled")
+    chat.pass_time(3)
+    expect(chat.state()).to_have_text("Cancelled")
 
 
 def test_a_paused_task_says_so_instead_of_scheduled(chat: Chat) -> None:

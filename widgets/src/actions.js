@@ -30,7 +30,7 @@ function buttonsFor(card) {
     runsAgain(task) ? runAgainButton(card) : "",
     runsAgain(task) && task.last_run?.state === "failed" && task.last_run.attempts ? opener(card, "letter", "lines", t("field.payload")) : "",
     movable ? opener(card, "change", "calendar", t("button.change")) : "",
-    ended ? "" : cancelButton(card),
+    ended || task.cancel_requested ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),
   ];
 }

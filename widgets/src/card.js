@@ -284,6 +284,6 @@ function isOutdated(card, now) {
 function pauseBeforeReading(task, now) {
   const late = now - dueOf(task);
   if (hasEnded(task)) return now - Date.parse(task.last_run?.ended ?? task.when.utc) < FRESHLY ? QUIET : Infinity;
-  if (task.paused || late < 0) return QUIET;
+  if ((task.paused && task.state !== "running") || late < 0) return QUIET;
   return late < LONG_AGO ? SOON : LATER;
 }

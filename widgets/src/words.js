@@ -48,8 +48,8 @@ export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
   if (hasEnded(task)) return task.state === "succeeded" && reminds(task) ? "reminded" : task.state;
   if (task.damaged) return "damaged";
-  if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";
+  if (task.paused) return "paused";
   if (task.blocked) return "blocked";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
   if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";

@@ -13,6 +13,7 @@ from typing import Final
 from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
@@ -42,6 +43,7 @@ _COMES: Final = {
     "suspended_awaiting": "{it} is {word} and waits for an event. {time}",
     "running": "{it} is {word}. {time}",
     "paused": "{it} is {word}. {time}",
+    "paused_running": "{it} is {word}, and its current run goes on to its end. {time}",
     "paused_until": "{it} is {word} until {until}. {time}",
     "damaged": "{it} is {word}. {time}",
     "succeeded": "{it} {word} {ended}.",
@@ -104,6 +106,8 @@ def _fuller(found: str, task: TaskPayload) -> str:
         return next((fuller for kind, fuller in kinds if _waits(task, kind)), found)
     if found == "succeeded" and task.action == REMINDER_ACTION:
         return "silent"
+    if found == "paused" and task.state is State.RUNNING:
+        return "paused_running"
     return "paused_until" if found == "paused" and task.paused_until else found
 
 

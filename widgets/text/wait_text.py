@@ -26,7 +26,7 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     """Name each reason that keeps a task from running; a paused one says so first."""
     kinds = dict(enumerate(wait.kind for wait in task.waits or ()))
     reasons = [reason_in(TOOL_WORDS, reason, task.id) for reason in task.waiting_for or ()]
-    held = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons[:1] if task.paused]
+    held = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons[:1] if kinds.get(0) == WaitKind.RESUME]
     rest = list(enumerate(reasons))[len(held) :]
     return sentences(*held, *(_waiting(reason, kinds.get(place), task.state, room) for place, reason in rest))
 

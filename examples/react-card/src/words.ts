@@ -55,8 +55,8 @@ function nameOf(task: Stateful): string {
   const reminds = task.reminder || task.action === "reminder";
   if (hasEnded(task.state)) return task.state === "succeeded" && reminds ? "reminded" : task.state;
   if (task.damaged) return "damaged";
-  if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";
+  if (task.paused) return "paused";
   if (task.blocked) return "blocked";
   return task.state === "scheduled" && isLate(task.when) ? "overdue" : task.state;
 }

@@ -76,6 +76,8 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
         found.append(_used(where))
     if where.standing is not None:
         found.append(UNVERIFIED_RUN if where.standing is Standing.UNVERIFIED else BLOCKED_RUN)
+    if where.unpaused:
+        found.append(or_(runs.c.paused == false(), runs.c.ended_at.is_not(None)))
     if where.min_cost is not None:
         found.append(_of_pool(where, usage.c.cost) >= micros_of(where.min_cost))
     return found

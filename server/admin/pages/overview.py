@@ -138,7 +138,7 @@ class Overview:
     def values(self) -> dict[str, Any]:
         by_state = self._counts(RunGroup.STATE, OPEN_STATES)
         ended = self._counts(RunGroup.STATE, ENDED_STATES, since=self._now - DAY)
-        overdue = self._page(DUE_STATES, until=self._now - OVERDUE_GRACE)
+        overdue = self._page(DUE_STATES, until=self._now - OVERDUE_GRACE, unpaused=True)
         return {
             "live": True,
             "any": bool(by_state.counts or ended.counts) or self._has_history(),
@@ -166,13 +166,10 @@ class Overview:
             by, where, since=since, until=until, tenant=visit.reach, by=visit.principal
         )
 
-    def _page(
-        self, states: tuple[State, ...], *, since: datetime | None = None, until: datetime | None = None
-    ) -> RunPage:
+    def _page(self, states: tuple[State, ...], *, until: datetime | None = None, unpaused: bool = False) -> RunPage:
         visit = self._visit
         return visit.scheduler.past.runs(
-            RunFilter(states=states),
-            since=since,
+            RunFilter(states=states, unpaused=unpaused),
             until=until,
             limit=MAX_OVERVIEW_ROWS_READ,
             tenant=visit.reach,

@@ -19,11 +19,17 @@ from duetime.tools.admin.run_rows import cost_given
 TO_COME = "to_come"
 """The kind of runs of which the first one due comes first."""
 
+OVERDUE = "overdue"
+"""The kind of runs that should have started; a paused task is not late."""
+
+OVERDUE_UNTIL = "1 minute ago"
+
 RUN_KINDS: Mapping[str, tuple[State, ...]] = {
     "": (),
     TO_COME: (State.SCHEDULED, State.WAITING),
     "ready": (State.READY,),
     "running": (State.RUNNING,),
+    OVERDUE: (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED),
     "trying_again": (State.RETRYING, State.SUSPENDED),
     "succeeded": (State.SUCCEEDED,),
     "failed": (State.FAILED, State.EXPIRED),
@@ -53,7 +59,8 @@ class RunQuery:
         standing = Standing(kind) if kind in set(Standing) else None
         where = RunFilter(states=() if standing else _states(kind), standing=standing, tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
-        where = replace(where, oldest_first=kind == TO_COME)
+        where = replace(where, oldest_first=kind == TO_COME, unpaused=kind == OVERDUE)
+        until = until or (OVERDUE_UNTIL if kind == OVERDUE else None)
         if until is None and not (where.states or where.standing):
             until, where = "now", replace(where, or_begun=True)
         return cls(where, Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until))

@@ -205,7 +205,6 @@ def _state(task: TaskPayload) -> Text:
     )
     attempt = attempt_in_words(task)
     until = f" until {_moment(task.paused_until, task)}" if task.paused_until else ""
-    until = f", paused{until}" if task.paused and word.plain != "paused" else until
     return word.append(f"{until}{f', {attempt}' if attempt else ''}", style="")
 
 

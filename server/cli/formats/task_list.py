@@ -142,10 +142,10 @@ def _state(row: Mapping[str, Any]) -> Text:
     word = output.state_of(state, row)
     if row.get("paused_until"):
         until = times.describe(datetime.fromisoformat(row["paused_until"]), row["timezone"])
-        return word.append(f"{'' if word.plain == 'paused' else ', paused'} until {until}")
+        word.append(f" until {until}")
     if state not in OPEN and row.get("last_run", {}).get("unverified"):
         return word.append(f", {Standing.UNVERIFIED}")
-    if state is State.RETRYING:
+    if state is State.RETRYING and row.get("max_attempts"):
         return word.append(f", attempt {row['attempt'] + 1} of {row['max_attempts']}")
     return word
 

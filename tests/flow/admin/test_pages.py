@@ -298,6 +298,21 @@ async def test_what_a_run_out_of_turn_asks_is_answered_from_its_page(admin: Admi
     assert answered.answer is ApprovalAnswer.APPROVE
 
 
+async def test_a_paused_task_is_not_overdue(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    late = RunFilter(
+        states=(State.SCHEDULED, State.READY, State.RETRYING), unpaused=True, until=admin.site.app.store.now()
+    )
+    found = scheduler.runs(late).runs
+    assert "<h2>Overdue</h2>" in (await admin.get("")).text
+    assert found[0].id in (await admin.get("/runs?state=overdue")).text
+    for run in found:
+        if not scheduler.get(run.task_id).record.task.paused:
+            scheduler.reschedule(run.task_id, pause=True)
+    assert "<h2>Overdue</h2>" not in (await admin.get("")).text
+    assert found[0].id not in (await admin.get("/runs?state=overdue")).text
+
+
 async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     task = scheduler.schedule("Later", when="in 3 hours").record.task.id

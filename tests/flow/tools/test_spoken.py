@@ -115,7 +115,7 @@ def test_a_look_is_the_state_unless_something_stands_before_it() -> None:
     assert look_of(State.SCHEDULED, "reminder", **late) == "overdue"
     assert look_of(State.READY, "reminder", **late) == "ready"
     assert look_of(State.READY, "reminder", **late, paused=True) == "paused"
-    assert look_of(State.RUNNING, "reminder", **late, stopping=True) == "stopping"
+    assert look_of(State.RUNNING, "reminder", **late, stopping=True, paused=True) == "stopping"
     assert look_of(State.RUNNING, "reminder", **late, paused=True, damaged=True) == "damaged"
     assert look_of(State.SUCCEEDED, "reminder", **late, paused=True) == "reminded"
     assert look_of(State.SUCCEEDED, "render", **late) == "succeeded"

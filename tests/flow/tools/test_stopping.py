@@ -11,6 +11,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 from duetime.server.cli.formats import task_facts, task_list
 from duetime.server.cli.past import run_table
@@ -21,7 +22,7 @@ from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import stands
 from duetime.widgets.whole_list import whole_list_payload
 
-from tests.builders import Clock
+from tests.builders import Clock, restarted, settlement
 
 
 @handler("build")
@@ -60,6 +61,30 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
     assert "running" not in said.splitlines()[1]
     assert "\nnext " not in said
     _the_run_is_stopping_in_lists_of_runs(scheduler, capsys)
+
+
+def test_a_paused_task_that_is_cancelled_while_it_runs_is_stopping_and_then_cancelled_alone(
+    scheduler: Scheduler, store: Store, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_id = scheduler.schedule("Build", action="build").record.task.id
+    claim = restarted(store, scheduler.get(task_id).record)
+    scheduler.reschedule(task_id, pause=True)
+    text = task_text(task_payload(scheduler.get(task_id)))
+    assert text.startswith("The task is paused, and its current run goes on to its end.")
+    assert "Paused: " not in text
+
+    text = task_text(task_payload(scheduler.cancel(task_id)))
+    assert text.startswith("The task is stopping: it was asked to stop.")
+    assert "Waiting for its handler to stop." in text
+    assert "resume" not in text.lower()
+
+    store.claims.settle([settlement(claim, State.CANCELLED, reason="cancelled while it ran")])
+    payload = task_payload(scheduler.get(task_id))
+    assert (payload.state, payload.paused, payload.paused_until) == (State.CANCELLED, None, None)
+    [row] = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    assert "paused" not in row
+    task_facts.task_facts(payload)
+    assert "paused" not in capsys.readouterr().out
 
 
 def _the_run_is_stopping_in_lists_of_runs(scheduler: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:

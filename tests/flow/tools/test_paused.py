@@ -1,0 +1,83 @@
+"""A paused task whose run is to be tried again: each list of tasks and of runs says both, and none calls it late."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.handlers import Context, Handlers, handler
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from duetime.server.cli.formats import task_facts, task_list
+from duetime.server.cli.past import run_table
+from duetime.tools.admin.run_rows import run_row
+from duetime.widgets.payload import as_json, task_payload
+from duetime.widgets.vocabulary import stands
+from duetime.widgets.whole_list import whole_list_payload
+
+from tests.builders import LEASE, Clock, restarted
+
+
+@handler("build")
+def build(_ctx: Context) -> Done:
+    """Build."""
+    return Done()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers([build]), "UTC"))
+
+
+def paused(scheduler: Scheduler, store: Store, clock: Clock, *, crashed: bool) -> str:
+    """Return a task that was paused after its first attempt failed, or after its worker crashed."""
+    task_id = scheduler.schedule("Build", action="build", retry={"max_attempts": 5}).record.task.id
+    claim = restarted(store, scheduler.get(task_id).record)
+    if crashed:
+        clock.forward(seconds=LEASE.total_seconds() + 60)
+        store.claims.recover_lapsed(epoch=None, held=(), before=clock())
+    else:
+        store.claims.settle([settle(claim, Retry("HTTP 503"), now=store.now(), jitter=0.5)])
+    scheduler.reschedule(task_id, pause=True)
+    return task_id
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_paused_run_that_is_to_be_tried_again_is_paused_in_every_list(
+    scheduler: Scheduler, store: Store, clock: Clock, capsys: pytest.CaptureFixture[str], crashed: bool
+) -> None:
+    task_id = paused(scheduler, store, clock, crashed=crashed)
+    found = scheduler.get(task_id).record
+    assert (found.run.state, bool(found.run.failures)) == (State.RETRYING, not crashed)
+    payload = task_payload(scheduler.get(task_id))
+    assert (payload.attempt, payload.max_attempts) == (1, 5 + crashed)
+    assert stands(found.task, found.run) == "paused"
+
+    rows = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    task_list._show_tasks(rows, lambda chain_id: task_payload(scheduler.get(chain_id)))
+    task_facts.task_facts(payload)
+    said = capsys.readouterr().out
+    assert said.count(f"retrying, paused, attempt 2 of {5 + crashed}") == 2
+
+    [run] = scheduler.runs().runs
+    assert (run.stands, run_row(run)["paused"]) == ("paused", True)
+    run_table._table([run_row(run)], "UTC")
+    assert "retrying, paused" in capsys.readouterr().out
+
+
+def test_a_paused_run_is_not_late(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task_id = paused(scheduler, store, clock, crashed=False)
+    clock.forward(hours=1)
+    where = RunFilter(states=(State.RETRYING,), unpaused=True)
+    assert scheduler.runs(where).runs == ()
+    scheduler.reschedule(task_id, pause=False)
+    assert [run.task_id for run in scheduler.runs(where).runs] == [task_id]
+    store.claims.settle([settle(restarted(store, scheduler.get(task_id).record), Done(), now=store.now(), jitter=0.5)])
+    ended = RunFilter(states=(State.SUCCEEDED,), unpaused=True, since=clock() - timedelta(hours=2))
+    assert [run.task_id for run in scheduler.runs(ended).runs] == [task_id]
