@@ -61,7 +61,7 @@ def as_json(value: Json) -> None:
 def state_word(
     state: State, *, paused: bool = False, damaged: bool = False, stopping: bool = False, blocked: bool = False
 ) -> Text:
-    """Return the word for a state, with what stands before it and beside it; colour only repeats what it says."""
+    """Return the word for a state, or for what stands before it, and that it is paused; colour only repeats that."""
     paused, damaged = paused and state in OPEN, damaged and state in OPEN
     instead = paused and state is State.SCHEDULED
     looks = (("damaged", damaged), ("stopping", stopping), ("paused", instead), ("blocked", blocked))
