@@ -303,7 +303,7 @@ async def test_a_paused_task_is_not_overdue(admin: Admin) -> None:
     late = RunFilter(
         states=(State.SCHEDULED, State.READY, State.RETRYING), unpaused=True, until=admin.site.app.store.now()
     )
-    found = scheduler.runs(late).runs
+    found = scheduler.past.runs(late).runs
     assert "<h2>Overdue</h2>" in (await admin.get("")).text
     assert found[0].id in (await admin.get("/runs?state=overdue")).text
     for run in found:

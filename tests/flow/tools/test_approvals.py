@@ -84,7 +84,7 @@ def test_what_follows_without_an_answer_is_never_cut(scheduler: Scheduler, store
 
 def test_a_task_that_waits_for_an_answer_is_listed_as_waiting(scheduler: Scheduler, store: Store) -> None:
     task_id = asked_by_its_handler(scheduler, store)
-    page = scheduler.list(TaskFilter(states=states_of("waiting")))
+    page = scheduler.tasks.list(TaskFilter(states=states_of("waiting")))
     assert [view.record.task.id for view in page.views] == [task_id]
     assert page.counts == {State.SUSPENDED: 1}
     assert "waits for approval of «Really send 500 mails?»" in list_text(page)

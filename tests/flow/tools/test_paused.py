@@ -59,13 +59,13 @@ def test_a_paused_run_that_is_to_be_tried_again_is_paused_in_every_list(
     assert (payload.attempt, payload.max_attempts) == (1, 5 + crashed)
     assert stands(found.task, found.run) == "paused"
 
-    rows = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    rows = as_json(whole_list_payload(scheduler.tasks.list(TaskFilter())))["tasks"]
     task_list._show_tasks(rows, lambda chain_id: task_payload(scheduler.get(chain_id)))
     task_facts.task_facts(payload)
     said = capsys.readouterr().out
     assert said.count(f"retrying, paused, attempt 2 of {5 + crashed}") == 2
 
-    [run] = scheduler.runs().runs
+    [run] = scheduler.past.runs().runs
     assert (run.stands, run_row(run)["paused"]) == ("paused", True)
     run_table._table([run_row(run)], "UTC")
     assert "retrying, paused" in capsys.readouterr().out
@@ -75,9 +75,9 @@ def test_a_paused_run_is_not_late(scheduler: Scheduler, store: Store, clock: Clo
     task_id = paused(scheduler, store, clock, crashed=False)
     clock.forward(hours=1)
     where = RunFilter(states=(State.RETRYING,), unpaused=True)
-    assert scheduler.runs(where).runs == ()
+    assert scheduler.past.runs(where).runs == ()
     scheduler.reschedule(task_id, pause=False)
-    assert [run.task_id for run in scheduler.runs(where).runs] == [task_id]
+    assert [run.task_id for run in scheduler.past.runs(where).runs] == [task_id]
     store.claims.settle([settle(restarted(store, scheduler.get(task_id).record), Done(), now=store.now(), jitter=0.5)])
     ended = RunFilter(states=(State.SUCCEEDED,), unpaused=True, since=clock() - timedelta(hours=2))
-    assert [run.task_id for run in scheduler.runs(ended).runs] == [task_id]
+    assert [run.task_id for run in scheduler.past.runs(ended).runs] == [task_id]

@@ -81,7 +81,7 @@ def test_a_paused_task_that_is_cancelled_while_it_runs_is_stopping_and_then_canc
     store.claims.settle([settlement(claim, State.CANCELLED, reason="cancelled while it ran")])
     payload = task_payload(scheduler.get(task_id))
     assert (payload.state, payload.paused, payload.paused_until) == (State.CANCELLED, None, None)
-    [row] = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    [row] = as_json(whole_list_payload(scheduler.tasks.list(TaskFilter())))["tasks"]
     assert "paused" not in row
     task_facts.task_facts(payload)
     assert "paused" not in capsys.readouterr().out
