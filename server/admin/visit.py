@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
 from starlette.datastructures import ImmutableMultiDict
 
@@ -81,12 +82,15 @@ class Visit:
     @property
     def tenant(self) -> str | None:
         """The tenant whose things are shown: an operator's choice, None for all of them, else the caller's own."""
-        return (self.query.get("tenant") or None) if self.principal.operator else self.principal.tenant
+        if not self.principal.operator:
+            return self.principal.tenant
+        chosen = self.query.get("tenant")
+        return None if chosen in (None, "", ALL_TENANTS) else chosen
 
     @property
     def reach(self) -> str:
         """The tenant as the service takes it: `*` for all of them."""
-        return self.tenant or "*"
+        return self.tenant or ALL_TENANTS
 
     @property
     def may_change(self) -> bool:
