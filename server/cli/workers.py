@@ -12,6 +12,7 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.nodes.heartbeat import SILENT
 from duetime.scheduler.store.workers import DrainMode
+from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
@@ -33,32 +34,53 @@ def list_(
     here: Annotated[
         bool, typer.Option("--here", help="only those of this host; exit code 1 if none of them has reported lately")
     ] = False,
+    silent: Annotated[bool, typer.Option("--all", help="also those that have not reported lately")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the worker processes of a shared installation, on any machine."""
-    with session(context).store(create=True) as store:
-        found, now = workers_json(store), store.now()
-    show_workers(found, now, here=here, as_json=as_json)
+    found, now = _read(session(context), here=here)
+    show_workers(found, now, here=here, silent=silent, as_json=as_json)
 
 
-def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, as_json: bool) -> None:
-    """Write the workers, with `here` those of this host. Raises Exit where none of these has reported lately."""
-    shown = [each for each in found["workers"] if not here or each["host"] == socket.gethostname()]
+def _read(session: Session, *, here: bool) -> tuple[dict[str, Json], datetime]:
+    """Return the workers; of this host alone they are a readiness probe, which asks nothing but the database."""
+    if here:
+        with session.store(create=True) as store:
+            return workers_json(store), store.now()
+    with session.app() as app:
+        return workers_json(app.store, app.remote_queue.stats()), app.store.now()
+
+
+def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, silent: bool, as_json: bool) -> None:
+    """Write the workers, with `here` those of this host. Raises Exit where none of these has reported lately.
+
+    Silent workers are only counted, or come last with `silent`; JSON has all.
+    """
+    known = [each for each in found["workers"] if not here or each["host"] == socket.gethostname()]
+    alive = [each for each in known if each["state"] != SILENT]
     if as_json:
-        output.as_json({**found, "workers": shown})
-    elif shown:
-        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
+        output.as_json({**found, "workers": known})
+    else:
+        _show(alive, [each for each in known if each["state"] == SILENT], now, silent=silent)
+    if here and not alive:
+        raise typer.Exit(1)
+
+
+def _show(alive: list[Any], gone: list[Any], now: datetime, *, silent: bool) -> None:
+    shown = [*alive, *(gone if silent else ())]
+    if shown:
+        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "WITHHELD", "HEARD OF")
         output.table(columns, (_row(worker, now) for worker in shown))
     else:
         output.say(NO_WORKER)
-    if here and all(worker["state"] == SILENT for worker in shown):
-        raise typer.Exit(1)
+    if gone and not silent:
+        output.say(f"{len(gone)} silent, --all shows them")
 
 
 def _row(worker: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     ago = f"{(now - datetime.fromisoformat(worker['seen_at'])).total_seconds():.0f} s ago"
     names = ("id", "host", "pid", "state", "running", "threads", "lost_threads")
-    return (*(str(worker[name]) for name in names), ago)
+    return (*(str(worker[name]) for name in names), str(worker.get("withheld", "-")), ago)
 
 
 def drain(

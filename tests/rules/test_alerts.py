@@ -23,7 +23,7 @@ from duetime.scheduler.task import Tier
 
 from tests.builders import NOON
 
-RULE = AlertRule("R", "{key}: {value:.0f}", lambda seen: seen.overrun, 10, 1, timedelta(minutes=1))
+RULE = AlertRule("R", "{key}: {value:.0f}", "{key} was", lambda seen: seen.overrun, 10, 1, timedelta(minutes=1))
 MINUTE = timedelta(minutes=1)
 WELL = Observation(
     starvation={Tier.CRITICAL: 0.5, Tier.HIGH: 1.0},

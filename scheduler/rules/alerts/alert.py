@@ -63,11 +63,13 @@ class AlertRule:
     """Fires while a value is above `fires_above`, once it `lasts`; it is over when the value is `clears_at` or less.
 
     `measure` returns the values by key (a tier, a pool, a host, or nothing), None when they are unknown. `text` is a
-    sentence with `{key}` and `{value}`. `page`: somebody has to look at once.
+    sentence with `{key}` and `{value}`, `past` the one of an alert that is over, whose last value says nothing of it.
+    `page`: somebody has to look at once.
     """
 
     name: str
     text: str
+    past: str
     measure: Callable[[Observation], Mapping[str, float] | None]
     fires_above: float
     clears_at: float
@@ -77,8 +79,8 @@ class AlertRule:
     """Each process looks after the key of its own host; the others are evaluated by one process for all."""
 
     def sentence(self, alert: Alert) -> str:
-        """Say what an alert is."""
-        return self.text.format(key=alert.key, value=alert.value)
+        """Say what an alert is; of a resolved one, what it was."""
+        return (self.past if alert.phase is Phase.RESOLVED else self.text).format(key=alert.key, value=alert.value)
 
 
 @dataclass(frozen=True, slots=True)

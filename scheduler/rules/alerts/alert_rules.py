@@ -64,6 +64,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeCriticalWorkStarves",
         "{key} runs wait {value:.0f} times as long as they may",
+        "{key} runs waited more than 10 times as long as they may",
         _starvation,
         fires_above=10,
         clears_at=1,
@@ -73,6 +74,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeDeadlinesMissed",
         "{value:.0%} of the deadlines of the last 15 minutes were missed",
+        "more than 10% of the deadlines of 15 minutes were missed",
         _miss_rate,
         fires_above=0.1,
         clears_at=0.05,
@@ -82,6 +84,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeDeadLetters",
         "{value:.0f} runs became dead letters in the last 15 minutes",
+        "more than 5 runs became dead letters within 15 minutes",
         _dead_letters,
         fires_above=5,
         clears_at=0,
@@ -90,6 +93,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeBudgetOverrun",
         "the pool {key} has spent {value:.2f} times its budget",
+        "the pool {key} had spent more than its budget",
         lambda seen: seen.overrun,
         fires_above=1,
         clears_at=1,
@@ -98,6 +102,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeRetryStorm",
         "{value:.0%} of the attempts of the last 15 minutes failed and are tried again",
+        "more than 50% of the attempts of 15 minutes failed and were tried again",
         _retry_ratio,
         fires_above=0.5,
         clears_at=0.25,
@@ -107,6 +112,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeBreakerOpen",
         "the breaker of the pool {key} is open: its calls fail",
+        "the breaker of the pool {key} was open: its calls failed",
         _tripped,
         fires_above=0,
         clears_at=0,
@@ -115,6 +121,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeWorkersLost",
         "workers silent for more than 15 seconds: {value:.0f}",
+        "workers were silent for more than 15 seconds",
         _silent_workers,
         fires_above=0,
         clears_at=0,
@@ -124,6 +131,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeWorkersDrained",
         "no run starts, because all workers are drained: {value:.0f}",
+        "no run started, because all workers were drained",
         _drained_workers,
         fires_above=0,
         clears_at=0,
@@ -133,6 +141,7 @@ ALERT_RULES: Final = (
     AlertRule(
         "DuetimeClockSkew",
         "the clock of {key} is {value:.0f} s off the database's",
+        "the clock of {key} was more than 5 s off the database's",
         lambda seen: {host: abs(seconds) for host, seconds in seen.skew.items()},
         fires_above=5,
         clears_at=2,

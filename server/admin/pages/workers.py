@@ -31,6 +31,10 @@ class WorkerLine:
     runs: Sequence[RunSummary]
 
     @property
+    def silent(self) -> bool:
+        return self.state == SILENT
+
+    @property
     def total(self) -> int | None:
         """The number of its threads."""
         return self.threads.total if self.threads else self.process.threads if self.process else None
@@ -85,7 +89,7 @@ def _row(line: WorkerLine) -> ExportRow:
 def _lines(visit: Visit, runs: Sequence[RunSummary], threads: Mapping[str, ThreadUse]) -> list[WorkerLine]:
     known = {each.id: each for each in visit.store.workers.all()}
     names = [*known, *sorted({*threads, *(run.worker for run in runs if run.worker)} - known.keys())]
-    return [
+    found = [
         WorkerLine(
             name,
             _state(visit, known.get(name), threads.get(name)),
@@ -95,6 +99,7 @@ def _lines(visit: Visit, runs: Sequence[RunSummary], threads: Mapping[str, Threa
         )
         for name in names
     ]
+    return sorted(found, key=lambda line: line.silent)  # what can be drained stands first
 
 
 def _state(visit: Visit, process: WorkerProcess | None, threads: ThreadUse | None) -> str:

@@ -11,7 +11,13 @@ from duetime.server.cli.workers import chosen, say_drained, say_resumed, show_wo
 
 def workers_list(server: RemoteServer, params: Params) -> None:
     """List the worker processes."""
-    show_workers(server.get("/workers"), datetime.now(UTC), here=params["here"], as_json=params["as_json"])
+    show_workers(
+        server.get("/workers"),
+        datetime.now(UTC),
+        here=params["here"],
+        silent=params["silent"],
+        as_json=params["as_json"],
+    )
 
 
 def drain(server: RemoteServer, params: Params) -> None:

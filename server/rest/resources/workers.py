@@ -21,7 +21,10 @@ MAX_WORKER_ID_CHARS = 120
 
 
 class WorkerPayload(RestPayload):
-    """A process that runs tasks, as it reported itself; `silent` ones have not lately. `drain` is asked of it."""
+    """A process that runs tasks, as it reported itself; `silent` ones have not lately. `drain` is asked of it.
+
+    `withheld` threads start nothing while its machine is short of memory or CPU; absent where the queue does not say.
+    """
 
     id: str
     host: str
@@ -33,6 +36,7 @@ class WorkerPayload(RestPayload):
     seen_at: str
     actions: tuple[str, ...]
     lost_threads: int
+    withheld: int | None = None
     drain: Literal["finish", "now"] | None = None
 
 
@@ -46,7 +50,7 @@ class WorkersPayload(RestPayload):
 def workers(call: RestCall) -> RestAnswer:
     """Return the worker processes."""
     check_operator(call, Scope.ADMIN_READ)
-    return RestAnswer(WorkersPayload.model_validate(workers_json(call.parts.store)))
+    return RestAnswer(WorkersPayload.model_validate(workers_json(call.parts.store, call.parts.remote_queue.stats())))
 
 
 def drain(call: RestCall) -> RestAnswer:

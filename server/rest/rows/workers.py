@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.nodes.heartbeat import is_alive, state_of
+from duetime.scheduler.queue import Stats, ThreadUse
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.store import Store
@@ -20,15 +21,20 @@ NOT_SHARED_TEXT: Final = (
 )
 
 
-def workers_json(store: Store) -> dict[str, Json]:
-    """Return the workers, as each reported itself."""
+def workers_json(store: Store, stats: Stats | None = None) -> dict[str, Json]:
+    """Return the workers, as each reported itself; withheld threads are known of those that `stats` have."""
     now, left = store.now(), store.workers.active_runs()
-    return {"schema": "duetime.workers/1", "workers": [_worker(each, left, now) for each in store.workers.all()]}
+    threads = stats.threads if stats else {}
+    rows: list[Json] = [_worker(each, left, threads.get(each.id), now) for each in store.workers.all()]
+    return {"schema": "duetime.workers/1", "workers": rows}
 
 
-def _worker(worker: WorkerProcess, left: Mapping[str, int], now: datetime) -> dict[str, Json]:
+def _worker(
+    worker: WorkerProcess, left: Mapping[str, int], threads: ThreadUse | None, now: datetime
+) -> dict[str, Json]:
     """Return a worker; what one said before it fell silent is long untrue, so its runs are counted."""
     running = worker.running if is_alive(worker.seen_at, now) else left.get(worker.id, 0)
     seen = {"started_at": utc(worker.started_at), "seen_at": utc(worker.seen_at or worker.started_at)}
     known = {**asdict(worker), **seen, "state": state_of(worker, now), "running": running}
-    return present({**known, "actions": list(worker.actions)})
+    withheld = threads.withheld if threads else None
+    return present({**known, "actions": list(worker.actions), "withheld": withheld})

@@ -107,7 +107,7 @@ def message_of(alert: Alert, rule: AlertRule, now: datetime) -> InboxMessage:
     """Return what a channel is told; its id is the same for each try of one notice."""
     resolved = alert.phase is Phase.RESOLVED
     name = f"{alert.rule}{f' ({alert.key})' if alert.key else ''}"
-    text = "it is over" if resolved else rule.sentence(alert)
+    text = f"{rule.sentence(alert)}{'; it is over' if resolved else ''}"
     return InboxMessage(
         id=f"alert-{alert.rule}-{alert.key}-{alert.phase}-{alert.since:%Y%m%dT%H%M%S}",
         tenant="",

@@ -50,6 +50,7 @@ def test_alerts_are_listed_the_firing_ones_first(said: Said, tmp_path: Path) -> 
     assert rows == [["firing", "DuetimeBreakerOpen"], ["resolved", "DuetimeDeadLetters"]]
     found = json.loads(said("alerts", "--json"))
     assert (found["schema"], found["watched"], len(found["alerts"])) == ("duetime.alerts/1", True, 2)
+    assert found["alerts"][1]["text"] == "more than 5 runs became dead letters within 15 minutes"
     first = found["alerts"][0]
     assert (first["about"], first["severity"], first["text"]) == (
         "api",

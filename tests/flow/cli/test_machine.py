@@ -336,7 +336,11 @@ def test_a_worker_that_fell_silent_is_shown_with_what_it_really_has_in_hand_stil
         store.workers.beat(
             WorkerProcess("awake", "host-c", 4713, threads=4, started_at=clock(), running=3, lost_threads=2)
         )
-    assert re.search(r"THREADS +LOST .*\n(.*\n)*awake .* 3 +4 +2 ", cli("workers").out)
+    listed, every = cli("workers").out, cli("workers", "--all").out
+    assert re.fullmatch(
+        r"WORKER .*THREADS +LOST +WITHHELD .*\nawake .* 3 +4 +2 +- .*\n2 silent, --all shows them\n", listed
+    )
+    assert [line.split()[0] for line in every.splitlines()] == ["WORKER", "awake", "other", claim.worker]
     shown = json.loads(cli("workers", "--json").out)["workers"]
     assert {each["id"]: (each["state"], each["running"]) for each in shown} == {
         claim.worker: ("silent", 1),

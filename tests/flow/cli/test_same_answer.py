@@ -111,7 +111,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "report": ("report --tenant local",),
     "logs": ("logs {failed}", "logs {run} --tail 1"),
     "stats": ("stats",),
-    "workers list": ("workers list", "workers list --here"),
+    "workers list": ("workers list", "workers list --all", "workers list --here"),
     "workers drain": ("workers drain --all --reason update",),
     "workers resume": ("workers resume --all",),
     "decisions list": ("decisions list", "decisions list --limit 1"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
+from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
 
 from tests.builders import delivery, message, restarted, settlement
@@ -199,6 +200,29 @@ async def test_a_pool_that_was_changed_since_it_was_read_is_not_overwritten(site
         assert (answer.status_code, answer.json()["revision"]) == (412, 2)
         assert "pool 'team/gpu' is at revision 2, not 1; nothing was changed" in answer.json()["detail"]
     assert removed.json()["pools"] == {}
+
+
+async def test_the_doctor_says_that_all_workers_are_drained_until_they_are_resumed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def verdict() -> tuple[str, str, str | None]:
+        [found] = [check for check in (await read(site, "/doctor"))["checks"] if check["name"] == "workers"]
+        return found["verdict"], found["said"], found.get("advice")
+
+    monkeypatch.setattr(Settings, "distributed", True)
+    for name in ("redis_check", "queue_check"):
+        well = Check(name, CheckVerdict.OK, "well")
+        monkeypatch.setattr(f"duetime.server.doctor.examine.{name}", lambda *_, said=well: said)
+    store = site.app.store
+    for name in ("w1", "w2"):
+        store.workers.beat(WorkerProcess(name, "host-a", 4711, threads=4, started_at=store.now()))
+        await sent(site, "POST", f"/workers/{name}/drain")
+    wrong, said, advice = await verdict()
+    assert (wrong, said) == ("wrong", "no run starts: 2 processes with 8 threads, and all are drained.")
+    assert "`duetime workers resume --all`" in (advice or "")
+    await sent(site, "POST", "/workers/w2/resume")
+    listed = "2 processes with 8 threads, 1 of them drained; `duetime workers` lists them"
+    assert await verdict() == ("ok", listed, None)
 
 
 async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(

@@ -217,7 +217,9 @@ async def test_the_installation_at_one_moment_has_the_runs_of_paused_tasks_and_t
     paused = added(store)
     store.tasks.change(paused.task.tenant, paused.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
     top = await answered(site, "GET", "/top")
+    listed = await answered(site, "GET", "/workers")
 
+    assert [(worker["id"], worker["withheld"]) for worker in listed["workers"]] == [("w1", 4)]
     assert [(worker["id"], worker["withheld"]) for worker in top["workers"]] == [("w1", 4)]
     assert {tier["tier"]: (tier["paused"], tier["states"]) for tier in top["tiers"]}["normal"] == (1, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -85,6 +86,10 @@ def test_each_alert_is_told_once_when_it_fires_and_once_when_it_is_over(installa
     assert (fired.state, over.state) == (State.FAILED, State.SUCCEEDED)
     assert ILL[name][1] in fired.text
     assert f"docs/runbook.md#{name.lower()}" in fired.text
+    [rule] = [rule for rule in ALERT_RULES if rule.name == name]
+    said = over.text.partition("; it is over (since ")[0]
+    assert re.fullmatch(re.escape(rule.past).replace(r"\{key\}", ".+"), said)
+    assert re.search(r"\b(was|were|had|waited|became|started)\b", said)
 
 
 def test_an_alert_that_goes_on_is_told_again_after_hours(installation: Installation) -> None:
