@@ -81,7 +81,7 @@ DEADLINE_TYPE = Argument(
 ESTIMATE = Argument(
     "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"
 )
-NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'gpu': 1}")
+NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'key:customer-42': 1}")
 MAX_RUNS = Argument("max_runs", Whole(1, 1_000_000), "", "max_runs=10")
 RETRY = Argument(
     "retry",
@@ -111,7 +111,7 @@ ON_FAILURE = Argument(
     "on_failure",
     Object(listed=False),
     "{notify: a channel, run: {action, payload}, tier: 'high'}",
-    "on_failure={'notify': 'team'}",
+    "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'It failed'}}}",
 )
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 

@@ -147,8 +147,12 @@ def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
         replace(DEADLINE, about=due_by),
         DEADLINE_TYPE,
         ESTIMATE,
-        replace(NEEDS, about=f"Units held while it runs, of: {named}"),
+        replace(NEEDS, about=f"Units held while it runs, of: {named}", example=_units_of(usual)),
     )
+
+
+def _units_of(pools: Sequence[str]) -> str:
+    return f"needs={ ({pools[0]: 1})!r}" if pools else NEEDS.example
 
 
 def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request:

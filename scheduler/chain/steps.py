@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from duetime.scheduler.chain.step_parts import STEP_PARTS, TEXTS, is_text, of_its_kind
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.request import ScheduleArguments
 
 MAX_STEPS: Final = 50
 """Steps of one chain, as one call makes it."""
@@ -27,7 +26,10 @@ MAX_STEP_NAME_CHARS: Final = 40
 _NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
 _NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
 _OUTSIDE: Final = re.compile(r"t_|c_[0-9a-z]{12}$")
-_EXAMPLE: Final = "[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]"
+_EXAMPLE: Final = (
+    "[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}, "
+    "{'name': 'report', 'after': ['fetch']}]"
+)
 _MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
 
@@ -108,7 +110,7 @@ def _too_many(count: int, of: StepList) -> InvalidArgument:
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a step without those that a strict client leaves empty."""
     known = {name: value for name, value in step.items() if value is not None and value not in ("", {}, [])}
-    lists = {name: _listed(value) for name, value in known.items() if STEP_PARTS.get(name) == _TEXTS}
+    lists = {name: _listed(value) for name, value in known.items() if STEP_PARTS.get(name) == TEXTS}
     return {**known, **lists}
 
 
@@ -132,7 +134,7 @@ def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgume
     name = known.get("name")
     if name is None:
         yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example="fetch")
-    elif _is_text(name) and not _NAME.fullmatch(name):
+    elif is_text(name) and not _NAME.fullmatch(name):
         problem = f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
         yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
 
@@ -147,11 +149,13 @@ def _wrong(of: StepList, place: str, name: Any, value: Any) -> InvalidArgument |
     """Return what is wrong with a member of a step: it is unknown, or of the wrong kind."""
     if name not in STEP_PARTS:
         unknown = f"a step has no such part{_hint(of, str(name)[:40])}"
-        return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS))
+        left_out = f"{name}=null" if str(name).isidentifier() else ""
+        return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS), example=left_out)
     accepted, fits = STEP_PARTS[name]
-    example = f"{name}=['fetch']" if STEP_PARTS[name] == _TEXTS else ""
-    problem = InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
-    return None if fits(value) else problem
+    if fits(value):
+        return None
+    example = f"{name}={of_its_kind(name, value)}"
+    return InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
 
 
 def _hint(of: StepList, name: str) -> str:
@@ -162,77 +166,17 @@ def _hint(of: StepList, name: str) -> str:
     return f"; did you mean {near[0]}" if near else ""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
-
-
-def _are_amounts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(units, int) and not isinstance(units, bool) for units in value.values()
-    )
-
-
-def _is_moment(value: Any) -> bool:
-    return isinstance(value, str | date | timedelta)
-
-
-def _is_length(value: Any) -> bool:
-    return isinstance(value, str | int | float | timedelta) and not isinstance(value, bool)
-
-
-def _is_retry(value: Any) -> bool:
-    """Whether this is a policy, or its members as tools take them, within their bounds."""
-    if not isinstance(value, Mapping):
-        return isinstance(value, RetryPolicy)
-    return _are_amounts(value) and all(
-        name in RETRY_BOUNDS and RETRY_BOUNDS[name][0] <= number <= RETRY_BOUNDS[name][1]
-        for name, number in value.items()
-    )
-
-
-_RETRY: Final = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
-_TEXT, _TEXTS, _MOMENT = ("text", _is_text), ("a list of texts", _are_texts), ("a time", _is_moment)
-STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
-    "name": _TEXT,
-    "action": _TEXT,
-    "payload": ("an object", _is_object),
-    "after": _TEXTS,
-    "after_failure": _TEXT,
-    "valid_output": ("a JSON Schema", _is_object),
-    "needs": ("an object of whole numbers by name", _are_amounts),
-    "estimate": ("a duration in words, or seconds", _is_length),
-    "title": _TEXT,
-    "when": _MOMENT,
-    "timezone": _TEXT,
-    "retry": (_RETRY, _is_retry),
-    "priority": _TEXT,
-    "deadline": _MOMENT,
-    "deadline_type": _TEXT,
-    "notify": _TEXT,
-    "expect": ("an object", _is_object),
-    "on_failure": ("an object", _is_object),
-    "labels": _TEXTS,
-    "deliver_to": _TEXTS,
-    "approval": ("an object, a question or true", lambda value: isinstance(value, Mapping | str | bool)),
-    "wait_for": ("an object with event, match, timeout", _is_object),
-}
-"""The parts of a step, each with what is accepted; `StepArguments` has their types."""
-
-
 def _problems_of_names(steps: Sequence[StepRequest], of: StepList) -> list[InvalidArgument]:
     names = [step.name for step in steps]
     problems = [
-        InvalidArgument(of.name, f"two steps are named {name}", accepted="a name of its own for each step")
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        InvalidArgument(
+            f"{of.name}[{number}].name",
+            f"two steps are named {name}",
+            accepted="a name of its own for each step",
+            example=f"{name}-{number}",
+        )
+        for number, name in enumerate(names, start=of.first)
+        if name in names[: number - of.first]
     ]
     for step in steps:
         problems += [_unknown(step, name, steps) for name in step.after if name not in names and not is_outside(name)]
@@ -279,11 +223,12 @@ def _ordered(steps: Sequence[StepRequest], of: StepList) -> list[StepRequest]:
         order = list(TopologicalSorter(above).static_order())
     except CycleError as cycle:
         path = list(reversed(cycle.args[1]))
+        last, first = list(pairwise(path))[-1]
         raise InvalidArgument(
-            of.name,
+            f"{of.name}.{last}.after",
             f"a step would come after itself: {_path(path)}",
             accepted="steps each of which can come after the others that it names",
-            example=f"{of.name}={_broken(path)}",
+            example=repr([name for name in by_name[last].after if name != first]),
         ) from None
     return [by_name[name] for name in order]
 
@@ -291,9 +236,3 @@ def _ordered(steps: Sequence[StepRequest], of: StepList) -> list[StepRequest]:
 def _path(names: Sequence[str]) -> str:
     shown = names if len(names) <= _MAX_PATH_STEPS else [*names[: _MAX_PATH_STEPS - 1], "…", names[-1]]
     return " -> ".join(shown)
-
-
-def _broken(path: Sequence[str]) -> str:
-    """Return how a step of a cycle would be without the edge that closes it."""
-    last, first = list(pairwise(path))[-1]
-    return f"[{{'name': '{last}'}}, ...] without '{first}' in its after"

@@ -42,7 +42,10 @@ class HttpRequest:
         except InvalidArgument as problem:
             yield problem
         if self.method == "GET" and self.body is not None:
-            yield InvalidArgument("payload.body", "a GET request has no body", accepted="POST or PUT with a body")
+            accepted = "POST or PUT with a body"
+            yield InvalidArgument(
+                "payload.body", "a GET request has no body", accepted=accepted, example="method='POST'"
+            )
         for name, value in self.headers.items():
             yield from header_problems("payload.headers", name, value)
         for place in self._unread_references():

@@ -23,7 +23,9 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidAr
 def _complaint(item: Any, model: type[BaseModel]) -> InvalidArgument:
     place, loc = _place(item["loc"]), item["loc"]
     if item["type"] == "extra_forbidden":
-        return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), model if len(loc) == 1 else None))
+        own = model if len(loc) == 1 else None
+        example = _renamed(str(loc[-1]), item["input"], own)
+        return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), own), example=example)
     accepted, example = _field_help(model, loc)
     problem = "is required" if item["type"] == "missing" else _problem(item)
     return InvalidArgument(place, problem, accepted=accepted, example=example)
@@ -45,6 +47,16 @@ def _shown(value: object) -> str:
     """Return a scalar of up to `SHORT` characters, else the name of its kind, because long values hide the message."""
     text = repr(value)
     return text if isinstance(value, str | int | float) and len(text) <= MAX_QUOTED_VALUE_CHARS else kind_of(value)
+
+
+def _renamed(given: str, value: object, model: type[BaseModel] | None) -> str:
+    """Return an unknown field under the name that was meant, or left out; empty where no example can name it."""
+    if not given.isidentifier():
+        return ""
+    names = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    meant = difflib.get_close_matches(given, names, n=1) or (names if len(names) == 1 else [])
+    kept = f"{meant[0]}={value!r}, " if meant and isinstance(value, str) else ""
+    return f"{kept}{given}=null"
 
 
 def _fields(given: str, model: type[BaseModel] | None) -> str:

@@ -85,7 +85,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     problems.of(check_natural_key, request, by)
     read = problems.of(read_steps, request.steps)
     if read is None:
-        raise problems.error()
+        raise problems.error(request)
     steps = read.steps
     problems.add(read.problems)
     if request.repeat is None:
@@ -96,7 +96,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     timed = _with_times(planner, request, series, steps, problems, now=now)
     plans = _plans(planner, timed, steps, problems, by=by, now=now)
     if problems:
-        raise problems.error()
+        raise problems.error(request)
     if series and series.policy and series.policy.leave_out:
         left_out = RepeatPolicy(leave_out=series.policy.leave_out)
         plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
@@ -132,7 +132,7 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
     for step in steps:
         if "when" in step.arguments:
             problem = "a chain that repeats has one time for all of its steps"
-            raise InvalidArgument(step.place("when"), problem, accepted="when of the chain")
+            raise InvalidArgument(step.place("when"), problem, accepted="when of the chain", example="when=null")
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
     policy = policy_of(request)

@@ -34,6 +34,8 @@ _RECURRENCE = re.compile(
     re.IGNORECASE,
 )
 
+_CALL_EXAMPLE = re.compile(r"[a-z_]+=")
+_LATER = timedelta(days=30)
 _LAST = time(23, 59, 59)
 
 _understood = lru_cache(maxsize=128)(understand)
@@ -73,7 +75,7 @@ def resolve_moment(
     try:
         return _resolve(given, now=now, zone=zone, argument=argument, frame=frame)
     except OverflowError:
-        raise InvalidArgument(argument, "it is beyond the calendar", example=f"{argument}='in 2 hours'") from None
+        raise InvalidArgument(argument, "it is beyond the calendar", example="in 2 hours") from None
 
 
 def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved:
@@ -110,7 +112,9 @@ def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument:
         argument,
         f"{words[:60]!r} is a recurrence",
         accepted="one time; a recurrence goes in `repeat`",
-        example=" or ".join(one if one.startswith("when=") else f"repeat={one!r}" for one in example.split(" or ")),
+        example=" or ".join(
+            one if one.startswith(("when=", "repeat=")) else f"repeat={one!r}" for one in example.split(" or ")
+        ),
     )
 
 
@@ -139,6 +143,24 @@ def resolve_end(
             assumptions = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
             return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=assumptions)
     return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
+
+
+def later(
+    given: Moment, than: datetime, *, now: datetime, zone: str | None, argument: str, frame: Frame, ends: bool = False
+) -> Resolved:
+    """Resolve a time, or with `ends` the end of something; of a wrong one, the example is later `than` this."""
+    resolve = resolve_end if ends else resolve_moment
+    try:
+        return resolve(given, now=now, zone=zone, argument=argument, frame=frame)
+    except InvalidArgument as wrong:
+        coming = now
+        with suppress(InvalidArgument):
+            example = wrong.example.partition(" or ")[0]
+            coming = resolve(example, now=now, zone=zone, argument=argument, frame=frame).instant
+        if coming > than or _CALL_EXAMPLE.match(wrong.example):
+            raise
+        day = than.astimezone(zones.find(zone or "UTC")) + _LATER
+        raise InvalidArgument(argument, wrong.problem, accepted=wrong.accepted, example=f"{day:%Y-%m-%d}") from None
 
 
 def resolve_begin(given: Moment, repeat: str, *, now: datetime, zone: str | None, frame: Frame = NEW_TASK) -> Resolved:
@@ -182,7 +204,7 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
     if instant.year > LAST_YEAR:
-        raise InvalidArgument(argument, f"the year {instant.year} is out of reach", example=f"{argument}='in 2 hours'")
+        raise InvalidArgument(argument, f"the year {instant.year} is out of reach", example="in 2 hours")
     instant = max(instant, now)
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
@@ -192,9 +214,13 @@ def snooze_by(
 ) -> timedelta | datetime:
     """Return how long a snooze is, or until when (UTC), from exactly one of the arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
-        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
+        both = f"minutes={minutes}, until=null or until={str(until)!r}, minutes=null"
+        example = "minutes=10" if until is None else both
+        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example=example)
     if until is not None:
-        return resolve_moment(until, now=now, zone=zone, argument="until", frame=frame).instant
+        return later(
+            until, max(now, frame.moved_from or now), now=now, zone=zone, argument="until", frame=frame
+        ).instant
     assert minutes is not None
     if not 1 <= minutes <= 60 * 24 * 366:
         raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")

@@ -19,6 +19,8 @@ MAX_UNITS = 10**9
 _WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
 _MAX_POOLS_SHOWN = 12
 _KEY = "key:"
+_ANY_KEY = "needs={'key:customer-42': 1}"
+"""Pools of this name are there wherever a task may need one."""
 
 PoolsByName = Mapping[str, Pool]
 
@@ -36,7 +38,7 @@ def merged(
         _check_units(name, units)
         given[name if name in declared else _pool_of(name, tenant)] = units
     if len(given) > MAX_POOLS:
-        raise InvalidArgument("needs", f"{len(given)} pools", accepted=f"up to {MAX_POOLS}", example=_call({"gpu": 1}))
+        raise InvalidArgument("needs", f"{len(given)} pools", accepted=f"up to {MAX_POOLS}", example=_ANY_KEY)
     return {**declared, **given}
 
 
@@ -71,13 +73,13 @@ def _pool_of(name: str, tenant: str) -> str:
 def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("tenant:"):
         problem = f"{name[:40]!r} is a tenant's quota; every run of that tenant takes one unit automatically"
-        raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
+        raise InvalidArgument("needs", problem, accepted="other pools", example=_ANY_KEY)
     if not isinstance(name, str) or not POOL_NAME.fullmatch(name) or name in POOL_PREFIXES:
         raise InvalidArgument(
             "needs",
             f"{str(name)[:40]!r} is not a pool name",
             accepted="letters, digits and ._:@/- after a letter or digit, 100 at most",
-            example=_call({"key:customer-42": 1} if str(name).startswith("key:") else {"gpu": 1}),
+            example=_ANY_KEY,
         )
 
 
@@ -98,7 +100,7 @@ def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: PoolsByName
             "needs",
             f"there is no pool {name[:60]!r}, because none is declared",
             accepted=_listed(pools, tier),
-            example=_call({"key:customer-42": 1}),
+            example=_ANY_KEY,
         )
     near = (*get_close_matches(name, known, n=1), *known)[0]
     rest = {other: units for other, units in needs.items() if other != name and find(pools, other)}

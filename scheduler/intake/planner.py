@@ -139,7 +139,7 @@ class Planner:
             problems.of(check_one_question, timing.policy, asks)
         problems.of(check_natural_key, request, by)
         if timing is None or payload is None or demand is None or after is None or problems:
-            raise problems.error()
+            raise problems.error(request)
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)

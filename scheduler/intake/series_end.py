@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.instants import resolve_end
+from duetime.scheduler.intake.instants import later
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, Request
@@ -18,7 +19,8 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import Resolved, describe
+from duetime.scheduler.rules.time.tokens import NUMBERS
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import Occurrence, Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -28,11 +30,14 @@ ENDLESS_WORDS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
 
 
+_COUNTED = re.compile(r"(?:after )?([0-9]{1,6}|[a-z]+) (?:times?|runs?|occurrences?)")
 _STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
 
 
 def without_rule(request: Request) -> Request:
-    """Return a request that recurs `never` as one without a rule."""
+    """Return a request that recurs `never` as one without a rule, and one that never ends as one without an end."""
+    if _is_endless(request):
+        request = replace(request, until=None)
     if request.repeat is None or str(request.repeat).strip().lower() not in ENDLESS_WORDS:
         return request
     return replace(request, repeat=None)
@@ -66,7 +71,7 @@ def series_end(
     """
     if given is None:
         return None
-    end = resolve_end(given, now=now, zone=zone, frame=frame)
+    end = _read_end(given, first, now=now, zone=zone, frame=frame)
     if rule and rule.until:
         raise _second_end(rule, given)
     if end.instant < first:
@@ -78,6 +83,16 @@ def series_end(
             example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
         )
     return end.instant
+
+
+def _read_end(given: Moment, first: datetime, *, now: datetime, zone: str | None, frame: Frame) -> Resolved:
+    """Resolve the end of a series; the example of one that is wrong is not before its next occurrence, `first`."""
+    counted = _COUNTED.fullmatch(str(given).strip().lower())
+    count = counted and (int(counted[1]) if counted[1].isdigit() else NUMBERS.get(counted[1]))
+    if count:
+        problem, accepted = f"{str(given)!r} is a number of runs", "a time; a number of runs is max_runs alone"
+        raise InvalidArgument("until", problem, accepted=accepted, example=f"max_runs={count}, until=null")
+    return later(given, first, now=now, zone=zone, argument="until", frame=frame, ends=True)
 
 
 def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
@@ -151,8 +166,8 @@ def _without_series(change: Change, request: Reschedule) -> tuple[Change, tuple[
     return change, ()
 
 
-def _is_endless(request: Reschedule) -> bool:
-    return str(request.until).strip().lower() in ENDLESS_WORDS
+def _is_endless(request: Request | Reschedule) -> bool:
+    return request.until is not None and str(request.until).strip().lower() in ENDLESS_WORDS
 
 
 def _with_until(

@@ -12,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.intake.examples.corrected import corrected
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
 from duetime.scheduler.reschedule.reschedule import Reschedule
@@ -225,9 +226,10 @@ class ProblemCollector:
         """Whether a problem was found."""
         return bool(self._found)
 
-    def error(self) -> InvalidArgument | InvalidArguments:
-        """Return all problems as one error."""
-        return self._found[0] if len(self._found) == 1 else InvalidArguments(self._found)
+    def error(self, asked: object = None) -> InvalidArgument | InvalidArguments:
+        """Return all problems as one error; of a call, with examples that can be sent back in it."""
+        error = self._found[0] if len(self._found) == 1 else InvalidArguments(self._found)
+        return corrected(error, asked)
 
 
 def _is_number(given: str | float) -> bool:

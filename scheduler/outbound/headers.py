@@ -32,7 +32,12 @@ def header_problems(place: str, name: str, value: str) -> Iterator[InvalidArgume
     """Yield what is wrong with a header; `place` is the argument that holds the headers."""
     place = f"{place}.{clean_text(name, 40, lines=False)}"
     if not _TOKEN.fullmatch(name):
-        yield InvalidArgument(place, "is not a header name", accepted="letters, digits and hyphens", example="X-Source")
+        yield InvalidArgument(
+            place,
+            "is not a header name",
+            accepted="letters, digits and hyphens",
+            example="headers={'X-Source': 'duetime'}",
+        )
     elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
         yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
     if not _can_be_sent(value):

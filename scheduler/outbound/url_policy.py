@@ -45,12 +45,15 @@ class WebhookOptions:
         return found is Reach.PUBLIC
 
 
+_EXAMPLE = "https://example.com/hook"
+
+
 def check_url(argument: str, text: str, options: WebhookOptions) -> httpx2.URL:
     """Return the parsed URL, or raise `InvalidArgument`; checks the text only, without a name server."""
     url = _parsed(argument, text)
     problem = _form_problem(url, options) or _host_problem(url.host, options)
     if problem:
-        raise InvalidArgument(argument, problem, accepted=_accepted(options), example="https://example.com/hook")
+        raise InvalidArgument(argument, problem, accepted=_accepted(options), example=_EXAMPLE)
     return url
 
 
@@ -60,16 +63,19 @@ def _plain(host: str) -> str:
 
 def _parsed(argument: str, text: str) -> httpx2.URL:
     if len(text) > MAX_URL_CHARS:
-        raise InvalidArgument(argument, "is too long", accepted=f"at most {MAX_URL_CHARS:,} characters")
+        raise InvalidArgument(
+            argument, "is too long", accepted=f"at most {MAX_URL_CHARS:,} characters", example=_EXAMPLE
+        )
     if any(char.isspace() or not char.isprintable() or char == "\\" for char in text):
-        raise InvalidArgument(argument, "contains blanks, backslashes or control characters", accepted="a plain URL")
+        problem = "contains blanks, backslashes or control characters"
+        raise InvalidArgument(argument, problem, accepted="a plain URL", example=_EXAMPLE)
     import httpx2  # noqa: PLC0415 - most processes see no URL
 
     try:
         url = httpx2.URL(text)
         _ = url.host  # read back from its IDNA form, which not every host has
     except (httpx2.InvalidURL, ValueError):
-        raise InvalidArgument(argument, "is not a URL", example="https://example.com/hook") from None
+        raise InvalidArgument(argument, "is not a URL", example=_EXAMPLE) from None
     return url
 
 

@@ -71,7 +71,7 @@ _OF_TASKS = (
     Argument("deadline", _TIME, example="deadline='2 hours'"),
     Argument("deadline_type", Choice(tuple(DEADLINE_KINDS)), example="deadline_type='soft'"),
     Argument("estimate", _LENGTH, example="estimate='5 min'"),
-    Argument("needs", Members("a mapping of whole units by pool", Amounts()), example="needs={'gpu': 1}"),
+    Argument("needs", Members("a mapping of whole units by pool", Amounts()), example="needs={'key:customer-42': 1}"),
     Argument(
         "retry",
         _POLICY,
@@ -79,7 +79,9 @@ _OF_TASKS = (
     ),
     Argument("notify", Choice(tuple(Notify)), example="notify='failure'"),
     Argument("expect", Members("a mapping of JSON values by text"), example="expect={'field': 'order_id'}"),
-    Argument("on_failure", Members("a mapping of JSON values by text"), example="on_failure={'notify': 'team'}"),
+    Argument(
+        "on_failure", Members("a mapping of JSON values by text"), example="on_failure={'run': {'action': 'reminder'}}"
+    ),
     Argument("origin", Members("a mapping of client, session, thread"), example="origin={'client': 'my-app'}"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
@@ -239,6 +241,7 @@ def _fields_of(kind: type[Any], as_is: Mapping[str, frozenset[type]] | None = No
 
 
 REQUEST = _fields_of(Request, AS_IS)
+_ON_FAILURE = "on_failure={'run': {'action': 'reminder'}}"
 _REQUEST_EXAMPLE = "Request('Call John', when='in 2 hours')"
 SPECIAL_ARGUMENTS |= {
     "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),

@@ -37,7 +37,8 @@ _VALUES = {
 
 _ARGUMENT = re.compile(r"(\w+)=(?!=)")
 _EITHER = re.compile(r" or (?=\w+=)")
-_JSON_WORD = re.compile(r"=(true|false)\b")
+_JSON_WORD = re.compile(r"=(true|false|null)\b")
+_IN_PYTHON = {"true": "True", "false": "False", "null": "None"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class MethodWords:
         given = _ARGUMENT.match(passed)
         if given is None:
             return passed
-        in_python = _JSON_WORD.sub(lambda word: f"={word[1].capitalize()}", passed)
+        in_python = _JSON_WORD.sub(lambda word: f"={_IN_PYTHON[word[1]]}", passed)
         if given[1] not in self.names and self.method in _VALUES:
             return _VALUES[self.method].format(in_python)
         others = "..., " if self.first not in ("", given[1]) else ""

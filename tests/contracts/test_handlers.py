@@ -171,7 +171,7 @@ def test_all_mistakes_of_a_payload_are_reported_together_with_their_places() -> 
         "payload.path: is required. Accepted: a path in the store. Example: a.png",
         "payload.size.width: should be greater than or equal to 1, got 0.",
         "payload.times[1]: should be a valid integer, unable to parse string as an integer, got 'x'.",
-        "payload.pth: unknown field. Accepted: path, size, times (did you mean path?).",
+        "payload.pth: unknown field. Accepted: path, size, times (did you mean path?). Example: path='a', pth=null",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -50,6 +51,7 @@ MEANT_ARGUMENTS = {
 }
 """The words that models write for an argument whose name is not near it in letters."""
 
+_MAX_RENAMED_CHARS = 60
 MIN_SIMILARITY_RATIO = 0.75
 """Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
@@ -122,16 +124,27 @@ class Arguments:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""
         unknown = [name for name in given if name not in self.table]
         return [
-            self._elsewhere.get(name) or self._not_known(name, guessed=place < MAX_PROBLEMS)
+            self._elsewhere.get(name) or self._not_known(name, given, guessed=place < MAX_PROBLEMS)
             for place, name in enumerate(unknown)
         ]
 
-    def _not_known(self, name: str, *, guessed: bool) -> InvalidArgument:
+    def _not_known(self, name: str, given: Mapping[str, Any], *, guessed: bool) -> InvalidArgument:
         """Guess what was meant only for those that can be told: a guess costs, and a call may have thousands."""
         near = self.nearest(name) if guessed else None
         guess = f"; did you mean {near}?" if near else ""
         problem = f"{self.tool} has no such argument{guess}".rstrip("?")
-        return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table))
+        example = self._renamed(near, given[name]) if near and near not in given else ""
+        return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table), example=example)
+
+    def _renamed(self, name: str, value: Json) -> str:
+        """Return a short value under the name of the argument that it may be of; empty where it is none of it."""
+        if not isinstance(value, str | int) or len(str(value)) > _MAX_RENAMED_CHARS or not str(value).isprintable():
+            return ""
+        try:
+            self.table[name].kind.read(value)
+        except ValueError:
+            return ""
+        return f"{name}={json.dumps(value) if isinstance(value, bool) else repr(value)}"
 
     def nearest(self, name: str) -> str | None:
         """Return the argument that was most likely meant by `name`, None when nothing is near."""

@@ -56,5 +56,6 @@ STEPS = Argument(
     "steps",
     Steps(),
     "A chain instead of one task: a task for each step, which waits for the steps named in its after; the rest as here",
-    "steps=[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]",
+    "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}, "
+    "{'name': 'report', 'after': ['fetch']}]",
 )

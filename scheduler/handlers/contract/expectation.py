@@ -25,20 +25,21 @@ SCHEMA: Final = "schema"
 URL: Final = "url"
 _MEMBERS: Final = (FIELD, SCHEMA, URL)
 EXPECT_EXAMPLE: Final = '{"field": "order_id"}'
+_URL_EXAMPLE: Final = "https://example.com/health"
 MAX_EXPECT_REASON_CHARS: Final = 300
 
 
 def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: bool = True) -> None:
     """Raise `InvalidArgument` unless a member can be checked; without a result only an address can."""
     if name in (FIELD, SCHEMA) and not of_result:
-        accepted, example = "an action that returns a result; `url` alone", '{"url": "https://example.com/health"}'
+        accepted, example = "an action that returns a result; `url` alone", f"expect={{'url': {_URL_EXAMPLE!r}}}"
         raise InvalidArgument(f"expect.{name}", "a reminder has no result", accepted=accepted, example=example)
     if name not in _MEMBERS:
         accepted = f"an object of {', '.join(_MEMBERS)}"
         raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=EXPECT_EXAMPLE)
     place = f"expect.{name}"
     if name in (FIELD, URL) and not isinstance(value, str):
-        raise InvalidArgument(place, "is not a text", example=EXPECT_EXAMPLE)
+        raise InvalidArgument(place, "is not a text", example="order_id" if name == FIELD else _URL_EXAMPLE)
     if name == FIELD:
         parsed(place, value)
     elif name == SCHEMA:

@@ -91,7 +91,8 @@ def _source_problems(
     known = f"; checks: {', '.join(sorted(checks))}" if checks else ""
     if (payload.url is None) == (payload.check is None):
         text = "is required" if payload.url is None else "cannot be combined with a check; give one of them"
-        yield InvalidArgument("payload.url", text, accepted=f"a url or a check{known}", example=_example("url"))
+        example = _example("url") if payload.url is None else "check=null"
+        yield InvalidArgument("payload.url", text, accepted=f"a url or a check{known}", example=example)
     elif payload.url is not None:
         yield from payload.request.problems(options)
     elif payload.check not in checks:
@@ -105,7 +106,8 @@ def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if (payload.condition is None) == (not payload.changed):
         text = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
         accepted = "one of the two: condition (JMESPath) or changed (true, or JMESPath)"
-        yield InvalidArgument("payload.condition", text, accepted=accepted, example=WATCH_EXAMPLE)
+        example = WATCH_EXAMPLE if payload.condition is None else "changed=null"
+        yield InvalidArgument("payload.condition", text, accepted=accepted, example=example)
         return
     try:
         _ = payload.expression if payload.condition is None else condition("payload.condition", payload.condition)
@@ -120,7 +122,8 @@ def _pace_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
         yield problem
         return
     if not MIN_EVERY <= every <= MAX_EVERY:
-        yield InvalidArgument("payload.every", f"{payload.every!r} is out of range", accepted="1 second to 30 days")
+        text, accepted = f"{payload.every!r} is out of range", "1 second to 30 days"
+        yield InvalidArgument("payload.every", text, accepted=accepted, example=_example("every"))
     if isinstance(until, timedelta) and not every <= until <= MAX_UNTIL:
         text = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
         yield InvalidArgument("payload.until", text, accepted=_UNTIL_ACCEPTED, example=_UNTIL_EXAMPLE)

@@ -21,6 +21,7 @@ from duetime.scheduler.intake.changes.each_wait import (
     refuse_ended,
     waits_once,
 )
+from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.intake.waits.approval import asked_before_each, check_length, read_approval
@@ -84,6 +85,7 @@ def upstreams_read(planner: Planner, tenant: str, request: Reschedule) -> Planne
     return replace(planner, upstreams=known)
 
 
+@corrects_examples
 def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
     """Return what a change locks first. Raises InvalidArgument for a wait that is none."""
     found = planner.upstreams("", ())
@@ -172,4 +174,4 @@ def _refuse_alone() -> None:
 
 def _refuse_itself(task_id: str) -> None:
     problem, accepted = f"{task_id} would come after itself: {task_id} -> {task_id}", "other tasks"
-    raise InvalidArgument("after", problem, accepted=accepted)
+    raise InvalidArgument("after", problem, accepted=accepted, example="after=['t_7k3m9qx2w4hb']")

@@ -17,7 +17,6 @@ from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.task import Task
 from duetime.scheduler.views import TaskRecord
 
-_EXAMPLE: Final = "pause_until='tomorrow 9am'"
 _UNTIL: Final = re.compile(r"^\s*(?:until|till)\s+", re.IGNORECASE)
 _FOR: Final = re.compile(r"^\s*for\s+", re.IGNORECASE)
 
@@ -39,9 +38,8 @@ def pause_asked(request: Reschedule, task: Task, planner: Planner, now: datetime
     if request.pause_until is None:
         return Pause(request.pause)
     if request.pause is False:
-        raise InvalidArgument(
-            "pause_until", "pause=false resumes the task", accepted="one of the two", example=_EXAMPLE
-        )
+        example = f"pause=true, pause_until={str(request.pause_until)!r}"
+        raise InvalidArgument("pause_until", "pause=false resumes the task", accepted="one of the two", example=example)
     end = pause_end(request.pause_until, "pause_until", planner, task.timezone, now)
     return Pause(True, end.instant, end.assumptions)
 

@@ -15,6 +15,8 @@ from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_ste
 from duetime.scheduler.intake.changes.skipped import without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
+from duetime.scheduler.intake.changes.whole_series import moves_no_series
+from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
@@ -65,6 +67,7 @@ PAST_OTHERS = Translatable.of(
 )
 
 
+@corrects_examples
 def decide_reschedule(
     record: TaskRecord, request: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
 ) -> tuple[Change, tuple[str, ...]]:
@@ -153,12 +156,7 @@ def _all_following(
     """Move the whole series: its days stay, and its time of day becomes that of `when`."""
     rule, task = recurrence_of(change.task), change.task
     if request.when is None or request.repeat is not None or rule is None:
-        raise InvalidArgument(
-            "all_following",
-            "it moves the series of a recurring task to the time of `when`",
-            accepted="`when`, without `repeat`, of a task that recurs",
-            example="when='17:30', all_following=true",
-        )
+        raise moves_no_series(request, recurs=rule is not None)
     had, zone = record.run.slot or record.run.scheduled_for, request.timezone or task.timezone
     frame = planner.times.frame(request.timezone, moved_from=record.run.scheduled_for, own=task.timezone)
     to = resolve_moment(request.when, now=now, zone=zone, argument="when", frame=frame)

@@ -13,6 +13,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
+from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Run, State
@@ -61,7 +62,7 @@ def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> N
         raise Refused(
             f"{record.task.id} has already ended ({ended}).",
             argument=argument,
-            remedy=remedies.RunAgain(record.task.id),
+            remedy=remedies.ScheduleAnother() if ends_series(run) else remedies.RunAgain(record.task.id),
         )
     if run.state in HAS_STARTED and change.task.repeat is None:
         raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)

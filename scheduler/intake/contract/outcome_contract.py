@@ -29,7 +29,7 @@ class ContractParts(TypedDict):
 
 
 MAX_CONTRACT_BYTES: Final = 16 * 1024
-_RUN_EXAMPLE: Final = '{"run": {"action": "reminder", "payload": {"message": "The import failed"}}}'
+_RUN_EXAMPLE: Final = "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'The import failed'}}}"
 _RUN_PARTS: Final = ("action", "payload", "title", "needs")
 _MAX_NAMES_BYTES: Final = 200
 _USUAL: Final = RetryPolicy()
@@ -90,7 +90,7 @@ class FollowUpReader:
     @property
     def _example(self) -> str:
         others = self.channels.besides_inbox()
-        return f'{{"notify": "{others[0]}"}}' if others else _RUN_EXAMPLE
+        return f"on_failure={{'notify': {others[0]!r}}}" if others else _RUN_EXAMPLE
 
     def _run(self, follow_up: Json) -> Mapping[str, Json]:
         """Return the action that is to run, with the payload, the needs and the retry policy of its task."""
@@ -143,7 +143,7 @@ def _tier(word: Json) -> str:
     try:
         return tier_of(word if isinstance(word, str) else kind_of(word)).value
     except InvalidArgument as error:
-        example = '{"tier": "high"}'
+        example = "tier='high'"
         raise InvalidArgument("on_failure.tier", error.problem, accepted=error.accepted, example=example) from None
 
 

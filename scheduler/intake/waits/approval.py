@@ -47,7 +47,7 @@ def check_length(given: Any) -> None:
         "approval.by",
         "a task that repeats asks before each of its runs, and not until one time for all",
         accepted="a length of time, counted from when each run is due",
-        example="approval={'by': '2 hours'}",
+        example="by='2 hours'",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -52,7 +52,7 @@ def read_each_wait(given: Mapping[str, Any], now: datetime) -> SignalWait:
     """Return the wait of a run that is due `now`, of a task that repeats. Raises InvalidArgument."""
     if isinstance(given, dict) and given.get("or_when"):
         problem = "a task that repeats starts each run at its time, and waits for the event from then on"
-        raise InvalidArgument("wait_for.or_when", problem, accepted="a wait without or_when", example=EACH_RUN)
+        raise InvalidArgument("wait_for.or_when", problem, accepted="a wait without or_when", example="or_when=null")
     return read_wait(given, now)
 
 
@@ -77,19 +77,32 @@ def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
     if not isinstance(events, list | tuple) or not 1 <= len(events) <= MAX_EVENTS_AWAITED:
         accepted = f"a list of 1 to {MAX_EVENTS_AWAITED} objects with event, match and lookback"
         raise _wrong("any", "is no such list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
+    if any(isinstance(each, str) for each in events):
+        objects = [{"event": each} if isinstance(each, str) else each for each in events]
+        place = next(number for number, each in enumerate(events) if isinstance(each, str))
+        problem, accepted = "expected an object, got text", "objects with event, match and lookback"
+        raise _wrong(f"any[{place}]", problem, accepted, f"any={objects!r}")
     if misplaced := [name for name in _OF_EACH if given.get(name) is not None]:
         problem = "cannot be combined with any, which has all events"
-        raise _wrong(misplaced[0], problem, "in each object of any", "{'any': [{'event': 'paid'}]}")
+        raise _wrong(misplaced[0], problem, "in each object of any", _all_in_any(given, events))
     whole = {name: value for name, value in given.items() if name != "any"}
     first, *others = (_one_of(place, each, whole, now, when) for place, each in enumerate(events))
     return replace(first, others=tuple(others))
+
+
+def _all_in_any(given: Mapping[str, Any], events: Sequence[Any]) -> str:
+    """Return the members with what is next to `any` in it."""
+    own = {name: given[name] for name in _OF_EACH if given.get(name) is not None}
+    moved = ", ".join(f"{name}=null" for name in own)
+    return f"any={[*([own] if 'event' in own else []), *events]!r}, {moved}"
 
 
 def _one_of(place: int, given: Any, whole: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
     """Return the wait for one of several events, with the members of the whole; its problems name its place."""
     if isinstance(given, Mapping) and (odd := [name for name in given if name not in _OF_EACH]):
         problem = f"it has no member {str(odd[0])[:40]!r}"
-        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=_EXAMPLE)
+        example = repr({name: value for name, value in given.items() if name in _OF_EACH})
+        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=example)
     try:
         return read_wait({**given, **whole} if isinstance(given, Mapping) else given, now, when=when)
     except InvalidArgument as wrong:
@@ -127,9 +140,13 @@ def check_match(argument: str, given: object) -> Mapping[str, Json]:
 
 
 def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | None) -> SignalWait:
-    if when is None or not {"timeout", "on_timeout"}.isdisjoint(given):
+    odd = [name for name in ("timeout", "on_timeout") if name in given]
+    if when is None or odd:
         problem = "starts the task at `when` or by the event, so it needs `when`, and no timeout"
-        raise _wrong("or_when", problem, "true, with when", "{'event': 'paid', 'or_when': true}, when='friday 9:00'")
+        example = ", ".join(
+            ["or_when=true", *(f"{name}=null" for name in odd), *([] if when else ["when='friday 9:00'"])]
+        )
+        raise _wrong("or_when", problem, "true, with when and without a timeout", example)
     return SignalWait(wait.name, wait.match, wait.since, when, OnTimeout.RUN, at_once=True)
 
 

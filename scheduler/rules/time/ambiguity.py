@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from duetime.scheduler.rules.time.tokens import Misread
+from duetime.scheduler.rules.time.tokens import MONTHS, Misread
 
 _BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
 _MAX_YEARS_SHOWN = 5
@@ -25,6 +25,11 @@ _CLOCKS = {
 }  # fmt: skip
 """Times of day that people mean before, at and after what has no fixed one."""
 
+_CLOSE = re.compile(
+    r"\b(?:(?:by|at|before) )?(?:the )?(?:end of (?:the )?business|close of business|cob|eob)(?: on)?\b"
+)
+_MIDDLE = re.compile(r"\bmid[ -](?:of )?([a-z]+)\b")
+_SAME_DAY = re.compile(r"(?:the )?same day (next (?:week|month))")
 _NAMES = "|".join(sorted(_CLOCKS, key=len, reverse=True))
 _OCCASION = re.compile(rf"\b(?:(before|at|over|during|around|after) )?(?:the )?({_NAMES})\b(?! days?)")
 
@@ -45,6 +50,11 @@ def refuse_vague(clean: str, now: datetime) -> None:
         raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now), *_dotted(clean))
     if clean in _VAGUE:
         raise Vague(f"{clean!r} is not a time", "in 1 hour")
+    middle = _MIDDLE.search(clean)
+    if middle and middle[1] in MONTHS:
+        raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    if same := _SAME_DAY.fullmatch(clean):
+        raise Vague(f"{clean!r} does not say at which time of day", f"same time {same[1]}")
     refuse_occasions(clean)
 
 
@@ -53,6 +63,8 @@ def refuse_occasions(clean: str) -> None:
     found = _OCCASION.search(clean)
     if found and _clock_of(found) != found[0]:
         raise Vague(f"{found[0]} is at no fixed time of day", _OCCASION.sub(_clock_of, clean))
+    if closes := _CLOSE.search(clean):
+        raise Vague(f"{closes[0]} is at no fixed time of day", _CLOSE.sub("at 17:00", clean))
 
 
 def _clock_of(occasion: re.Match[str]) -> str:

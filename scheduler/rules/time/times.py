@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
-from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
+from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
 
 _ACCEPTED = (
@@ -175,7 +175,8 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
         else:
             good.append(example)
     chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
-    return f"{argument}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
+    name = argument.rpartition(".")[2]
+    return f"{name}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
 
 
 def _resolve(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> Resolved:
@@ -231,7 +232,10 @@ def _coming(text: str, reading: Reading, now: datetime, zone: ZoneInfo | None) -
             return instant, notes
     past = reading.candidates[0][0]
     there = zone or zones.load("UTC")
-    coming = _future(past.astimezone(there).replace(tzinfo=None), now.astimezone(there).replace(tzinfo=None))
+    wall = past.astimezone(there).replace(tzinfo=None)
+    this, day = (*text.lower().split(), "", "")[:2]
+    named = now - past < timedelta(days=1) and this == "this" and day in WEEKDAYS
+    coming = wall + timedelta(weeks=1) if named else _future(wall, now.astimezone(there).replace(tzinfo=None))
     written = f"{coming:%Y-%m-%dT%H:%M}" + ("" if zone else zones.offset_text(zones.offset(there, past)))
     was = f"{describe(past, there.key)} {there.key}"
     raise Misread(f"{_shown(text)} is in the past: {was} was {relative(past, now)}", written)

@@ -123,6 +123,10 @@ class Tokens:
         """Return the tokens read since `start`."""
         return " ".join(self._tokens[start : self.position])
 
+    def until(self, end: int) -> str:
+        """Return the text of the tokens up to a position."""
+        return " ".join(self._tokens[:end]).replace(" ,", ",")
+
     def replaced(self, start: int, text: str) -> str:
         """Return the whole text with `text` in place of the tokens read since `start`."""
         parts = (*self._tokens[:start], text, *self._tokens[self.position :])

@@ -134,7 +134,7 @@ def check_choice(call: BulkCall) -> None:
     """Refuse a call that names tasks and gives a filter as well, and an undo without its token."""
     if call.task_ids and call.where != EVERYTHING:
         raise InvalidArgument(
-            "task_ids", "a filter is given as well", accepted="tasks by id, or a filter", example="query='john'"
+            "task_ids", "a filter is given as well", accepted="tasks by id, or a filter", example="task_ids=null"
         )
     if (call.verb is BulkVerb.UNDO) != (call.undo is not None):
         raise InvalidArgument(

@@ -74,6 +74,10 @@ _OPTIONS = {
 
 
 _PASSED = re.compile(r"\b([a-z_]+)=(?:true|[0-9]+|'[^']*')")
+_PARTS = re.compile(r"[^.\[\]]+")
+_EITHER = re.compile(r" or (?=[a-z_]+=)")
+_JSON_WORD = re.compile(r"(?<==)(true|false|null)\b")
+_IN_PYTHON = {"true": "True", "false": "False", "null": "None"}
 _OF_STEP = re.compile(r"steps[.\[]")
 _IN_PAIRS = {_OPTIONS[name] for name in ("needs", "retry", "repeat_policy", "approval")}
 """Options that are given once for each part of a value, as `NAME=VALUE`."""
@@ -86,16 +90,21 @@ class CommandWords:
         return _OPTIONS.get(name, name)
 
     def example(self, passed: str, of: str = "") -> str:
-        """Return keyword arguments as options; what is none, such as two examples with `or`, stays as it is.
+        """Return keyword arguments as options, those of each of two examples; what is none stays as it is.
 
         Arguments of a step, which stands in a file, are members of JSON.
         """
+        examples = _EITHER.split(passed)
+        if len(examples) > 1 and all(_given(each).keys() & _OPTIONS.keys() for each in examples):
+            return " or ".join(self.example(each, of) for each in examples)
         given = _given(passed)
         if _OF_STEP.match(of):
-            return _members(given or {of.rpartition(".")[2]: passed})
+            return _members(_of_step(given, of) or given or {of.rpartition(".")[2]: passed})
         verb = ["duetime bulk"] if "change" in given else []  # of no other verb the whole command is an example
-        typed = [_typed(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS]
-        return " ".join([*verb, *typed]) or passed
+        named = {_OPTIONS[name]: value for name, value in given.items() if name in _OPTIONS}
+        typed = [_typed(option, value) for option, value in named.items() if value not in (None, False)]
+        left_out = [f"without {option}" for option, value in named.items() if value in (None, False)]
+        return ", ".join([*filter(None, [" ".join([*verb, *typed])]), *left_out]) or passed
 
     def remedy(self, remedy: Remedy) -> str:
         return COMMAND_SENTENCES[type(remedy)].format(**asdict(remedy))
@@ -104,11 +113,21 @@ class CommandWords:
 def _given(passed: str) -> dict[str, object]:
     """Read keyword arguments; none where it is anything else."""
     try:
-        call = ast.parse(f"f({passed})", mode="eval").body
+        call = ast.parse(f"f({_JSON_WORD.sub(lambda word: _IN_PYTHON[word[0]], passed)})", mode="eval").body
         keywords = call.keywords if isinstance(call, ast.Call) else []
         return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
     except (ValueError, SyntaxError):
         return {}
+
+
+def _of_step(given: dict[str, object], of: str) -> dict[str, object]:
+    """Return the part of a step, which an example has in the list of all steps; none for an example without them."""
+    _, which, *parts = _PARTS.findall(of)
+    steps = given.get("steps")
+    for number, step in enumerate(steps if isinstance(steps, list) and parts else (), start=1):
+        if isinstance(step, dict) and which in (step.get("name"), str(number)):
+            return {parts[0]: step.get(parts[0])}
+    return {}
 
 
 def _members(given: dict[str, object]) -> str:

@@ -467,7 +467,9 @@ def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path)
         ("payload={'message': 'Call John'}", """--payload '{"message": "Call John"}'"""),
         ("needs={'gpu': 1, 'key:a b': 2}", "--need gpu=1 --need 'key:a b=2'"),
         ("deadline='2 hours', deadline_type='hard'", "--deadline '2 hours' --deadline-type hard"),
-        ("when='9am' or when='9pm'", "when='9am' or when='9pm'"),
+        ("when='9am' or when='9pm'", "--when 9am or --when 9pm"),
+        ("when='17:30', all_following=false", "--when 17:30, without --all-following"),
+        ("max_runs=10, until=null", "--max-runs 10, without --until"),
         ("sort='title'", "sort='title'"),
     ],
 )

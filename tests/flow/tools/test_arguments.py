@@ -126,7 +126,10 @@ def test_an_unknown_argument_is_refused_with_the_one_that_was_meant(wrong: str, 
     said = sentences(table(TITLE, WHEN, RUNS), {"title": "x", wrong: "1"})
 
     assert said == [
-        f"{wrong}: schedule_task has no such argument; did you mean {right}. Accepted: title, when, max_runs."
+        (
+            f"{wrong}: schedule_task has no such argument; did you mean {right}. Accepted: title, when, max_runs. "
+            f"Example: {right}='1'"
+        )
     ]
 
 

@@ -140,7 +140,7 @@ def test_a_step_comes_after_one_name_or_a_list_of_them(ask: Ask, after: Any) -> 
 
 def test_several_names_in_one_text_are_refused_with_a_list(say: Say) -> None:
     steps = [{"name": "a"}, {"name": "b"}, {"name": "c", "after": "a, b"}]
-    assert "Example: after=['fetch']" in say("schedule_task", title="A", when="in 1 hour", steps=steps)
+    assert "{'name': 'c', 'after': ['a', 'b']}" in say("schedule_task", title="A", when="in 1 hour", steps=steps)
 
 
 @pytest.mark.parametrize(

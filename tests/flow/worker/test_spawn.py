@@ -60,13 +60,13 @@ def test_a_step_runs_after_all_that_the_one_before_it_spawned(settings: Settings
     [
         ([{"name": "one", "action": "no_such_action"}], "spawn.one.action: "),
         ([{"name": "a", "action": "count"}, {"action": "count"}], "spawn[1].name: it is missing."),
-        ([{"name": "a"}, {"name": "a"}], "spawn: two steps are named a."),
+        ([{"name": "a"}, {"name": "a"}], "spawn[1].name: two steps are named a."),
         ([{"name": "a", "repeat": "daily"}], "spawn[0].repeat: a step has no such part. Accepted: name, action, "),
         ([{"name": "a", "pay_load": {}, "payloads": {"a": 1}}], "spawn[0].payloads: a step has no such part; did you"),
         ([{"name": f"n{number}"} for number in range(201)], "spawn: 201 steps are too many. Accepted: at most 200."),
         (
             [{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}],
-            "spawn: a step would come after itself: a -> b -> a. Accepted: ",
+            "spawn.b.after: a step would come after itself: a -> b -> a. Accepted: ",
         ),
     ],
 )

@@ -72,6 +72,8 @@ class Draft:
     excluded: Excluded = field(default_factory=Excluded)
     calendar: str = ""
     """The calendar of public holidays that the words mean where they name none, empty where none is configured."""
+    today: date | None = None
+    """The day from which dates are read."""
     dates: int = 0
     monthly: bool = False
     until: datetime | date | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, SUB_DAILY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.time.days.dates import read_last_day
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
 from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
 
@@ -29,15 +30,27 @@ _WEEKDAYS, _MONTHS = frozenset(range(7)), frozenset(range(1, 13))
 
 def read_exception(row: Tokens, draft: Draft) -> bool:
     """Read `except fridays`, `except in august` or `except public holidays` into the draft if one comes next."""
+    led = row.position
     if not any(row.phrase(words) for words in _LEADS):
         return False
     _ = row.accept("on", "at", "in", "during")
     _ = row.accept("every")
-    if not (row.attempt(_holidays, draft) or row.attempt(_months, draft) or _weekdays(row, draft)):
-        raise Misread("only days of the week, months and public holidays can be left out", _EXAMPLE)
+    if not (row.attempt(_holidays, draft) or row.attempt(_months, draft) or row.attempt(_weekdays, draft)):
+        raise Misread("single dates are left out by `repeat_policy`", _with_dates(row, draft, row.until(led)))
     while row.attempt(_and_holidays, draft):
         pass
     return True
+
+
+def _with_dates(row: Tokens, draft: Draft, rule: str) -> str:
+    """Return a rule with the dates that come next in the argument that leaves them out."""
+    today, dates = draft.today, list[str]()
+    while today and (day := row.attempt(read_last_day, today, draft.calendar)):
+        coming = day.candidates if day.every == "month" else day.candidates[:1]
+        dates += [date.isoformat() for date in coming]
+        join(row)
+    rest = f" {row.rest}" if dates and row.rest else ""
+    return f"repeat={rule + rest!r}, repeat_policy={{'except': {dates or ['2026-12-24']}}}"
 
 
 def refuse_exception_alone(row: Tokens) -> None:

@@ -16,6 +16,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     YEARLY,
     Rule,
 )
+from duetime.scheduler.rules.recurrence.words.begins import begins
 from duetime.scheduler.rules.recurrence.words.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
 from duetime.scheduler.rules.recurrence.words.ends import COUNT_WORDS, count_in_span, read_end
@@ -49,13 +50,13 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
     """
     refuse_occasions(normal(text))
     row = tokens(text.replace(RARE_NOTE, ""))
-    draft = Draft(calendar=holidays)
+    draft = Draft(calendar=holidays, today=start.date())
     row.attempt(_times, draft)
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
         listed, days, began = row.accept(","), draft.day_lists, row.position
         if not (_clause(row, draft) or read_end(row, draft, start)):
-            raise _unknown(row)
+            raise _unknown(row, draft, start)
         mixed = draft.monthdays and draft.weekdays
         if days and draft.day_lists > days and not listed and not mixed:
             raise Misread("names its days twice", f"every {row.since(began).removeprefix('on ')}")
@@ -197,10 +198,14 @@ def _months(row: Tokens, draft: Draft) -> bool:
     return first is not None
 
 
-def _unknown(row: Tokens) -> Misread:
+def _unknown(row: Tokens, draft: Draft, start: datetime) -> Misread:
     word = row.peek(-1)
     if word in {"starting", "from", "beginning", "start", "after"}:
-        return Misread("the start of a recurrence is `when`", "every weekday at 9:00")
+        return begins(row, start, draft.calendar)
+    if word in {"until", "till", "til"} and ":" in row.rest and not draft.times:
+        return Misread(
+            "its times of day are not clear", f"{row.until(row.position - 1)} every hour from 9:00 to {row.rest}"
+        )
     if word in {"between", "during"}:
         return Misread("the hours are not clear", f"{row.since(0).removesuffix(word)}between 9:00 and 17:00")
     return Unknown("is not understood")

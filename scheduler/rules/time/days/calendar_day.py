@@ -68,17 +68,18 @@ def day_text(day: date) -> str:
 
 
 def start_of(unit: str, day: date) -> date:
-    """Return the first day of the day, week (from Monday), month or year of `day`."""
+    """Return the first day of the day, week (from Monday), month, quarter or year of `day`."""
     starts = {
         "day": day,
         "week": day - timedelta(days=day.weekday()),
         "month": day.replace(day=1),
+        "quarter": day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
         "year": day.replace(month=1, day=1),
     }
     return starts[unit]
 
 
 def next_start(unit: str, start: date) -> date:
-    """Return the first day of the day, week, month or year after the one that begins at `start`."""
+    """Return the first day of the day, week, month, quarter or year after the one that begins at `start`."""
     days = {"day": 1, "week": 7}.get(unit)
-    return start + timedelta(days=days) if days else add_months(start, 12 if unit == "year" else 1)
+    return start + timedelta(days=days) if days else add_months(start, {"quarter": 3, "year": 12}.get(unit, 1))

@@ -39,7 +39,7 @@ def read_weekend(row: Tokens, today: date) -> Day | None:
 
 
 def read_end_of(row: Tokens, today: date) -> Day | None:
-    short = row.one_of({"eod": "day", "eow": "week", "eom": "month", "eoy": "year"})
+    short = row.one_of({"eod": "day", "eow": "week", "eom": "month", "eoq": "quarter", "eoy": "year"})
     if short is None:
         _ = row.accept("the")
         if not row.phrase("end of"):
@@ -50,7 +50,7 @@ def read_end_of(row: Tokens, today: date) -> Day | None:
     if month is not None:
         return _end_of_month(row, month, today)
     unit = short or ("day" if row.peek(-1) == "today" else row.take())
-    if unit not in {"day", "week", "month", "year"}:
+    if unit not in {"day", "week", "month", "quarter", "year"}:
         return None
     start = start_of(unit, today)
     for _step in range(later + 1):
@@ -70,7 +70,7 @@ def read_start_of(row: Tokens, today: date) -> Day | None:
     if month is not None:
         first, dated = _first_of(row, month, today)
         days, name = ((first,) if dated else (first, add_months(first, 12))), MONTH_NAMES[month - 1]
-    elif (name := row.take()) in {"week", "month", "year"}:
+    elif (name := row.take()) in {"week", "month", "quarter", "year"}:
         this = start_of(name, today)
         days = (this, next_start(name, this))
     else:

@@ -1,0 +1,1 @@
+"""Examples of refusals: the whole argument as it was sent, corrected."""

@@ -1,0 +1,161 @@
+"""Examples as a caller can send them back: that of a part of an argument becomes the whole argument, as it was sent."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar, overload
+
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.rules.redact import redacted_json
+
+MAX_WHOLE_BYTES: Final = 220
+"""Longest argument that an example repeats; of a longer one it shows the part alone, by its path."""
+
+_PARTS: Final = re.compile(r"[^.\[\]]+")
+_EITHER: Final = re.compile(r" or (?=[a-z_]+=)")
+_STEPS: Final = "steps"
+_JSON_WORDS: Final = {"true": True, "false": False, "null": None}
+
+Path = tuple[str, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@overload
+def corrected(error: InvalidArgument, asked: object) -> InvalidArgument: ...
+@overload
+def corrected(error: InvalidArguments, asked: object) -> InvalidArguments: ...
+def corrected(error: InvalidArgument | InvalidArguments, asked: object) -> InvalidArgument | InvalidArguments:
+    """Return an error about a call with examples that name whole arguments; `asked` has these as its attributes."""
+    call = _CorrectedCall(asked)
+    if isinstance(error, InvalidArguments):
+        return InvalidArguments([call.corrected(problem) for problem in error.problems])
+    return call.corrected(error)
+
+
+def corrects_examples(decide: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a decision show examples that can be sent back in what was asked, its second argument."""
+
+    @wraps(decide)
+    def decided(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return decide(*args, **kwargs)
+        except (InvalidArgument, InvalidArguments) as error:
+            raise corrected(error, args[1]) from None
+
+    return decided
+
+
+class _CorrectedCall:
+    """A call that is corrected problem by problem: an example has what those before it correct in its argument."""
+
+    def __init__(self, asked: object) -> None:
+        self._asked = asked
+        self._arguments: dict[str, Any] = {}
+
+    def corrected(self, problem: InvalidArgument) -> InvalidArgument:
+        path = tuple(_PARTS.findall(problem.argument))
+        if len(path) < 2 or not problem.example or not hasattr(self._asked, path[0]):  # noqa: PLR2004 - a part of one
+            return problem
+        try:
+            examples = [self._shown(one, path) for one in reversed(_EITHER.split(problem.example))]
+        except (TypeError, RecursionError):  # a program sent what is no JSON
+            return problem
+        shown = " or ".join(reversed(examples))
+        return InvalidArgument(problem.argument, problem.problem, accepted=problem.accepted, example=shown)
+
+    def _shown(self, example: str, path: Path) -> str:
+        """Show the values of an example in the argument of which the path names a part."""
+        values = {_place_of(name, path, self._asked): value for name, value in _keywords(example).items()}
+        values = values or {path: _value(example)}
+        if (path[0],) in values:
+            return example  # it is the whole argument already
+        whole = {place[0]: self._arguments.get(place[0], _sent(place[0], self._asked)) for place in values}
+        for place, value in values.items():
+            whole[place[0]] = _with(whole[place[0]], place[1:], value, first=int(place[0] == _STEPS))
+        self._arguments |= whole
+        return _written(whole, values)
+
+
+def _written(whole: Mapping[str, Any], values: Mapping[Path, Any]) -> str:
+    """Write whole arguments, or the parts alone where these are too long, or have something secret in them."""
+    if redacted_json(whole) == whole and len(repr(whole).encode("utf-8", "replace")) <= MAX_WHOLE_BYTES:
+        values = {(name,): value for name, value in whole.items()}
+    return ", ".join(f"{'.'.join(place)}={_in_words(value)}" for place, value in values.items())
+
+
+def _in_words(value: Any) -> str:
+    return "null" if value is None else repr(value)
+
+
+def _place_of(name: str, path: Path, asked: object) -> Path:
+    """Return the place of an argument that an example names: on the way to what is wrong, or next to it."""
+    on_way = [number for number, part in enumerate(path) if part == name]
+    if on_way:
+        return path[: on_way[-1] + 1]
+    outer = path[:2] if path[0] == _STEPS else ()
+    return (*outer, name) if hasattr(asked, name) else (*path[:-1], name)
+
+
+def _sent(name: str, asked: object) -> Any:
+    """Return what was sent as an argument of several parts; the question of an approval may stand alone."""
+    given = getattr(asked, name)
+    if name == "approval" and isinstance(given, str):
+        return {"question": given}
+    several = isinstance(given, Mapping) or (isinstance(given, Sequence) and not isinstance(given, str))
+    return _plain(given) if several else {}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, str):
+        return str(value)
+    return [_plain(part) for part in value] if isinstance(value, Sequence) else value
+
+
+def _with(whole: Any, path: Path, value: Any, *, first: int = 0) -> Any:
+    """Return a value with another one at a path, or without what is there; its items count from `first`."""
+    if not path:
+        return value
+    if isinstance(whole, list):
+        return [
+            _with(item, path[1:], value) if _is_meant(item, number, path[0]) else item
+            for number, item in enumerate(whole, start=first)
+        ]
+    parts = {**(whole if isinstance(whole, dict) else {})}
+    parts[path[0]] = _with(parts.get(path[0]), path[1:], value)
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _is_meant(item: Any, number: int, part: str) -> bool:
+    """Whether a part of a path means this item of a list: by its number, or a step by its name."""
+    return part == (item.get("name") if isinstance(item, dict) and not part.isdigit() else str(number))
+
+
+def _keywords(example: str) -> dict[str, Any]:
+    """Read keyword arguments; none where the example is a value."""
+    try:
+        call = ast.parse(f"f({example})", mode="eval").body
+        keywords = call.keywords if isinstance(call, ast.Call) else []
+        return {str(each.arg): ast.literal_eval(_Words().visit(each.value)) for each in keywords}
+    except (SyntaxError, ValueError):
+        return {}
+
+
+def _value(example: str) -> Any:
+    """Read a value; what is none in Python is text."""
+    try:
+        return ast.literal_eval(_Words().visit(ast.parse(example, mode="eval").body))
+    except (SyntaxError, ValueError):
+        return example
+
+
+class _Words(ast.NodeTransformer):
+    """Reads the words of JSON."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_JSON_WORDS[node.id]) if node.id in _JSON_WORDS else node

@@ -1,0 +1,427 @@
+"""An example of a refusal is accepted when it is sent back in the same call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.tools.registration import make_tools
+from duetime.tools.schedule_task import REMINDER, schedule_task
+from mcp.types import CallToolResult, TextContent
+
+from tests.builders import Clock
+from tests.flow.tools.calls import CONTEXT
+from tests.flow.tools.sent_back import corrections
+
+Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
+S, R, A, C = "schedule_task", "reschedule_task", "act_on_task", "change_tasks"
+WATCH = {"url": "https://example.com/order", "condition": "status == 'shipped'"}
+WRONG = [
+    (S, {}),
+    (S, {"title": 7, "when": "tomorrow"}),
+    (S, {"when": None}),
+    # times
+    (S, {"when": "yesterday at 9"}),
+    (S, {"when": "this tuesday"}),
+    (S, {"when": "end of business"}),
+    (S, {"when": "cob friday"}),
+    (S, {"when": "mid november"}),
+    (S, {"when": "same day next week"}),
+    (S, {"when": "someday"}),
+    (S, {"when": "asap"}),
+    (S, {"when": "8pm New York time", "timezone": "Europe/Berlin"}),
+    (S, {"when": "8 pm CET"}),
+    (S, {"when": "2026-12-24T08:00:00-05:00", "timezone": "Europe/Berlin"}),
+    (S, {"when": "30 february"}),
+    (S, {"when": "every monday at 9"}),
+    (S, {"when": "every second monday at 9"}),
+    (S, {"when": "wed 1 dec 2026"}),
+    (S, {"when": "12/25"}),
+    (S, {"when": "next weekend"}),
+    (S, {"when": "25:00"}),
+    (S, {"when": "2040-01-01"}),
+    (S, {"when": "x" * 500}),
+    (S, {"when": "tomorrow", "timezone": "Berlin"}),
+    (S, {"when": "tomorrow", "timezone": "UTC+2"}),
+    # recurrences
+    (S, {"repeat": "every full moon"}),
+    (S, {"repeat": "every monday at 9 starting february"}),
+    (S, {"repeat": "every 2 weeks starting tomorrow"}),
+    (S, {"repeat": "every week from december 7"}),
+    (S, {"repeat": "every day starting someday"}),
+    (S, {"repeat": "every 2 days at 9 except 24 december"}),
+    (S, {"repeat": "every day at 9 except 2026-12-24 and 2026-12-25"}),
+    (S, {"repeat": "every weekday at 9 except the first of the month"}),
+    (S, {"repeat": "every weekday until 17:00"}),
+    (S, {"repeat": "every second tuesday"}),
+    (S, {"repeat": "every 10 seconds"}),
+    (S, {"repeat": "every 0 days"}),
+    (S, {"repeat": "every 100 years"}),
+    (S, {"repeat": "mondays at 9, fridays at 15"}),
+    (S, {"repeat": "biweekly"}),
+    (S, {"repeat": "every public holiday"}),
+    (S, {"repeat": "every day between 9 and 10"}),
+    (S, {"repeat": "FREQ=MONTHLY;BYYEARDAY=3"}),
+    (S, {"repeat": "FREQ=DAILY;DTSTART=20261201"}),
+    (S, {"repeat": "0 9 * *"}),
+    (S, {"repeat": "0 25 * * *"}),
+    (S, {"repeat": "every friday at 18:00", "until": "10 times"}),
+    (S, {"repeat": "every friday at 18:00", "until": "ten times"}),
+    (S, {"repeat": "every friday at 18:00", "until": "yesterday"}),
+    (S, {"repeat": "every friday at 18:00", "until": "tomorrow"}),
+    (S, {"repeat": "daily until 2026-12-31", "until": "2026-12-30"}),
+    (S, {"repeat": "daily at 9", "until": "whenever"}),
+    (S, {"repeat": "daily", "max_runs": -3}),
+    (S, {"when": "tomorrow", "until": "friday"}),
+    (S, {"when": "tomorrow", "max_runs": 3}),
+    (S, {"repeat": "daily", "repeat_policy": {"overlap": "queue"}}),
+    (S, {"repeat": "daily", "repeat_policy": {"surplus": 1}}),
+    (S, {"repeat": "every hour", "repeat_policy": {"jitter": "2 hours"}}),
+    (S, {"repeat": "daily", "repeat_policy": {"except": ["christmas"]}}),
+    (S, {"repeat": "daily", "repeat_policy": {"pause_after": "x"}}),
+    (S, {"when": "tomorrow", "repeat_policy": {"jitter": "1 min"}}),
+    # actions and payloads
+    (S, {"when": "tomorrow", "action": "remainder"}),
+    (S, {"action": "webhook"}),
+    (S, {"action": "webhook", "payload": {"url": "http://127.0.0.1/x", "method": "POST"}}),
+    (S, {"action": "webhook", "payload": {"url": "no url", "body": {"order": 7}}}),
+    (S, {"action": "webhook", "payload": {"url": "https://example.com", "method": "GET", "body": "x"}}),
+    (S, {"action": "watch", "payload": {"url": "https://example.com"}}),
+    (S, {"action": "watch", "payload": {"condition": "a"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "condition": "status == shipped"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "condition": 'status == "shipped"'}}),
+    (S, {"action": "watch", "payload": {**WATCH, "condition": "["}}),
+    (S, {"action": "watch", "payload": {**WATCH, "changed": True}}),
+    (S, {"action": "watch", "payload": {**WATCH, "until": "friday"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "until": "2026-12-01T10:00"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "until": "2 years"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "every": "10 s"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "every": "often"}}),
+    (S, {"action": "watch", "payload": {**WATCH, "every": "60 days"}}),
+    # urgency and needs
+    (S, {"when": "tomorrow", "priority": "urgent"}),
+    (S, {"when": "tomorrow", "deadline_type": "hard"}),
+    (S, {"when": "tomorrow", "deadline": "today"}),
+    (S, {"when": "tomorrow", "deadline": "soonish"}),
+    (S, {"repeat": "daily", "deadline": "2027-01-01"}),
+    (S, {"when": "tomorrow", "estimate": "a while"}),
+    (S, {"when": "tomorrow", "estimate": "900 days"}),
+    (S, {"when": "tomorrow", "needs": "gpu"}),
+    (S, {"when": "tomorrow", "needs": {"gpu": 1}}),
+    (S, {"when": "tomorrow", "needs": {"gpu": 0}}),
+    (S, {"when": "tomorrow", "needs": {"?": 1}}),
+    (S, {"when": "tomorrow", "needs": {"tenant:x": 1}}),
+    # handling
+    (S, {"when": "tomorrow", "labels": "a, b"}),
+    (S, {"when": "tomorrow", "retry": {"attempts": 3}}),
+    (S, {"when": "tomorrow", "retry": {"max_attempts": 3, "backoff_seconds": 90, "max_backoff_seconds": 5}}),
+    (S, {"when": "tomorrow", "notify": "errors"}),
+    (S, {"when": "tomorrow", "deliver_to": ["telegram"]}),
+    (S, {"when": "tomorrow", "expect": {"field": "x"}}),
+    (S, {"action": "webhook", "payload": {"url": "https://example.com"}, "expect": {"field": 7}}),
+    (S, {"action": "webhook", "payload": {"url": "https://example.com"}, "expect": {"fields": "a"}}),
+    (S, {"action": "webhook", "payload": {"url": "https://example.com"}, "expect": {"schema": {"type": "x"}}}),
+    (S, {"action": "webhook", "payload": {"url": "https://example.com"}, "expect": {"url": "http://127.0.0.1"}}),
+    (S, {"when": "tomorrow", "on_failure": "notify"}),
+    (S, {"when": "tomorrow", "on_failure": {"notify": "team"}}),
+    (S, {"when": "tomorrow", "on_failure": {"notify": 7}}),
+    (S, {"when": "tomorrow", "on_failure": {"run": {"action": "nope"}}}),
+    (S, {"when": "tomorrow", "on_failure": {"run": {}}}),
+    (S, {"when": "tomorrow", "on_failure": {"run": "webhook"}}),
+    (S, {"when": "tomorrow", "on_failure": {"tier": "urgent"}}),
+    (S, {"when": "tomorrow", "on_failure": {"then": "x"}}),
+    (S, {"when": "tomorrow", "idempotency_key": "{window"}),
+    (S, {"repeat": "daily", "idempotency_key": "{user}"}),
+    (S, {"repeat": "daily", "idempotency_key": "{label.account}:{window}"}),
+    # waits
+    (S, {"when": "tomorrow", "approval": {"question": "Pay?", "default": "approve"}}),
+    (S, {"when": "tomorrow", "approval": {"default": "approve"}}),
+    (S, {"when": "tomorrow", "approval": {"question": "Pay?", "by": "yesterday"}}),
+    (S, {"when": "tomorrow", "approval": {"question": "Pay?", "by": "whenever"}}),
+    (S, {"when": "tomorrow", "approval": {"question": "Pay?", "default": "maybe"}}),
+    (S, {"when": "tomorrow", "approval": {"ask": "Pay?"}}),
+    (S, {"repeat": "daily", "approval": {"question": "Pay 90 EUR?", "by": "tomorrow"}}),
+    (S, {"wait_for": "order.paid"}),
+    (S, {"wait_for": {"event": "order paid!"}}),
+    (S, {"wait_for": {"event": "order paid!", "timeout": "2 days"}}),
+    (S, {"wait_for": {"timeout": "2 days"}}),
+    (S, {"wait_for": {"event": "a", "timeout": "500 days"}}),
+    (S, {"wait_for": {"event": "a", "timeout": "soon"}}),
+    (S, {"wait_for": {"event": "a", "timeout": "0 s"}}),
+    (S, {"wait_for": {"event": "a", "lookback": "500 days"}}),
+    (S, {"wait_for": {"event": "a", "on_timeout": "stop"}}),
+    (S, {"wait_for": {"event": "a", "match": 7}}),
+    (S, {"wait_for": {"event": "a", "until": "friday"}}),
+    (S, {"wait_for": {"event": "a", "or_when": True}}),
+    (S, {"wait_for": {"event": "a", "or_when": True, "timeout": "2 days"}}),
+    (S, {"when": "tomorrow", "wait_for": {"event": "a", "or_when": True, "timeout": "2 days"}}),
+    (S, {"when": "tomorrow", "wait_for": {"event": "a", "or_when": True, "on_timeout": "run"}}),
+    (S, {"repeat": "daily", "wait_for": {"event": "a", "or_when": True}}),
+    (S, {"wait_for": {"any": ["a", "b"]}}),
+    (S, {"wait_for": {"any": []}}),
+    (S, {"wait_for": {"any": [{"event": "a"}, {"event": "b c"}]}}),
+    (S, {"wait_for": {"any": [{"event": "a", "timeout": "2 days"}]}}),
+    (S, {"wait_for": {"event": "x", "any": [{"event": "a"}]}}),
+    (S, {"wait_for": {"any": [{"event": "a"}], "timeout": "500 days"}}),
+    # chains
+    (S, {"after": ["t_abcdefghjkmn"]}),
+    (S, {"after": "t_1, t_2"}),
+    (S, {"after": ["ONE"], "repeat": "daily"}),
+    (S, {"when": "tomorrow", "after_failure": "stop"}),
+    (S, {"after": ["ONE"], "after_failure": "stop"}),
+    (S, {"when": "tomorrow", "steps": {"name": "a"}}),
+    (S, {"when": "tomorrow", "steps": ["a"]}),
+    (S, {"when": "tomorrow", "steps": [{"action": "reminder"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a b"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "a"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "b", "after": ["aa"]}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "c"}, {"name": "b", "after": "a, c"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "b", "after": ["a"], "payload": "x"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "action": "webhook"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "action": "webhook", "payload": {"url": "http://127.0.0.1"}}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "priority": "urgent"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "when": "yesterday"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "needs": {"gpu": 1}}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "needs": "gpu"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "approval": {"default": "approve"}}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "wait_for": {"event": "x y"}}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "colour": "red"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a", "repeat": "daily"}]}),
+    (S, {"repeat": "daily", "steps": [{"name": "a", "when": "tomorrow"}]}),
+    (S, {"repeat": "daily", "steps": [{"name": "a", "approval": {"question": "Go?", "by": "tomorrow"}}]}),
+    (S, {"action": "reminder", "steps": [{"name": "a"}]}),
+    (S, {"when": "tomorrow", "payload": {"message": "x"}, "steps": [{"name": "a"}]}),
+    # arguments of other names
+    (S, {"at": "tomorrow"}),
+    (S, {"when": "tomorrow", "time_zone": "Asia/Tokyo"}),
+    (S, {"when": "tomorrow", "by": "2 hours"}),
+    # changes of one task
+    *((R, {"task_id": "ONE", **changes}) for changes in (
+        {},
+        {"when": "17:30", "all_following": True},
+        {"all_following": True},
+        {"max_runs": 3},
+        {"until": "friday"},
+        {"when": "yesterday"},
+        {"pause": False, "pause_until": "friday"},
+        {"pause_until": "yesterday"},
+        {"repeat": "every 2nd friday"},
+        {"repeat": "stop"},
+        {"remove": ["title"]},
+        {"remove": "labels, needs", "labels": ["a"]},
+        {"remove": ["labels"], "labels": ["a"]},
+        {"payload": {"text": "x"}},
+        {"needs": "gpu"},
+        {"on_failure": "notify"},
+        {"deadline": "yesterday"},
+        {"approval": {"question": "q", "default": "approve"}},
+        {"wait_for": {"event": "x y", "timeout": "2 days"}},
+        {"after": ["ONE"]},
+        {"after_failure": "skip"},
+        {"repeat_policy": {"overlap": "skip"}},
+    )),
+    *((R, {"task_id": "DAILY", **changes}) for changes in (
+        {"when": "tomorrow", "repeat": "weekly", "all_following": True},
+        {"until": "10 times"},
+        {"until": "yesterday"},
+        {"repeat": "every full moon"},
+        {"repeat": "every monday at 9 starting february"},
+        {"wait_for": {"event": "paid", "or_when": True}},
+        {"wait_for": {"event": "x y"}},
+        {"approval": {"question": "Pay?", "by": "tomorrow"}},
+        {"repeat_policy": {"overlap": "queue"}},
+        {"deadline": "2027-01-01"},
+    )),
+    # actions of one task
+    (R, {"task_id": "FRESH", "state": "cancelled"}),
+    (R, {"task_id": "FRESH", "status": "paused"}),
+    *((A, {"task_id": "FRESH", **asked}) for asked in (
+        {"action": "snooze"},
+        {"action": "snooze", "minutes": 0},
+        {"action": "snooze", "minutes": 10**7},
+        {"action": "snooze", "minutes": 5, "until": "friday"},
+        {"action": "snooze", "until": "yesterday"},
+        {"action": "snooze", "until": "whenever"},
+        {"action": "delete"},
+        {"action": "postpone", "minutes": 5},
+    )),
+    # changes of many tasks
+    (C, {"change": "delete"}),
+    (C, {"change": "move", "query": "one"}),
+    (C, {"change": "cancel", "query": "one", "to": "tomorrow"}),
+    (C, {"change": "resume", "query": "one", "to": "tomorrow"}),
+    (C, {"change": "cancel", "query": "one", "task_ids": ["ONE"]}),
+    (C, {"change": "move", "query": "one", "to": "whenever"}),
+    (C, {"change": "move", "query": "one", "to": "yesterday"}),
+    # lists and events
+    ("list_tasks", {"state": "paused"}),
+    ("list_tasks", {"state": "done"}),
+    ("list_tasks", {"state": "asleep"}),
+    ("list_tasks", {"limit": 500}),
+    ("list_tasks", {"before": "someday"}),
+    ("get_task", {"task_id": "ONE", "wait": "1 hour"}),
+    ("send_event", {"name": "a b"}),
+    ("send_event", {"name": "a", "data": "x"}),
+    ("send_event", {"name": "a", "event_id": "a b"}),
+    ("send_event", {}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('sent') / 'duetime.db'}", clock=Clock())
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known, holidays="DE")
+    yield Scheduler(store, planner)
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def answer(scheduler: Scheduler) -> Answer:
+    """Call a tool; return whether it accepts, and what it says."""
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+
+    def call(tool: str, given: dict[str, Any]) -> tuple[bool, str]:
+        found = asyncio.run(tools[tool].run(given, CONTEXT))
+        assert isinstance(found, CallToolResult)
+        assert isinstance(found.content[0], TextContent)
+        return not found.is_error, found.content[0].text
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def ids(scheduler: Scheduler) -> dict[str, str]:
+    """Return the ids of the tasks that the calls name."""
+    one = scheduler.schedule("Task one", when="tomorrow 9am").record.task.id
+    daily = scheduler.schedule("Every day", repeat="daily at 9:00").record.task.id
+    return {"ONE": one, "DAILY": daily, "t_7k3m9qx2w4hb": daily}
+
+
+def _filled(given: Any, ids: dict[str, str]) -> Any:
+    if isinstance(given, dict):
+        return {name: _filled(value, ids) for name, value in given.items()}
+    if isinstance(given, list):
+        return [_filled(value, ids) for value in given]
+    return ids.get(given, given) if isinstance(given, str) else given
+
+
+@pytest.mark.parametrize(("tool", "wrong"), WRONG, ids=lambda value: str(value)[:90])
+def test_an_example_that_is_sent_back_is_accepted(
+    scheduler: Scheduler, answer: Answer, ids: dict[str, str], tool: str, wrong: Any
+) -> None:
+    if wrong.get("task_id") == "FRESH":  # what is sent back changes it
+        ids = {**ids, "FRESH": scheduler.schedule("Fresh", when="tomorrow 9am").record.task.id}
+    given = _filled({**({"title": "A"} if tool == S else {}), **wrong}, ids)
+    accepted, said = answer(tool, given)
+    assert not accepted, said
+    for again in corrections(tool, given, said):
+        other, sent = again[0], _filled(again[1], ids)
+        trial = {"dry_run": True} if other in {S, R} else {}
+        accepted, then = answer(other, {**sent, **trial})
+        assert accepted, f"{said}\n  sent back: {sent}\n  answer: {then}"
+
+
+MEANT = [
+    (S, {"repeat": "every friday at 18:00", "until": "10 times"}, "max_runs=10, until=null"),
+    (S, {"repeat": "every friday at 18:00", "until": "yesterday"}, "until='2026-12-27'"),
+    (S, {"repeat": "every monday at 9 starting february"}, "repeat='every monday at 9', when='2027-02-01'"),
+    (S, {"repeat": "every 2 weeks starting tomorrow"}, "repeat='every 2 weeks', when='tomorrow'"),
+    (
+        S,
+        {"repeat": "every 2 days except 27 december at 9"},
+        "repeat='every 2 days at 9', repeat_policy={'except': ['2026-12-27']}",
+    ),
+    (
+        S,
+        {"repeat": "every day at 9 except 2026-12-24 and 2026-12-25"},
+        "repeat='every day at 9', repeat_policy={'except': ['2026-12-24', '2026-12-25']}",
+    ),
+    (S, {"repeat": "every weekday until 17:00"}, "repeat='every weekday every hour from 9:00 to 17:00'"),
+    (S, {"repeat": "FREQ=MONTHLY;BYYEARDAY=3"}, "repeat='FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0'"),
+    (S, {"when": "cob friday"}, "when='at 17:00 friday'"),
+    (S, {"when": "mid december"}, "when='december 15'"),
+    (S, {"when": "same day next week"}, "when='same time next week'"),
+    (
+        S,
+        {"repeat": "daily", "approval": {"question": "Pay?", "by": "tomorrow"}},
+        "approval={'question': 'Pay?', 'by': '2 hours'}",
+    ),
+    (S, {"when": "tomorrow", "approval": {"default": "approve"}}, "approval={'default': 'approve', 'by': '2 hours'}"),
+    (
+        S,
+        {"when": "tomorrow", "wait_for": {"event": "paid", "or_when": True, "timeout": "2 days"}},
+        "wait_for={'event': 'paid', 'or_when': True}",
+    ),
+    (S, {"wait_for": {"event": "a b", "timeout": "2 days"}}, "wait_for={'event': 'order.paid', 'timeout': '2 days'}"),
+    (S, {"wait_for": {"any": ["a", "b"]}}, "wait_for={'any': [{'event': 'a'}, {'event': 'b'}]}"),
+    (
+        S,
+        {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "b", "after": ["aa"]}]},
+        "steps=[{'name': 'a'}, {'name': 'b', 'after': ['a']}]",
+    ),
+    (S, {"when": "tomorrow", "needs": "gpu"}, "needs={'key:customer-42': 1}"),
+    (S, {"at": "tomorrow"}, "when='tomorrow'"),
+    (R, {"task_id": "ONE", "when": "17:45", "all_following": True}, "when='17:45', all_following=false"),
+    (
+        A,
+        {"task_id": "ONE", "action": "snooze", "minutes": 5, "until": "friday"},
+        "minutes=5, until=null or until='friday', minutes=null",
+    ),
+    (
+        C,
+        {"change": "cancel", "query": "one", "to": "friday"},
+        "change='move', to='friday' or change='cancel', to=null",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "wrong", "example"), MEANT, ids=lambda value: str(value)[:60])
+def test_an_example_keeps_what_was_meant(
+    answer: Answer, ids: dict[str, str], tool: str, wrong: dict[str, Any], example: str
+) -> None:
+    _, said = answer(tool, _filled({**({"title": "A"} if tool == S else {}), **wrong}, ids))
+    assert said.splitlines()[0].endswith(f"Example: {example}")
+
+
+def test_a_pool_that_is_declared_is_the_example_of_needs() -> None:
+    needs = schedule_task(REMINDER, ("gpu", "key:")).read().table["needs"]
+    assert needs.example == "needs={'gpu': 1}"
+
+
+def test_several_problems_of_one_argument_are_corrected_together(answer: Answer) -> None:
+    payload = {**WATCH, "url": "http://127.0.0.1/x", "every": "60 days", "until": "90 days"}
+    _, said = answer(S, {"title": "A", "action": "watch", "payload": payload})
+    right = {**payload, "url": "https://example.com/hook", "every": "15 min"}
+    assert said.splitlines()[-1].endswith(f"Example: payload={right!r}")
+
+
+def test_a_long_argument_is_corrected_by_the_path_of_its_part(answer: Answer) -> None:
+    payload = {"url": "http://127.0.0.1/x", "method": "POST", "body": "x" * 300}
+    _, said = answer(S, {"title": "A", "action": "webhook", "payload": payload})
+    assert said.endswith("Example: payload.url='https://example.com/hook'")
+
+
+def test_a_credential_in_an_argument_is_not_repeated(answer: Answer) -> None:
+    payload = {"url": "http://127.0.0.1/x", "body": {"passphrase": "blue lamp"}, "method": "POST"}
+    _, said = answer(S, {"title": "A", "action": "webhook", "payload": payload})
+    assert "blue lamp" not in said
+    assert said.endswith("Example: payload.url='https://example.com/hook'")
+
+
+def test_an_end_that_never_comes_is_none(answer: Answer) -> None:
+    accepted, said = answer(S, {"title": "A", "repeat": "daily at 9", "until": "never", "dry_run": True})
+    assert accepted, said
+
+
+def test_a_cancelled_task_is_not_said_to_run_again(scheduler: Scheduler, answer: Answer) -> None:
+    gone = scheduler.schedule("Gone", when="tomorrow 9am").record.task.id
+    scheduler.cancel(gone)
+    _, said = answer(R, {"task_id": gone, "priority": "high"})
+    assert said.endswith("Schedule a new task with schedule_task.")
