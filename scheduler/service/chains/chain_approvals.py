@@ -49,9 +49,11 @@ class ChainApprovalService:
         steps = _asking_steps(found, self._facts.open_waits([step.record for step in found.steps])) or found.steps[:1]
         by, ids = call.get("by", LOCAL), [step.record.task.id for step in steps]
         check_reason(reason)
-        self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
+        new = self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
         self._on_change(ids)
         answered = self._store.chains.get(by.tenant, chain_id)
+        if not new:
+            return replace(self._chains.view_of(answered), undo=None)
         fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
         if answer is ApprovalAnswer.APPROVE:
             return replace(self._chains.view_of(answered), undo=undo_of_yes(self._store, list(fresh), by))

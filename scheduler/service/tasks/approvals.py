@@ -53,11 +53,17 @@ class ApprovalService:
         """Store an answer, and return the task. Raises Refused after the other answer."""
         check_reason(reason)
         by = call.get("by", LOCAL)
-        record = self._store.approvals.answer(
+        given = self._store.approvals.answer(
             by.tenant, task_id, answer, reason=reason, revision=call.get("revision"), **by.acting(self._via)
         )
+        record = given.record
         self._on_change([record.task.id])
         view = view_of(record, self._store.now(), facts=self._facts.of(record))
+        return replace(view, undo=None) if given.repeated else self._with_undo(view, answer, by)
+
+    def _with_undo(self, view: TaskView, answer: ApprovalAnswer, by: Principal) -> TaskView:
+        """Return the view of a task that was just answered for, with what takes that back."""
+        record = view.record
         if answer is ApprovalAnswer.APPROVE:
             return replace(view, undo=undo_of_yes(self._store, [record.run], by))
         if asks_each_generation(record.task):

@@ -11,7 +11,7 @@ from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import UNDOABLE, EventFilter, EventKind
+from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
@@ -39,7 +39,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.service.tasks.approvals import ApprovalService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, Task
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
@@ -118,7 +118,8 @@ class ChangeService:
             waits = before.run.state is State.WAITING
             now_waiting = self._facts.of(before) if waits else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
-        return self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
+        view = self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
+        return replace(view, undo=None)
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
@@ -132,10 +133,10 @@ class ChangeService:
             raise no_skip_of_step(chain)
 
     def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
-        """Return a task with what it waits for now; the queue is not asked, which does not know of a change yet."""
+        """Return a task with what it waits for now, without an undo; the queue does not know of a change yet."""
         waits = record.run.state is State.WAITING
         facts = self._facts.of(record) if waits else self._facts.open_waits([record]).get(record.run.id)
-        return view_of(record, self._store.now(), facts=facts, warnings=warnings)
+        return replace(view_of(record, self._store.now(), facts=facts, warnings=warnings), undo=None)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
@@ -143,8 +144,7 @@ class ChangeService:
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
-            view = self._seen(record, (changes.ALREADY_CANCELLED,))
-            return view if self._cancelled_by(record.task) == call.get("by", LOCAL).user else replace(view, undo=None)
+            return self._seen(record, (changes.ALREADY_CANCELLED,))
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,
@@ -152,12 +152,6 @@ class ChangeService:
             reason=reason,
             decide=lambda record: changes.cancel(record, now),
         )
-
-    def _cancelled_by(self, task: Task) -> str | None:
-        """Return who cancelled a task last: the undo of that is theirs."""
-        where = EventFilter(task_id=task.id, kind=EventKind.CANCELLED)
-        found = self._store.history.events(task.tenant, where, limit=1).events
-        return found[0].actor if found else None
 
     def act(
         self,
@@ -251,10 +245,14 @@ class ChangeService:
             return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **told)
 
         view = self._written(repeatable, call, write)
-        task, run = view.record.task, view.record.run
-        stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
-        undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped
-        return replace(view, warnings=(*said, *view.warnings), undo=change_token(task) if undoable else view.undo)
+        changed = before not in ([], [view.record.task.revision])
+        return replace(view, warnings=(*said, *view.warnings), undo=self._token(view.record, kind) if changed else None)
+
+    def _token(self, record: TaskRecord, kind: EventKind) -> str | None:
+        """Return the token that takes a change of this kind back that was just made; None where nothing does."""
+        if kind is EventKind.CANCELLED and record.run.state is State.CANCELLED:
+            return changes.undo_token(record.run, self._store.now())
+        return change_token(record.task) if kind in UNDOABLE and not record.run.cancel_requested else None
 
     def _written(
         self,

@@ -9,14 +9,13 @@ from datetime import datetime
 from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.records import Changed, IdempotencyKey
 from duetime.scheduler.store.chains import answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
-from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class Approvals:
         via: str | None = None,
         reason: str | None = None,
         revision: int | None = None,
-    ) -> TaskRecord:
+    ) -> Changed:
         """Answer the open question of a task, or that of the run that is named, and return the task.
 
         Of several questions the oldest one is answered, at the `revision` that the caller read. Without that the run
@@ -58,14 +57,14 @@ class Approvals:
         or the answer was another one, `StaleRevision`, and `TaskNotFound`.
         """
 
-        def work(connection: Connection) -> TaskRecord:
+        def work(connection: Connection) -> Changed:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
             record, now = read.record(connection, tenant, found, locking=True), self._now()
             question = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
             if question is not None:
                 event_log.check_revision(connection, record.task, revision)
                 answers.store(connection, question, answers.Answered(answer, actor, reason, via), now)
-            return read.record(connection, tenant, found)
+            return Changed(read.record(connection, tenant, found), repeated=question is None)
 
         return self._ending(work)
 
@@ -78,22 +77,25 @@ class Approvals:
         actor: str,
         via: str | None = None,
         reason: str | None = None,
-    ) -> None:
-        """Give one answer to several tasks, all or none; a question that an earlier one withdraws needs none.
+    ) -> bool:
+        """Give one answer to several tasks, all or none; return False where all had it, so that nothing was changed.
+
+        A question that an earlier one withdraws needs none.
 
         Raises `Refused` where nothing is asked or the answer was another one, and `TaskNotFound`.
         """
         now, by = self._now(), answers.Answered(answer, actor, reason, via)
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> bool:
             found = [read.record(connection, tenant, task_id, locking=True) for task_id in task_ids]
             unanswered = [each for each in found if answers.find(connection, each, answer, now, oldest=True)]
             for each in unanswered:
                 record = read.record(connection, tenant, each.task.id)
                 for question in open_questions.open_questions(connection, record)[:1]:
                     answers.store(connection, question, by, now)
+            return bool(unanswered)
 
-        self._ending(work)
+        return self._ending(work)
 
     def take_back(
         self,

@@ -51,7 +51,7 @@ def asking_for(
 
 
 def answer(store: Store, record: TaskRecord, given: ApprovalAnswer, actor: str = "bob", **more: Any) -> TaskRecord:
-    return store.approvals.answer(TENANT, record.task.id, given, actor=actor, **more)
+    return store.approvals.answer(TENANT, record.task.id, given, actor=actor, **more).record
 
 
 def state(store: Store, record: TaskRecord) -> State:

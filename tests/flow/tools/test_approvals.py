@@ -105,6 +105,7 @@ def test_a_no_cancels_it_and_its_undo_asks_again(scheduler: Scheduler) -> None:
     task_id = scheduler.schedule("Pay the invoice", approval=True).record.task.id
     rejected = scheduler.act(task_id, "reject", reason="too much")
     assert (rejected.record.run.state, rejected.record.run.error) == (State.CANCELLED, "local rejected it: too much")
+    assert scheduler.act(task_id, "reject").undo is None, "the same answer once more did nothing"
     again = scheduler.act(task_id, "undo", undo=rejected.undo)
     assert again.record.run.state is State.WAITING
     assert scheduler.explain(task_id)[1] == ("approval by the user",)

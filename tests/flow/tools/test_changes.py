@@ -205,14 +205,30 @@ def test_cancelling_twice_changes_nothing(house: House) -> None:
     assert "already cancelled" in second.warnings[0]
 
 
-def test_only_the_caller_who_cancelled_gets_the_undo_of_it_again(house: House) -> None:
+def test_a_repeated_cancel_has_no_undo_whoever_repeats_it(house: House) -> None:
     task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
-    first = house.scheduler.cancel(task_id)
-    assert house.scheduler.cancel(task_id).undo == first.undo is not None
-    other = replace(LOCAL, user="maria")
-    assert house.scheduler.cancel(task_id, by=other).undo is None
-    house.clock.forward(seconds=36)
+    assert house.scheduler.cancel(task_id).undo
     assert house.scheduler.cancel(task_id).undo is None
+    assert house.scheduler.cancel(task_id, by=replace(LOCAL, user="maria")).undo is None
+
+
+@pytest.mark.parametrize("nothing", [{"remove": ["retry"]}, {"title": "Call John"}, {"pause": False}])
+def test_a_call_that_changed_nothing_does_not_offer_the_undo_of_the_cancel_before_it(
+    house: House, nothing: dict[str, Any]
+) -> None:
+    task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    house.scheduler.cancel(task_id)
+    told, content = asked_of(house.scheduler)("reschedule_task", task_id=task_id, **nothing)
+    assert ("nothing was changed" in told, "undo" in told.lower(), content.get("undo")) == (True, False, None)
+    assert house.scheduler.reschedule(task_id, dry_run=True, **nothing).undo is None
+
+
+def test_the_undo_of_a_new_title_does_not_offer_the_undo_of_the_cancel_before_it(house: House) -> None:
+    task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    house.scheduler.cancel(task_id)
+    renamed = house.scheduler.reschedule(task_id, title="Call Jane")
+    back = house.scheduler.act(task_id, "undo", undo=renamed.undo)
+    assert (back.record.task.title, back.record.run.state, back.undo) == ("Call John", State.CANCELLED, None)
 
 
 def test_what_an_ended_task_waits_for_is_refused_by_the_argument_that_was_given(house: House) -> None:
