@@ -94,6 +94,18 @@ class TaskView:
         return tuple(wait.sentence for wait in self.waits)
 
 
+def due_at(run: Run) -> datetime:
+    """Return when a run is due for its reader: once it has begun at its next attempt or step, else at its own time.
+
+    A run that waited past its time, for an answer or an event, keeps that and is late. In SQL: `task_filter.DUE_AT`.
+    """
+    if run.state in {State.RETRYING, State.SUSPENDED}:
+        return run.wake_at or run.scheduled_for
+    waited = run.started_at is None and run.first_ready_at is not None
+    at = run.wake_at if run.state is State.SCHEDULED and not waited else None
+    return max(at or run.scheduled_for, run.scheduled_for)
+
+
 class ChainName(NamedTuple):
     """The chain that a task is a step of: its id and title, and the name of the step."""
 

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
-from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
@@ -84,7 +84,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
-        when=_when(due(run), task.timezone, view.now),
+        when=_when(due_at(run), task.timezone, view.now),
         repeat=_repeat(view),
         priority=_priority(task),
         deadline=_deadline(view),
@@ -158,12 +158,6 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     )
 
 
-def due(run: Run) -> datetime:
-    """Return the instant that counts for the reader: where a snooze moved a run that waits, else its own time."""
-    moved = run.state is State.SCHEDULED and run.wake_at is not None and run.wake_at > run.scheduled_for
-    return run.wake_at if moved and run.wake_at is not None else run.scheduled_for
-
-
 def _when(instant: datetime, zone: str, now: datetime) -> When:
     return When(
         utc=utc(instant),
@@ -184,7 +178,9 @@ def _repeat(view: TaskView) -> Repeat | None:
         until=_local(task.until, task.timezone) if task.until else None,
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
-        moved_from=_local(run.slot, task.timezone) if run.slot and run.slot != due(run) and run.state in OPEN else None,
+        moved_from=_local(run.slot, task.timezone)
+        if run.slot and run.slot != due_at(run) and run.state in OPEN
+        else None,
         next=tuple(_local(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
         policy=policy_part(task.repeat_policy),
@@ -268,7 +264,7 @@ def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
 
 def _clash(clash: Clash) -> ClashPart:
     members = tuple(
-        ClashMember(id=view.record.task.id, when=utc(due(view.record.run)), takes=times.about(length))
+        ClashMember(id=view.record.task.id, when=utc(due_at(view.record.run)), takes=times.about(length))
         for view, length in clash.occurrences[-MAX_CLASH_MEMBERS:]
     )
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
@@ -281,7 +277,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
         state=record.run.state,
-        when=utc(due(record.run)),
+        when=utc(due_at(record.run)),
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         **pause_parts(task, record.run),

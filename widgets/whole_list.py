@@ -5,8 +5,8 @@ from __future__ import annotations
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import OPEN, blocked_by
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.views import ChainName, TaskPage, TaskView
-from duetime.widgets.payload import due, list_payload
+from duetime.scheduler.views import ChainName, TaskPage, TaskView, due_at
+from duetime.widgets.payload import list_payload
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import ListRow, WholeClash, WholeListPayload, WholeListRow
 from duetime.widgets.text.list_text import clash_line
@@ -26,7 +26,7 @@ def whole_list_payload(page: TaskPage) -> WholeListPayload:
 
 def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
     task, run = view.record.task, view.record.run
-    at = due(run)
+    at = due_at(run)
     whole = {
         "title": task.title,
         "why": blocked_by(run),

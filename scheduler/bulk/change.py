@@ -14,7 +14,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.task import Json
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, due_at
 
 MAX_TASKS_CHANGED: Final = 10_000
 """Tasks that one call changes at most."""
@@ -75,7 +75,7 @@ def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[d
         return record.run.scheduled_for, change.extra_run.scheduled_for
     if change.extra_run is not None and record.last_run is not None:
         return record.last_run.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
-    return record.run.scheduled_for if record.run.scheduled_for != due else None, None
+    return due_at(record.run) if due_at(record.run) != due else None, None
 
 
 @dataclass(frozen=True, slots=True)

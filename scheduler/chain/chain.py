@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
-from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView
+from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, due_at
 
 CHAIN_ACTION: Final = "chain"
 """Stands for the action in the record of a chain, which no handler runs."""
@@ -118,7 +118,7 @@ def view_of_chain(
     state = chain_state([run.state for run in runs])
     open_runs = [run for run in runs if run.ended_at is None]
     next_runs = [step.record.run for step in foremost(found)]
-    due = min(run.wake_at or run.scheduled_for for run in next_runs or runs)
+    due = min(due_at(run) for run in next_runs or runs)
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import WaitKind, WaitReason
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, due_at
 
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
@@ -141,7 +141,7 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
         return f"it waits for nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
     if run.state is State.RUNNING:
         return f"it waits for nothing: it is running, {attempt_in_words(run, record.task.retry)}"
-    due = run.wake_at or run.scheduled_for
+    due = due_at(run)
     then = once_due(record)
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
 

@@ -34,7 +34,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, due_at
 
 UNDO_WINDOW = timedelta(seconds=30)
 ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")
@@ -90,8 +90,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
             f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
         )
     once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
-    once_more = replace(once_more, missed=run.missed)
-    return Change(record.task, run, next_run=once_more, kind=EventKind.CANCEL_UNDONE)
+    return Change(record.task, run, next_run=replace(once_more, missed=run.missed), kind=EventKind.CANCEL_UNDONE)
 
 
 def to_be_ordered(run: Run) -> Run:
@@ -152,8 +151,8 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
     """
     fired, run = record.last_run, record.run
-    alone = record.task.repeat is None or run.state in TERMINAL
-    if fired is None or fired.ended_at is None or alone or now - fired.ended_at > run.scheduled_for - now:
+    alone = record.task.repeat is None or run.state in TERMINAL or has_started(run)
+    if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
     earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED and not is_moved(run))
     extra = side_run(record.task, fired, _later(record, earlier, by, now))

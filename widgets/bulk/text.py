@@ -6,9 +6,9 @@ from datetime import datetime
 
 from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.views import due_at
 from duetime.widgets.bulk.payload import MAX_BULK_ROWS, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS
-from duetime.widgets.payload import due
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.list_text import window_in_words
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA
@@ -75,7 +75,7 @@ def _next_step(result: BulkResult) -> str:
 
 def _line(outcome: TaskOutcome) -> str:
     task, run = outcome.record.task, outcome.record.run
-    next_due = times.describe(due(run), task.timezone)
+    next_due = times.describe(due_at(run), task.timezone)
     side_run_at = times.describe(outcome.beside, task.timezone) if outcome.beside else ""
     now_due = f"{side_run_at}, and next {next_due}" if side_run_at else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due

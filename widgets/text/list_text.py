@@ -12,9 +12,9 @@ from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_fail
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import WaitKind
-from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, awaited_event
-from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
+from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.spoken import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA
@@ -44,7 +44,7 @@ def clash_line(clash: Clash, now: datetime) -> str:
     latest = clash.occurrences[-MAX_CLASH_MEMBERS:]
     *others, last = (
         f"{quoted(view.record.task.title, LIST_TITLE_CHARS)} "
-        f"({_short(due(view.record.run), view.record.task.timezone, now)}, about {times.about(length)})"
+        f"({_short(due_at(view.record.run), view.record.task.timezone, now)}, about {times.about(length)})"
         for view, length in latest
     )
     at = _short(clash.at, clash.occurrences[-1][0].record.task.timezone, now)
@@ -91,7 +91,7 @@ def counts_in_words(
 
 def _next_words(page: TaskPage, now: datetime) -> str:
     """Say how far the next one is: the first on the page that is to come."""
-    times_to_come = (due(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
+    times_to_come = (due_at(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
     first = None if only_failures(page.where.states) else next((each for each in times_to_come if each > now), None)
     zone = page.views[0].record.task.timezone
     return f"The next is due {moment(first, zone, now)}." if first else ""
@@ -123,7 +123,7 @@ def look_of_view(view: TaskView) -> str:
     return look_of(
         run.state,
         task.action,
-        due=due(run),
+        due=due_at(run),
         now=view.now,
         paused=task.paused,
         damaged=bool(view.record.damage),
@@ -144,7 +144,7 @@ def _row_line(view: TaskView, zone: str) -> str:
     look = look_of_view(view)
     return sentences(
         task.id,
-        _short(due(run), task.timezone, view.now),
+        _short(due_at(run), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
         "" if look == State.SCHEDULED else _look_words(view, look),
         "" if task.priority is Tier.NORMAL else task.priority.value,
@@ -174,7 +174,7 @@ def _failure_line(view: TaskView, zone: str) -> str:
     ended = _short(last.ended_at, task.timezone, view.now) if last.ended_at else ""
     why = f": {quoted(last.error, MAX_LISTED_REASON_CHARS)}" if last.error else ""
     elsewhere = "" if task.timezone == zone else task.timezone
-    again = f"{_again(view)} {_short(due(run), task.timezone, view.now)}" if run.state in OPEN else ""
+    again = f"{_again(view)} {_short(due_at(run), task.timezone, view.now)}" if run.state in OPEN else ""
     return sentences(
         task.id,
         quoted(task.title, LIST_TITLE_CHARS),

@@ -8,7 +8,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.view_parts import WaitKind, WaitReason
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, due_at
 
 START_A_PROCESS = "start `duetime serve` or open a chat client"
 
@@ -42,7 +42,7 @@ def no_answer(silence: NoAnswer | None) -> WaitReason:
 
 def not_queued(record: TaskRecord, now: datetime) -> WaitReason:
     """Describe a due run that no process has put into the queue."""
-    due = record.run.wake_at or record.run.scheduled_for
+    due = due_at(record.run)
     return WaitReason(
         WaitKind.NOBODY,
         f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "

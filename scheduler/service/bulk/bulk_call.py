@@ -35,7 +35,7 @@ from duetime.scheduler.request import Moment, as_content
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
-from duetime.scheduler.views import TaskFilter, TaskRecord
+from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 
 MAX_TITLES_SAID = 3
 MAX_TASKS_REHEARSED = 1_000
@@ -260,7 +260,7 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
-    was, beside = replaced_times(record, after.run.scheduled_for, change)
+    was, beside = replaced_times(record, due_at(after.run), change)
     return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, beside=beside)
 
 

@@ -33,7 +33,7 @@ from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log, links, read
 from duetime.scheduler.store.statements.endings import letters
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter, TaskRecord
+from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 from sqlalchemy import Connection, bindparam, select
 
 _THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
@@ -208,7 +208,7 @@ def _one(
         return TaskOutcome(record, Became.UNCHANGED)
     if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
         return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
-    was, side_run_at = replaced_times(record, found.run.scheduled_for, change)
+    was, side_run_at = replaced_times(record, due_at(found.run), change)
     return TaskOutcome(
         found, Became.CHANGED, moved_onto(change) or None, undo=decision.undo_of(found), was=was, beside=side_run_at
     )

@@ -31,6 +31,7 @@ from duetime.scheduler.task import (
     Task,
     Tier,
 )
+from duetime.scheduler.views import due_at
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
 IS_CURRENT: ColumnElement[bool] = literal_column("runs.current")
@@ -150,7 +151,7 @@ def chunk_values(chunk: LogChunk) -> dict[str, Any]:
 
 
 def listed_at(run: Run) -> datetime:
-    return run.ended_at or run.wake_at or run.scheduled_for
+    return run.ended_at or due_at(run)
 
 
 def held(run: Run, now: datetime) -> Run:

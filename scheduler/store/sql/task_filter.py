@@ -21,15 +21,14 @@ from sqlalchemy import Connection, and_, case, exists, literal_column, not_, or_
 OPEN_SECTION, ENDED_SECTION = "open", "ended"
 PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
 SECTION_STATES = {OPEN_SECTION: OPEN, ENDED_SECTION: TERMINAL}
-_LISTED_ELSEWHERE = {
-    OPEN_SECTION: (State.RETRYING, State.SUSPENDED),
-    ENDED_SECTION: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
-}
+_ENDED_EARLY = (State.CANCELLED, State.EXPIRED, State.SKIPPED)
+_KEEPS_NO_TIME = or_(runs.c.started_at.is_not(None), runs.c.first_ready_at.is_(None))
 DUE_AT = case(
-    (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for), runs.c.wake_at),
+    (and_(runs.c.state.in_((State.RETRYING, State.SUSPENDED)), runs.c.wake_at.is_not(None)), runs.c.wake_at),
+    (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for, _KEEPS_NO_TIME), runs.c.wake_at),
     else_=runs.c.scheduled_for,
 )
-"""When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
+"""When a run is due, for the reader, as `views.due_at`."""
 
 
 BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE_STATES))
@@ -80,18 +79,18 @@ def phase_of(state: State) -> State:
 def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     """Return the conditions on the due time, as parts of a section that follow each other in its order.
 
-    The first part is a range of the section's index. The second holds what is listed outside of the bound but due
-    within it. That is a run that waits for its next attempt, or one that ended before it was due. Few are in those
-    states.
+    The first part is a range of the section's index. Of ended tasks a second one holds what is listed outside of the
+    bound but due within it, as it ended before it was due. Few are in those states.
     """
-    bound = where.before if section == OPEN_SECTION else where.after
     window = [where.after <= DUE_AT] if where.after else []
     window += [where.before > DUE_AT] if where.before else []
-    if bound is None:
-        return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
-    inside = runs.c.listed_at < bound if section == OPEN_SECTION else runs.c.listed_at >= bound
-    outside = and_(not_(inside), runs.c.phase.in_(_LISTED_ELSEWHERE[section]))
-    return ([*window, inside], [*window, outside])
+    if section == OPEN_SECTION:
+        first = [runs.c.listed_at < where.before] if where.before else []
+        return ([*window, *first] if first or not where.after else [*window, runs.c.listed_at >= where.after],)
+    if where.after is None:
+        return (window,)
+    inside = runs.c.listed_at >= where.after
+    return ([*window, inside], [*window, not_(inside), runs.c.phase.in_(_ENDED_EARLY)])
 
 
 def in_time(where: TaskFilter) -> Condition:

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import IS_CURRENT, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
@@ -85,14 +85,14 @@ _FREE = Batch(
         state=State.SCHEDULED,
         scheduled_for=bindparam("due"),
         wake_at=bindparam("wake"),
-        listed_at=bindparam("wake"),
+        listed_at=bindparam("listed"),
         deadline=bindparam("by"),
         drop_at=bindparam("drop"),
         generation=bindparam("free"),
     )
 )
 _NONE: Mapping[str, str] = {}
-_FREED = ("run_id", "due", "wake", "by", "drop", "free")
+_FREED = ("run_id", "due", "wake", "listed", "by", "drop", "free")
 _END = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
@@ -234,17 +234,15 @@ def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why
     due = [_due(each, now) for each in freeing]
     later = {run.id: run for run in places.placed(connection, [run for run in due if not _is_first(run)])}
     moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
-    rows = [
-        dict(
-            zip(
-                _FREED, (run.id, run.scheduled_for, run.wake_at, run.deadline, run.drop_at, run.generation), strict=True
-            )
-        )
-        for _, run in moved
-    ]
+    rows = [dict(zip(_FREED, _freed(run), strict=True)) for _, run in moved]
     exactly(len(rows), _FREE.run(connection, rows))
     event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
     connection.info.get(FREED_INFO, []).extend(each.task.id for each in freeing)
+
+
+def _freed(run: Run) -> Sequence[Any]:
+    times = (run.scheduled_for, run.wake_at, listed_at(run), run.deadline, run.drop_at)
+    return (run.id, *times, run.generation)
 
 
 def _is_first(run: Run) -> bool:

@@ -82,26 +82,27 @@ def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9])
-def test_bounds_are_of_the_due_time_whenever_a_run_ended_or_tries_again(store: Store, clock: Clock, limit: int) -> None:
-    overdue, early = started(store, NOON - HOUR), cancelled(store, added(store, NOON + HOUR))
-    store.claims.settle([settlement(overdue, State.RETRYING, wake_at=NOON + 2 * HOUR)])
+def test_bounds_are_of_the_time_of_a_run_or_of_its_next_attempt_whenever_it_ended(
+    store: Store, clock: Clock, limit: int
+) -> None:
+    again, early = started(store, NOON - HOUR), cancelled(store, added(store, NOON + HOUR))
+    store.claims.settle([settlement(again, State.RETRYING, wake_at=NOON + 2 * HOUR)])
     done, soon = started(store, NOON - HOUR), added(store, NOON + HOUR / 2)
     clock.forward(minutes=1)
     store.claims.settle([settlement(done)])
 
     past, coming = TaskFilter(before=NOON), TaskFilter(after=NOON)
-    assert ids(store, past, limit=limit) == [overdue.task.id, done.task.id]
-    assert ids(store, coming, limit=limit) == [soon.task.id, early.task.id]
+    assert ids(store, past, limit=limit) == [done.task.id]
+    assert ids(store, coming, limit=limit) == [soon.task.id, again.task.id, early.task.id]
     assert ids(store, TaskFilter(after=NOON - HOUR, before=NOON + HOUR), limit=limit) == [
         soon.task.id,
-        overdue.task.id,
         done.task.id,
     ]
     assert counted(store, past, 1_000).by_state == {
-        State.RETRYING: 1,
         State.SUCCEEDED: 1,
     }
     assert counted(store, coming, 1_000).by_state == {
+        State.RETRYING: 1,
         State.SCHEDULED: 1,
         State.CANCELLED: 1,
     }
