@@ -8,9 +8,11 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from html import unescape
 
 import pytest
+import time_machine
 from duetime import Context, Done, handler
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.handlers import Handler
@@ -194,3 +196,16 @@ async def test_only_operators_see_what_tenants_share(admin_page: Open, path: str
     assert (await admin.post("/pools", page="/pools", name="gpu", spec=GPU)).status_code == 403
     await admin.enter("admin", tenant="local")
     assert (await _status(admin, "/pools")) == (200, True)
+
+
+async def test_silent_workers_stand_behind_the_live_ones_and_have_no_button(admin_page: Open) -> None:
+    admin = await admin_page()
+    store, now = admin.site.app.store, admin.site.app.store.now()
+    with time_machine.travel(now - timedelta(minutes=5), tick=False):
+        store.workers.beat(WorkerProcess("gone", "host-a", 1, threads=4, started_at=now - timedelta(hours=1)))
+    store.workers.beat(WorkerProcess("awake", "host-b", 2, threads=4, started_at=now))
+    page = (await admin.get("/workers")).text
+    assert re.findall(r'<th scope="row" class="title">(\w+)', page) == ["awake", "gone"]
+    assert re.findall(r'action="/admin/workers/(\w+)/drain"', page) == ["awake"]
+    rows = json.loads((await admin.get("/workers?format=json")).text)["workers"]
+    assert [(row["worker"], row["state"]) for row in rows] == [("awake", "running"), ("gone", "silent")]
