@@ -81,6 +81,7 @@ class TaskView:
     cost: str | None = None  # of the same run, with its currency
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
     chain: ChainView | None = None
+    held_until: datetime | None = None  # when the first delivery goes that quiet hours hold
     addressed: bool = False  # whether a call of its fire address starts it
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.outbound.target import ADDRESSED_ACTIONS, target_of
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
@@ -31,7 +33,7 @@ from duetime.widgets.schema.run_parts import (
     Unread,
     WaitPart,
 )
-from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120
@@ -144,11 +146,13 @@ def progress_part(run: Run) -> ProgressPart | None:
     )
 
 
-def delivery_part(record: TaskRecord) -> DeliveryPart | None:
+def delivery_part(record: TaskRecord, held_until: datetime | None = None) -> DeliveryPart | None:
     """Return where the outcome is delivered: the worst state among the channels, and those that are in it."""
+    if record.task.id == DRY_RUN_ID or is_chain_id(record.task.id):
+        return None
     for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
         if found := [delivery for delivery in record.deliveries if delivery.state is state]:
-            return _delivered(state, found)
+            return _delivered(record.task, state, found, held_until)
     if (
         record.last_run is not None and record.last_run.state in TOLD_STATES
     ):  # the inbox has it as soon as the run settled
@@ -166,14 +170,17 @@ def _is_told(notify: Notify, state: State) -> bool:
     return notify in {Notify.FAILURE, Notify.CHANGE} and state in FAILURES
 
 
-def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:
-    inbox = ("inbox",) if state is DeliveryState.DELIVERED else ()
+def _delivered(
+    task: Task, state: DeliveryState, deliveries: Sequence[Delivery], held_until: datetime | None
+) -> DeliveryPart:
+    inbox = ("inbox",) if state is DeliveryState.DELIVERED and task.notify is not Notify.NEVER else ()
     channels = dict.fromkeys((*inbox, *(delivery.channel for delivery in deliveries)))
     error = next((delivery.error for delivery in deliveries if delivery.error), None)
     return DeliveryPart(
         channel=cut(", ".join(channels), MAX_SENTENCE_CHARS),
         state=state,
         error=cut(error, MAX_SAID_CHARS) if error and state is not DeliveryState.DELIVERED else None,
+        held_until=utc(held_until) if held_until and state is DeliveryState.PENDING else None,
     )
 
 

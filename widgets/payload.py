@@ -9,7 +9,6 @@ from typing import Any
 
 from duetime.scheduler.errors import listed
 from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES
-from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
@@ -98,7 +97,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
-        delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
+        delivery=delivery_part(view.record, view.held_until),
         **_terms(task, run),
         owner=task.owner,
         created=view.created,

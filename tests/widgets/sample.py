@@ -155,7 +155,8 @@ class FakeServer:
             else {"undo": BULK_UNDO, "undo_until": stamp(self.now + BULK_UNDO_FOR)}
         )
         bulk = {"change": args["change"], "changed": len(ids), **({"dry_run": True} if tried else {}), **undo}
-        return result({"schema": "duetime.list/1", "tasks": [], "counts": {}, "now": stamp(self.now), "bulk": bulk})
+        rows = [row for page in self.pages for row in page["tasks"] if row["id"] in ids]
+        return result({"schema": "duetime.list/1", "tasks": rows, "counts": {}, "now": stamp(self.now), "bulk": bulk})
 
     def change(self, task_id: str = CALL_JOHN, **parts: Any) -> dict[str, Any]:
         """Change a task as another client would; a part given as None goes away."""

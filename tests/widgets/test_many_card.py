@@ -64,7 +64,9 @@ def test_chosen_tasks_are_counted_then_changed_and_taken_back_as_one(chat: Chat)
     assert sent(chat)[-1] == {"change": "pause", "task_ids": ids}
     expect(chat.card.locator(".undo")).to_contain_text("Paused: 2.")
     expect(chat.said()).to_have_text("Paused: 2")
-    assert chat.told_model() == ["On the list of tasks: Paused 2."]
+    [told] = chat.told_model()
+    assert told.startswith("On the list of tasks: Paused 2: t_")
+    assert all(f"{task_id} «" in told for task_id in ids)
     chat.press("Undo")
     assert sent(chat)[-1] == {"change": "undo", "undo": BULK_UNDO}
     assert ("list_tasks", {}) in chat.calls(), "the list is read again"

@@ -310,3 +310,17 @@ def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
     chat.press("Cancel")
     expect(chat.card.get_by_text("Asked to stop. This cannot be undone.")).to_be_visible()
+
+
+def test_the_card_says_until_when_quiet_hours_hold_a_delivery(chat: Chat) -> None:
+    held = {"channel": "webhook:team", "state": "pending", "held_until": stamp(NOW + timedelta(hours=9))}
+    chat.show_task(a_task(state="failed", delivery=held))
+    expect(chat.card.locator(".facts")).to_contain_text("Will be delivered to webhook:team")
+    expect(chat.card.locator(".facts")).to_contain_text("Held until")
+    expect(chat.card.locator(".facts")).to_contain_text("(quiet hours)")
+
+
+def test_labels_have_a_word_of_their_own(chat: Chat) -> None:
+    chat.show_task(a_task(owner="local", labels=["home", "tax"]))
+    expect(chat.card.locator(".facts")).to_contain_text("Labelshometax")
+    expect(chat.card.locator(".facts")).not_to_contain_text("Created by")

@@ -49,11 +49,15 @@ class LetterPart(PayloadPart):
 
 
 class DeliveryPart(PayloadPart):
-    """Telling the user: `state` is the worst among the channels, `channel` names those that are in it."""
+    """Telling the user: `state` is the worst among the channels, `channel` names those that are in it.
+
+    Quiet hours hold the first of them until `held_until`.
+    """
 
     channel: str
     state: DeliveryState
     error: str | None = None
+    held_until: str | None = None
 
 
 class OriginPart(PayloadPart):

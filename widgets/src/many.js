@@ -5,9 +5,10 @@ import { h } from "./dom.js";
 import { canCall } from "./host.js";
 import { english, number, parts, t } from "./language.js";
 import { MANY } from "./undo.js";
-import { hasEnded } from "./words.js";
+import { fenced, hasEnded } from "./words.js";
 
 const DID = { move: "change", replay: "run_now" };
+const MAX_TOLD_TASKS = 5;
 const PICTURES = { cancel: "ban", pause: "pause", resume: "play", move: "calendar" };
 
 /** Whether a row is chosen; nothing of what cannot be changed with others, as an occurrence to come. */
@@ -72,7 +73,9 @@ async function change(list, args) {
   const { bulk } = page;
   Object.assign(list, { bulk, chosen: undefined, wish: undefined });
   list.env.announce(`${wordOf("did", bulk)}: ${number(bulk.changed)}`);
-  list.env.bridge.tellModel(english("model.many", { did: english(`did.${DID[bulk.change] ?? bulk.change}`), number: bulk.changed }), { action: bulk.change });
+  const named = page.tasks.filter(({ became }) => !became).slice(0, MAX_TOLD_TASKS).map(({ id, title }) => `${id} ${fenced(title)}`);
+  const tasks = [...named, ...(bulk.changed > named.length ? ["…"] : [])].join(", ");
+  list.env.bridge.tellModel(english("model.many", { did: english(`did.${DID[bulk.change] ?? bulk.change}`), number: bulk.changed, tasks }), { action: bulk.change });
   list.changed(page);
 }
 

@@ -1,7 +1,7 @@
 /* What came of a task: why it failed, what it gave with the links in it, how far it is, and where it was delivered. */
 
 import { bar, fact, h, icon } from "./dom.js";
-import { timeOfDay } from "./format.js";
+import { moment, timeOfDay } from "./format.js";
 import { t } from "./language.js";
 import { FAILURES } from "./words.js";
 
@@ -108,10 +108,11 @@ function nameOf(channel) {
 }
 
 /** Where an outcome goes besides to where every one goes. */
-export function deliveryFact({ delivery }) {
+export function deliveryFact({ task: { delivery }, env }) {
   const channels = (delivery?.channel ?? "").split(", ").filter((name) => name && name !== OWN_CHANNEL);
   if (channels.length === 0) return "";
   return fact("inbox", t("delivery.name"),
     h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: channels.map(nameOf).join(", ") })),
-    delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
+    delivery.error ? h("span", { class: "summary" }, delivery.error) : "",
+    delivery.held_until ? h("span", { class: "summary" }, t("delivery.held", { time: moment(Date.parse(delivery.held_until), env.reader(), env.clock.now()) })) : "");
 }

@@ -110,7 +110,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card), ownerFact(card.task), labelsFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
@@ -170,15 +170,18 @@ function addressFact({ fire_address: addressed }) {
   return addressed ? fact("play", t("address.name"), t("address.there")) : "";
 }
 
-/** Who asked for it, from where; its labels, and the key of its run. */
-function ownerFact({ owner, origin, labels = [], idempotency_key: key }) {
-  const marks = labels.concat(key?.run ?? []);
+/** Who asked for it, from where, and the key of its run. */
+function ownerFact({ owner, origin, idempotency_key: key }) {
   const said = [
     owner && owner !== "local" ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "",
     origin ? h("span", { class: "summary", "data-origin": "" }, parts("owner.from", { client: h("bdi", {}, origin.client) })) : "",
-    marks.map((mark) => h("span", { class: "label" }, mark)),
+    key?.run ? h("span", { class: "label" }, key.run) : "",
   ];
   return said.flat(2).some(Boolean) ? fact("user", t("owner.name"), said) : "";
+}
+
+function labelsFact({ labels = [] }) {
+  return labels.length ? fact("tag", t("field.labels"), labels.map((label) => h("span", { class: "label" }, label))) : "";
 }
 
 /** A look for a row of a list. */

@@ -164,7 +164,7 @@ def origin_in_words(origin: OriginPart) -> str:
 def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:
     last, delivery = task.last_run, task.delivery
     of_last = last is not None and last.state in TOLD_STATES
-    delivered = f", {_delivered(delivery, room)}" if delivery and of_last else ""
+    delivered = f", {_delivered(delivery, task.when.timezone, room)}" if delivery and of_last else ""
     summary = f" {quoted(last.summary, room.text)}" if last and last.summary else ""
     return sentences(
         f"Last run {word_of(last.state)}{summary}{delivered}."
@@ -203,9 +203,16 @@ def _delivery_to_come(delivery: DeliveryPart, room: QuoteLimits) -> str:
     )
 
 
-def _delivered(delivery: DeliveryPart, room: QuoteLimits) -> str:
+def held_in_words(delivery: DeliveryPart, zone: str) -> str:
+    """Say until when quiet hours hold a delivery, behind where it goes; empty where they hold none."""
+    if delivery.held_until is None:
+        return ""
+    return f": held until {times.describe(datetime.fromisoformat(delivery.held_until), zone)} (quiet hours)"
+
+
+def _delivered(delivery: DeliveryPart, zone: str, room: QuoteLimits) -> str:
     error = f": {quoted(delivery.error, room.text)}" if delivery.error else ""
-    return f"{DELIVERY_WORDS[delivery.state]} {cut(delivery.channel, room.text)}{error}"
+    return f"{DELIVERY_WORDS[delivery.state]} {cut(delivery.channel, room.text)}{error}{held_in_words(delivery, zone)}"
 
 
 def _notes(task: TaskPayload) -> str:

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, InboxMessage, Run, State, Task
+from duetime.scheduler.task import Attempt, DeliveryState, InboxMessage, Run, State, Task
 from duetime.scheduler.view_parts import RunLog
 from duetime.scheduler.views import ChainName, ChainView, TaskFilter, TaskPage, TaskRecord, TaskView
 
@@ -64,11 +64,11 @@ class TaskReader:
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts.of(record), warnings=self._linked(record.task))
-        unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
+        unread, failed_attempt = self.unread(record, by), self._failed_attempt(record)
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
         addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
         found = replace(view, unread=unread, failed_attempt=failed_attempt, addressed=addressed)
-        return replace(found, log=log, cost=cost, chain=chain)
+        return replace(found, log=log, cost=cost, chain=chain, held_until=self._held_until(record))
 
     def _chain(self, record: TaskRecord) -> ChainView | None:
         """Return the chain that a task is a step of."""
@@ -93,7 +93,13 @@ class TaskReader:
         failed = [run.id for run in runs if run.failures and run.state is not State.SUCCEEDED]
         return self._store.history.failed_attempt(record.task.tenant, failed) if failed else None
 
-    def _unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
+    def _held_until(self, record: TaskRecord) -> datetime | None:
+        pending = {each.run_id for each in record.deliveries if each.state is DeliveryState.PENDING}
+        held = self._store.deliveries.held_until(record.task.tenant, [*pending]) if pending else {}
+        return min(held.values(), default=None)
+
+    def unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
+        """Return the outcome of the latest run that ended, while its user has not read it."""
         if record.last_run is None:
             return ()
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))

@@ -261,10 +261,11 @@ class ChangeService:
         write: Callable[[IdempotencyKey | None, list[str]], Changed],
     ) -> TaskView:
         """Store a change once; `write` collects the runs that leave the queue by it."""
-        waited = list[str]()
+        waited, by = list[str](), call.get("by", LOCAL)
         check_key_text(repeatable.idempotency_key)
-        changed = write(key_of(repeatable, call.get("by", LOCAL), self._store.now()), waited)
+        changed = write(key_of(repeatable, by, self._store.now()), waited)
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        return self._seen(changed.record, (REPEATED,) if changed.repeated else ())
+        view = self._seen(changed.record, (REPEATED,) if changed.repeated else ())
+        return replace(view, unread=self._tasks.unread(view.record, by))

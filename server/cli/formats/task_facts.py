@@ -25,7 +25,7 @@ from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
-from duetime.widgets.text.task_text import DELIVERY_WORDS, attempt_in_words, origin_in_words
+from duetime.widgets.text.task_text import DELIVERY_WORDS, attempt_in_words, held_in_words, origin_in_words
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
@@ -160,7 +160,9 @@ def _last_run(task: TaskPayload) -> str:
         return ""
     words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
     of_it = task.delivery if task.last_run.state in TOLD_STATES else None
-    return f"{words}, {DELIVERY_WORDS[of_it.state]} {of_it.channel}" if of_it else words
+    if of_it is None:
+        return words
+    return f"{words}, {DELIVERY_WORDS[of_it.state]} {of_it.channel}{held_in_words(of_it, task.when.timezone)}"
 
 
 def _progress(task: TaskPayload) -> str:
