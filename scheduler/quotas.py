@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -120,6 +120,12 @@ class TenantQuotas:
             return None
         cost = self.daily_cost.today(tenant, now) if self.daily_cost else 0
         return partial(self._check, payloads, now, cost)
+
+    def rehearsal(
+        self, tenant: str, payloads: Sequence[NewPayload], now: datetime
+    ) -> Callable[[TaskCounts], None] | None:
+        """Return the admission of a dry run, which stores nothing: its refusals are not counted."""
+        return replace(self, refused=uncounted).admission(tenant, payloads, now)
 
     def _check(self, payloads: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
         new = [each for each in payloads if each.key is None or not tasks.is_made(each.key)]

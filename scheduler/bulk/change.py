@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -106,6 +106,13 @@ class BulkResult:
         return Counter(each.became for each in self.outcomes)
 
 
+def took_nothing_back(done: Sequence[TaskOutcome], batch: StoredBatch) -> bool:
+    """Whether an undo of a transaction left everything as it was: each task refused it, and so did its chain."""
+    if batch.chain and not (done and all(each.became is Became.REFUSED for each in done)):
+        return False
+    return all(each.became is not Became.CHANGED for each in done)
+
+
 @dataclass(frozen=True, slots=True)
 class BulkDecision:
     """The decision about each task of a call: a pure function, the kind of its event, and what takes the change back.
@@ -194,7 +201,7 @@ class StoredBatch:
 class BatchWrite:
     """The way in which one transaction is stored: as the `number`th of its call, with its actor and its reason.
 
-    It is kept until `keep_until`, in place of one that expired by `replaces`.
+    It is kept until `keep_until`, in place of one that expired by `replaces`. Of an undo it is a part of several.
     """
 
     batch: StoredBatch
@@ -203,3 +210,4 @@ class BatchWrite:
     replaces: datetime
     acting: Acting
     reason: str | None = None
+    is_part: bool = False

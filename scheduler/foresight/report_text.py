@@ -20,7 +20,7 @@ def report_lines(report: WorkReport, zone: str, currency: str) -> Iterator[str]:
     succeeded = now.ended - now.failed - now.expired
     yield (
         f"{more}{now.ended:,} runs ended ({_trend(now.ended, then.ended)}): {succeeded:,} succeeded, "
-        f"{now.failed:,} failed, {now.expired:,} expired"
+        f"{now.failed:,} failed, {now.expired:,} expired; cancelled ones not counted"
     )
     yield _deadlines(now, then)
     yield f"dead letters: {now.failed:,} ({_trend(now.failed, then.failed)})"

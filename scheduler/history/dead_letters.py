@@ -115,8 +115,8 @@ class SkippedLetter:
 class LettersClosed:
     """The result of a replay or a discard; a dry run only counts.
 
-    `matched` open letters match. Of these `held_back` are left out, as they were replayed too often. `undo` takes all
-    of it back until `undo_until`.
+    `matched` open letters match. Of these `held_back` are left out, as they were replayed too often. After the call
+    `still_open` of the others are, if they were counted. `undo` takes all of it back until `undo_until`.
     """
 
     matched: int
@@ -126,11 +126,13 @@ class LettersClosed:
     dry_run: bool = False
     undo: str | None = None
     undo_until: datetime | None = None
+    still_open: int | None = None
 
     @property
     def left(self) -> int:
         """Return how many matching letters were neither closed, skipped nor held back."""
-        return max(self.matched - self.held_back - len(self.closed) - len(self.skipped), 0)
+        left = max(self.matched - self.held_back - len(self.closed) - len(self.skipped), 0)
+        return left if self.still_open is None else min(left, self.still_open)
 
 
 class DeadLetterNotFound(DuetimeError):

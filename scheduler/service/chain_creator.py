@@ -57,6 +57,8 @@ class ChainCreator:
             return answer_of(self._chains.view_of(found, created=False, warnings=(repeats(made),)))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
+            if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):
+                self._store.tasks.check(by.tenant, admission)
             return chain_view(plan.tried(), now, warnings=plan.warnings)
         admission = self._quotas.admission(by.tenant, plan.plans, now)
         with self._tracing.scheduling([each.task for each in plan.plans]) as span:

@@ -64,6 +64,8 @@ class TaskCreator:
             return answer_of(view_of(planned, now, created=False, warnings=(repeats(planned),)))
         [planned] = self._early.checked([planned], now)
         if request.dry_run:
+            if admission := self._quotas.rehearsal(by.tenant, [planned], now):
+                self._store.tasks.check(by.tenant, admission)
             tried = TaskRecord(planned.task, planned.run)
             facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
             key = planned.key if request.idempotency_key is not None else None

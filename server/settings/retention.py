@@ -36,9 +36,9 @@ def _age(value: Any) -> Any:
     try:
         age = parse_exact(value)
     except (Misread, Unknown):
-        raise ValueError(f"{value[:40]!r} is no length of days or weeks, as '90 days'") from None
+        raise ValueError("no length of days or weeks, as '90 days'") from None
     if not MIN_AGE <= age <= MAX_AGE:
-        raise ValueError(f"{value[:40]!r} is not between 1 day and {MAX_AGE.days:,} days; for example '90 days'")
+        raise ValueError(f"not between 1 day and {MAX_AGE.days:,} days; for example '90 days'")
     return age
 
 

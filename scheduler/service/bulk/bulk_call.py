@@ -114,9 +114,11 @@ class BulkCall:
 
     def token(self) -> str:
         """Return the token that takes the call back: for a repeatable call always the same."""
-        if self.idempotency_key is None and self.raw is None:
+        is_undo = self.verb is BulkVerb.UNDO
+        if self.idempotency_key is None and self.raw is None and not is_undo:
             return f"u_b{new_id('b')[2:]}"
-        name = ["key", self.idempotency_key] if self.idempotency_key else ["raw", self.by.user, self.asked()]
+        unkeyed = ["undo", self.undo] if is_undo else ["raw", self.by.user, self.asked()]
+        name = ["key", self.idempotency_key] if self.idempotency_key else unkeyed
         return f"u_b{hashlib.sha256(json.dumps(name).encode()).hexdigest()[:20]}"
 
 
@@ -168,6 +170,13 @@ def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
         accepted="the number of a dry run",
         example="dry_run=true",
     )
+
+
+def filter_given(where: TaskFilter) -> tuple[str, str]:
+    """Return the first part of a filter that a caller gave, as an argument and its value."""
+    given = {"query": where.query, "label": where.label, "action": where.action, "priority": where.tier}
+    named = {**given, "state": ", ".join(where.states) or where.standing}
+    return next(((name, str(value)) for name, value in named.items() if value), ("query", ""))
 
 
 def is_meant(task: Task, verb: BulkVerb, decision: BulkDecision | None) -> bool:

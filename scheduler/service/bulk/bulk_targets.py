@@ -17,12 +17,13 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.chain import ChainMove, moved_by
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.bulk.bulk_call import BulkCall, is_meant
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, filter_given, is_meant
 from duetime.scheduler.service.bulk.bulk_letters import open_letters, with_letters
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 
 _FAILED: Final = (State.FAILED,)
 _OPEN: Final = tuple(state for state in State if state in OPEN)
@@ -44,15 +45,28 @@ class BulkTargets:
         where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
         found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED + 1)
         if len(found) > MAX_TASKS_CHANGED:
-            raise InvalidArgument(
-                "query",
-                f"more than {MAX_TASKS_CHANGED:,} tasks match",
-                accepted="a narrower filter: one call changes no more",
-                example="before='tomorrow'",
-            )
+            raise self._too_many(call, where, found[-1])
         if of_letters:
             return with_letters(call, found, open_letters(self._store, call, found))
         return [each for each in found if is_meant(each.task, call.verb, decision)]
+
+    def _too_many(self, call: BulkCall, where: TaskFilter, following: TaskRecord) -> InvalidArgument:
+        """Return the refusal of a call that means too many tasks, with a bound by which its first part is accepted.
+
+        `following` is the task behind those that one call changes.
+        """
+        at = due_at(following.run).replace(microsecond=0)
+        earlier = replace(where, before=at)
+        part = self._store.batches.matching(call.of_tenant, earlier, MAX_TASKS_CHANGED + 1)
+        name, value = filter_given(call.where)
+        said = f"more than {MAX_TASKS_CHANGED:,} tasks match" + (f" {name}={value!r}" if value else "")
+        splits = 0 < len(part) <= MAX_TASKS_CHANGED
+        return InvalidArgument(
+            name,
+            said,
+            accepted=f"a narrower filter, or parts by their time: one call changes {MAX_TASKS_CHANGED:,} at most",
+            example=f"before={utc(at)!r}" if splits else "label='reports'",
+        )
 
     def decided(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkDecision:
         """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""

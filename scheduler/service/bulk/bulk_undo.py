@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,10 +17,10 @@ from duetime.scheduler.bulk.change import (
     BulkVerb,
     StoredBatch,
     TaskOutcome,
+    took_nothing_back,
 )
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.bulk import undo_decision
-from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, in_order
 from duetime.scheduler.service.bulk.bulk_writer import notify
@@ -44,7 +45,7 @@ class BulkUndo:
         self._via = via
 
     def taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
-        """Take a call back, transaction by transaction. Raises Refused where nothing of it can be.
+        """Take a call back, transaction by transaction. Raises Refused where nothing of it can be, which stays so.
 
         A repeat says what the first undo did, and does what that was cut off from. Without a key of its own it is no
         repeat where the same change was made, and so can be taken back, again.
@@ -56,7 +57,9 @@ class BulkUndo:
         if left or not before:
             _check_undoable(found, now)
         done = list(stored_outcomes(self._store, call, before)) if before else []
-        new, token = list[TaskOutcome](), call.token()
+        new, token, part = list[TaskOutcome](), call.token(), bool(before) or len(left) > 1
+        if len(left) > 1 and not before:
+            self._check_takes_back(call, [found[number] for number in left], now)
         order = tuple(dict.fromkeys(task_id for each in found for task_id in each.left))
         for number in left:
             batch = StoredBatch(BulkVerb.UNDO, call.asked(), token, now, {}, {}, {}, () if number else order)
@@ -64,9 +67,26 @@ class BulkUndo:
                 partial(entry_of, call, found[number].token, self._via, (*done, *new)) if number == left[-1] else None
             )
             ids = [task_id for task_id in order if task_id in found[number].undo]  # JSON keeps no order in PostgreSQL
-            new += self._undone(call, ids, self._write_of(call, batch, number), found[number], entry)
+            write = replace(self._write_of(call, batch, number), is_part=part)
+            new += self._undone(call, ids, write, found[number], entry)
+        if left and not part and took_nothing_back(new, found[left[0]]):
+            raise _took_nothing_back(new)
         notify(new, self._recall, self._on_change)
         return BulkResult(BulkVerb.UNDO, in_order([*done, *new]), now, repeated=bool(before))
+
+    def _check_takes_back(self, call: BulkCall, batches: Sequence[StoredBatch], now: datetime) -> None:
+        """Raise Refused where each task of several transactions refuses the undo; a discard is not tried."""
+        refused: list[TaskOutcome] = []
+        for batch in batches:
+            if batch.verb is BulkVerb.DISCARD or batch.chain:
+                return
+            decision = undo_decision(batch.undo, now, BULK_UNDO_WINDOW)
+            write = BatchWrite(batch, 0, now, now, call.by.acting(self._via), call.reason)
+            tried = self._store.batches.change(call.of_tenant, list(batch.undo), decision, write, dry_run=True)
+            if not took_nothing_back(tried, batch):
+                return
+            refused += tried
+        raise _took_nothing_back(refused)
 
     def _undone(
         self,
@@ -87,7 +107,7 @@ class BulkUndo:
     def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
         """Return how a transaction of an undo is kept: for as long as a repeat of the call is known by it."""
         now, is_keyed = batch.at, call.idempotency_key is not None
-        kept = BULK_KEY_KEPT if is_keyed else REPEAT_WINDOW if call.raw is not None else now - now
+        kept = BULK_KEY_KEPT if is_keyed else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         acting = call.by.acting(self._via)
         return BatchWrite(batch, number, now + kept, now if is_keyed else now + kept, acting, call.reason)
 
@@ -98,3 +118,11 @@ def _check_undoable(found: Sequence[StoredBatch], now: datetime) -> None:
         raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
     if not any(each.is_undoable for each in found):
         raise Refused("this change was taken back already.", argument="undo")
+
+
+def _took_nothing_back(done: Sequence[TaskOutcome]) -> Refused:
+    """Return the refusal of an undo that changed nothing, with the reason of the first task."""
+    why = next((each.why for each in done if each.why), "there is nothing left of it.")
+    why = why.removeprefix("undo: ")
+    several = f", as each of {len(done)} tasks refuses it; the first" if len(done) > 1 else ""
+    return Refused(f"nothing was taken back{several}: {why}", argument="undo")

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.bulk.change import Became, BulkVerb, StoredBatch, TaskOutcome
+from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, Became, BulkVerb, StoredBatch, TaskOutcome
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
+from duetime.scheduler.rules.changes import UNDO_GRACE
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, told
 from duetime.scheduler.store import Store
 
@@ -19,12 +20,14 @@ MAX_IDS_AUDITED: Final = 100
 
 def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]:
     """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
-    if call.idempotency_key is None and call.raw is None:
+    is_undo = call.verb is BulkVerb.UNDO
+    if call.idempotency_key is None and call.raw is None and not is_undo:
         return []
     found = store.batches.stored(call.of_tenant, call.token())
-    if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
-        stands = [each for each in found if each.is_undoable or each.verb is BulkVerb.UNDO]
-        return [each for each in stands if now - each.at <= REPEAT_WINDOW]
+    if call.idempotency_key is None:  # by its arguments: within a minute, unless it was taken back
+        stands = found if is_undo else [each for each in found if each.is_undoable]
+        window = BULK_UNDO_WINDOW + UNDO_GRACE if is_undo else REPEAT_WINDOW
+        return [each for each in stands if now - each.at <= window]
     if any(each.asked != call.asked() for each in found):
         raise InvalidArgument(
             "idempotency_key",

@@ -169,9 +169,10 @@ class DeadLetterService:
             entry = self._entry(by, call.kind, run_id, tenant, call.reason)
             numbered = replace(key, number=number) if key else None
             if call.kind is DISCARDED:
-                return self._store.dead_letters.discard(tenant, run_id, entry, numbered)
-            replayed = partial(self._replayed, call)
-            closed = self._store.dead_letters.replay(tenant, run_id, entry, replayed, numbered)
+                closed = self._store.dead_letters.discard(tenant, run_id, entry, numbered)
+            else:
+                replayed = partial(self._replayed, call)
+                closed = self._store.dead_letters.replay(tenant, run_id, entry, replayed, numbered)
             self._on_change([closed.task_id])
             return closed
 
@@ -253,6 +254,9 @@ class DeadLetterService:
             counted = self._counted(named, tenant, where, below=call.below)
             found = named or self._store.dead_letters.ids(tenant, where, replayed_below=call.below)
             closing.all(found, alone=len(call.run_ids) == 1)
+        if not call.run_ids:  # others may have closed some of them meanwhile
+            still = self._store.dead_letters.count(tenant, where, replayed_below=call.below)
+            counted = replace(counted, still_open=still)
         closed, skipped = tuple(closing.closed), tuple(closing.skipped)
         matched = counted.matched + len(done)
         return replace(counted, matched=matched, closed=closed, skipped=skipped, dry_run=False)

@@ -15,6 +15,7 @@ from duetime.scheduler.bulk.change import (
     StoredBatch,
     TaskOutcome,
     replaced_times,
+    took_nothing_back,
 )
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
 from duetime.scheduler.events import EventKind
@@ -122,9 +123,7 @@ class Batches:
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
                 chain_rows.follow(connection, of_chain, decision.kind, write, now)
-            _remember(connection, tenant, write, done, takes_back)
-            if entry is not None:
-                entries.store(connection, entry(done), now)
+            _remember(connection, tenant, write, done, takes_back=takes_back, entry=entry and entry(done), now=now)
             return done
 
         return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
@@ -147,9 +146,9 @@ class Batches:
             dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
             records = _records(connection, tenant, task_ids)
             done = [_opened(connection, record, takes_back) for record in records]
-            _remember(connection, tenant, write, done, takes_back)
-            if entry is not None:
-                entries.store(connection, entry(done), self._now())
+            _remember(
+                connection, tenant, write, done, takes_back=takes_back, entry=entry and entry(done), now=self._now()
+            )
             return done
 
         return self._database.write(work)
@@ -164,12 +163,22 @@ def _remember(
     tenant: str,
     write: BatchWrite,
     done: Sequence[TaskOutcome],
+    *,
     takes_back: StoredBatch | None,
+    entry: AuditEntry | None,
+    now: datetime,
 ) -> None:
-    """Store what became of the tasks, and that a batch was taken back."""
+    """Store what became of the tasks with the audit entry, and that a batch was taken back.
+
+    An undo that took nothing back stores nothing, so that it can be asked for again, unless it is a part of one.
+    """
+    if takes_back is not None and not write.is_part and took_nothing_back(done, takes_back):
+        return
     memory.store(connection, tenant, with_outcomes(write.batch, done), write)
     if takes_back is not None:
         memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
+    if entry is not None:
+        entries.store(connection, entry, now)
 
 
 def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:

@@ -36,6 +36,10 @@ CountOnly = Annotated[bool, typer.Option("--dry-run", help="only count them")]
 ClosingKeyOption = Annotated[
     str | None, typer.Option("--key", help="idempotency key: repeating a call with the same key closes no more")
 ]
+UndoKeyOption = Annotated[
+    str | None,
+    typer.Option("--key", help="idempotency key: a repeat with the same key takes nothing back again"),
+]
 LetterPayload = Annotated[
     str | None, typer.Option(metavar="JSON", help="another payload for the one run that is named: a JSON object")
 ]
@@ -199,11 +203,12 @@ def undo(
     token: LetterUndo,
     *,
     tenant: LetterTenant = None,
+    key: UndoKeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a replay or a discard back, within ten minutes: the letters are open again."""
     with session(context).app() as app:
-        result = app.scheduler.bulk.change("undo", undo=token, tenant=tenant, by=cli_caller())
+        result = app.scheduler.bulk.change("undo", undo=token, tenant=tenant, idempotency_key=key, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
     bulk.show(bulk_payload(result, MAX_TASKS_CHANGED), zone, as_json=as_json)
 

@@ -43,7 +43,7 @@ def discard(server: RemoteServer, params: Params) -> None:
 def undo(server: RemoteServer, params: Params) -> None:
     """Take a replay or a discard back."""
     tenant = {} if params["tenant"] is None else {"tenant": params["tenant"]}
-    done = server.post("/dead_letters/undo", {"undo": params["token"], **tenant})
+    done = server.post("/dead_letters/undo", {"undo": params["token"], **tenant}, Idempotency_Key=params["key"])
     bulk.show(BulkListPayload.model_validate(done), zone_of(params), as_json=params["as_json"])
 
 

@@ -130,7 +130,8 @@ def undo(call: RestCall) -> RestAnswer:
     tenant = call.values.get("tenant", call.by.tenant)
     if not call.by.may_change_all_of(tenant):
         raise only_operators(Scope.ADMIN)
-    result = call.scheduler.bulk.change("undo", undo=call.values["undo"], tenant=tenant, by=call.by)
+    key, token = call.idempotency_key, call.values["undo"]
+    result = call.scheduler.bulk.change("undo", undo=token, tenant=tenant, idempotency_key=key, by=call.by)
     return RestAnswer(bulk_payload(result, MAX_TASKS_CHANGED))
 
 
@@ -246,6 +247,7 @@ OF_DEAD_LETTERS = (
         BulkListPayload,
         Scope.ADMIN,
         body=(Argument("undo", Text(60), "The token in the answer", "undo='u_b7k3m9qx2w4h'", required=True), TENANT),
+        repeatable=True,
         statuses=(HTTPStatus.CONFLICT,),
     ),
 )

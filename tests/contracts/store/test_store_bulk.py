@@ -91,8 +91,7 @@ def test_one_undo_takes_all_of_it_back_as_if_it_had_not_been(target: Desk, call:
 
     assert (back.verb, counted(back)) == (BulkVerb.UNDO, {"changed": 3})
     assert [shown(target.scheduler.get(task_id)) for task_id in ids] == before
-    with pytest.raises(Refused, match="taken back already"):
-        target.scheduler.bulk.change("undo", undo=done.undo)
+    assert target.scheduler.bulk.change("undo", undo=done.undo).repeated
 
 
 def test_an_undo_ends_with_its_window(target: Desk) -> None:
@@ -144,16 +143,17 @@ def test_an_undo_with_another_key_is_refused_after_the_change_was_taken_back(tar
             target.scheduler.bulk.change(**undo_call(done, **known_by))
 
 
-def test_a_key_of_an_undo_is_known_after_the_undo_window_and_arguments_for_a_minute(target: Desk) -> None:
+def test_a_key_of_an_undo_is_known_after_the_undo_window_and_arguments_within_it(target: Desk) -> None:
     raw = {"raw": {"change": "undo", "undo": "it"}}
     done = [target.scheduler.bulk.change("pause", three(target)) for _ in range(2)]
     calls = [undo_call(done[0], idempotency_key="back"), undo_call(done[1], **raw)]
     for call in calls:
         target.scheduler.bulk.change(**call)
     target.clock.at += timedelta(seconds=61)
-    with pytest.raises(Refused, match="taken back already"):
-        target.scheduler.bulk.change(**calls[1])
+    assert target.scheduler.bulk.change(**calls[1]).repeated
     target.clock.at += timedelta(days=1)
+    with pytest.raises(Refused, match="older than 10 minutes"):
+        target.scheduler.bulk.change(**calls[1])
     assert target.scheduler.bulk.change(**calls[0]).repeated
     with pytest.raises(InvalidArgument, match="another call"):
         target.scheduler.bulk.change(**undo_call(done[1], idempotency_key="back"))
@@ -174,7 +174,8 @@ def test_an_undo_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkey
     change, calls = target.store.batches.change, list[int]()
 
     def once(*args: object, **kwargs: object) -> object:
-        calls.append(1)
+        if not kwargs.get("dry_run"):
+            calls.append(1)
         if len(calls) == 2:
             raise ConnectionError
         return change(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
@@ -375,3 +376,58 @@ def test_words_mean_what_is_to_come_and_the_answer_says_how_they_were_read(targe
     alone = target.scheduler.bulk.change("cancel", after="friday")
     assert alone.after is not None
     assert alone.after > alone.now
+
+
+def test_an_undo_that_every_task_refuses_is_refused_and_stays_so_without_being_done(target: Desk) -> None:
+    ids = three(target)
+    done = target.scheduler.bulk.change("move", ids, to="1 day later")
+    for task_id in ids:
+        target.scheduler.reschedule(task_id, when="tomorrow 20:00")
+    moved = [shown(target.scheduler.get(task_id)) for task_id in ids]
+    for known_by in ({}, {"idempotency_key": "back"}, {}):
+        with pytest.raises(Refused, match=r"nothing was taken back, as each of 3 tasks refuses it; .* stays"):
+            target.scheduler.bulk.change(**undo_call(done, **known_by))
+    assert [shown(target.scheduler.get(task_id)) for task_id in ids] == moved
+
+
+@pytest.mark.parametrize("changed_again", [3, 1])
+def test_an_undo_of_several_transactions_is_refused_only_where_each_task_refuses_it(
+    target: Desk, monkeypatch: pytest.MonkeyPatch, changed_again: int
+) -> None:
+    monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 1)
+    ids = three(target)
+    done = target.scheduler.bulk.change("move", ids, to="1 day later")
+    for task_id in ids[:changed_again]:
+        target.scheduler.reschedule(task_id, when="tomorrow 20:00")
+    if changed_again == len(ids):
+        with pytest.raises(Refused, match="nothing was taken back, as each of 3 tasks"):
+            target.scheduler.bulk.change(**undo_call(done))
+        return
+    first, again = (target.scheduler.bulk.change(**undo_call(done)) for _ in range(2))
+    assert counted(first) == counted(again) == {"changed": 2, "refused": 1}
+    assert (first.repeated, again.repeated) == (False, True)
+
+
+def test_a_repeated_undo_without_a_key_is_answered_as_the_first_while_that_could_be_made(target: Desk) -> None:
+    done = target.scheduler.bulk.change("cancel", three(target))
+    first = target.scheduler.bulk.change(**undo_call(done))
+    target.clock.at += timedelta(minutes=9)
+    again = target.scheduler.bulk.change(**undo_call(done))
+    assert (first.repeated, again.repeated, counted(again)) == (False, True, {"changed": 3})
+    target.clock.at += timedelta(minutes=2)
+    with pytest.raises(Refused, match="older than 10 minutes"):
+        target.scheduler.bulk.change(**undo_call(done))
+
+
+def test_a_filter_that_means_too_many_is_named_and_its_first_part_is_accepted(
+    target: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_targets, "MAX_TASKS_CHANGED", 3)
+    for minutes in range(5):
+        target.scheduler.schedule("Push", when=f"in {minutes + 10} min", labels=["bulk"])
+    of_label = TaskFilter(label="bulk")
+    with pytest.raises(InvalidArgument, match=r"^label: more than 3 tasks match label='bulk'") as refused:
+        target.scheduler.bulk.change("pause", where=of_label)
+    before = str(refused.value).partition("before='")[2].partition("'")[0]
+    looked = target.scheduler.bulk.change("pause", where=of_label, before=before)
+    assert (looked.dry_run, counted(looked)) == (True, {"changed": 3})

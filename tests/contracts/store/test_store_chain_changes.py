@@ -270,9 +270,8 @@ def test_a_title_that_no_step_has_is_changed_and_taken_back_too(desk: Desk) -> N
     chain_id = report(desk, steps=[{**step, "title": "Own"} for step in THREE])
     changed = desk.scheduler.reschedule(chain_id, title="Sales")
     assert (changed.record.task.title, changed.warnings) == ("Sales", ())
-    assert desk.scheduler.act(chain_id, "undo", undo=changed.undo).record.task.title == "Report"
-    with pytest.raises(Refused, match="taken back already"):
-        desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+    for _ in range(2):  # a repeat is answered as the first one
+        assert desk.scheduler.act(chain_id, "undo", undo=changed.undo).record.task.title == "Report"
 
 
 def test_the_undo_of_a_title_is_refused_where_the_chain_has_another_one_since(desk: Desk) -> None:

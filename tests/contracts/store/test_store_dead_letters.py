@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -277,18 +278,20 @@ def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clo
     clock.forward(minutes=5)
     started_since = restarted(store, store.tasks.get(TENANT, two.task_id))
 
-    assert undone(office, done.undo) == {
+    expected = {
         one.task_id: None,
         series.task_id: None,
         two.task_id: f"undo: {two.task_id} has run since, so that change stays. Read the task as it is now.",
     }
+    assert undone(office, done.undo) == expected
     for letter in (one, series):
         now = store.tasks.get(TENANT, letter.task_id)
         assert (now.run.id, now.beside) == (before[letter.task_id].run.id, before[letter.task_id].beside)
         assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     assert store.dead_letters.get(TENANT, two.run_id).replayed_as == started_since.run.id
+    assert undone(office, done.undo) == expected, "as the first one"
     with pytest.raises(Refused, match="was taken back already"):
-        undone(office, done.undo)
+        office.bulk.change("undo", undo=done.undo, idempotency_key="another", by=ANN)
 
 
 def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, clock: Clock, office: Scheduler) -> None:
@@ -299,7 +302,9 @@ def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, cloc
     assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "wrong"}
     again = office.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
     office.reschedule(letter.task_id, when="in 1 hour", by=ANN)
-    assert "was changed again since" in str(undone(office, again.undo)[letter.task_id])
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"^undo: nothing was taken back: t_\w+ was changed again since"):
+            undone(office, again.undo)
 
 
 def test_a_discard_is_taken_back_unless_the_task_was_run_again(store: Store, clock: Clock, office: Scheduler) -> None:
@@ -360,3 +365,25 @@ def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Cl
     assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     [entry, *_] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
     assert (entry.kind, entry.actor, entry.actor_tenant) == (AuditKind.TASKS_CHANGED, "root", "globex")
+
+
+def test_a_discard_notifies_subscribers_of_its_task_as_a_replay_does(store: Store, clock: Clock, desk: Desk) -> None:
+    letters = [failed(store, clock) for _ in range(2)]
+    desk.discard([letters[0].run_id], reason=WHY, by=ANN)
+    assert desk.woken == [letters[0].task_id]
+
+
+def test_what_is_left_is_counted_after_the_call_since_others_close_letters_meanwhile(
+    store: Store, clock: Clock, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = [failed(store, clock) for _ in range(3)]
+    ids = store.dead_letters.ids
+
+    def while_another_discards(*which: Any, **how: Any) -> Iterator[str]:
+        first = next(ids(*which, **how))
+        desk.discard([letter.run_id for letter in letters], reason=WHY, by=ANN)
+        yield first
+
+    monkeypatch.setattr(store.dead_letters, "ids", while_another_discards)
+    done = desk.replay(reason=WHY, by=ANN)
+    assert (done.matched, done.closed, len(done.skipped), done.left) == (3, (), 1, 0)

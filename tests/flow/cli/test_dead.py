@@ -86,7 +86,10 @@ def test_what_is_discarded_needs_a_reason_and_stays_in_the_list_of_its_state(sai
     [row] = json.loads(said("dead", "list", "--state", "discarded", "--json"))["dead_letters"]
     assert (row["run_id"], row["state"]) == (letters[0], "discarded")
     assert "Discarded" in said("dead", "show", letters[0])
-    assert "Took back the change of 1 task." in said("dead", "undo", discarded.split()[-1])
+    token = discarded.split()[-1]
+    assert "Took back the change of 1 task." in said("dead", "undo", token)
+    assert "The same call did this already. Took back the change of 1 task." in said("dead", "undo", token)
+    assert "taken back already" in said("dead", "undo", token, "--key", "mine", code=REFUSED_CODE)
     assert json.loads(said("dead", "show", letters[0], "--json"))["state"] == "open"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.quotas import CostQuota, RateReached, TenantQuotas
+from duetime.scheduler.quotas import CostQuota, Quota, RateReached, TenantQuotas
 from duetime.scheduler.request import Request
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
@@ -198,3 +199,26 @@ def test_calls_at_once_store_no_more_than_the_quota(
             assert sum(pool.map(is_stored, range(8))) == room
         assert len(service.tasks.list(by=ANN).views) == room
     shared.close()
+
+
+@pytest.mark.parametrize("steps", [None, [{"name": "a"}, {"name": "b"}]])
+def test_a_dry_run_is_refused_as_the_call_would_be(store: Store, steps: list[dict[str, Any]] | None) -> None:
+    refused: list[Quota] = []
+    service = scheduler(store, open_tasks=2, refused=refused.append)
+    made = [service.submit(request(title, title), by=ANN) for title in ("one", "two")]
+    call: dict[str, Any] = {"when": "in 2 hours", "steps": steps}
+    with pytest.raises(Refused, match=r"^tenant_open_tasks: this tenant may have 2 open tasks"):
+        service.submit(Request("three", **call, dry_run=True), by=ANN)
+    assert refused == [], "nothing was asked to be stored"
+    service.submit(Request("three", **call, dry_run=True), by=OTHER)
+    again = replace(request("one", "one"), dry_run=True)
+    assert service.submit(again, by=ANN).record.task.title == made[0].record.task.title, "a repeat stores nothing"
+
+
+def test_an_undo_within_its_time_brings_back_more_than_the_quota(store: Store) -> None:
+    service = scheduler(store, open_tasks=1)
+    first = service.submit(request("one"), by=ANN)
+    cancelled = service.cancel(first.record.task.id, by=ANN)
+    service.submit(request("two"), by=ANN)
+    service.act(first.record.task.id, "undo", undo=cancelled.undo, by=ANN)
+    assert len(service.tasks.list(by=ANN).views) == 2
