@@ -430,3 +430,23 @@ def test_a_phrase_of_a_day_is_read_once_that_day(monkeypatch: pytest.MonkeyPatch
     for now in (NOW, NOW + timedelta(hours=4), NOW + timedelta(days=1)):
         resolve("tomorrow at 9:17", now)
     assert read == [date(2026, 11, 21), date(2026, 11, 22)]
+
+
+def test_this_saturday_that_has_passed_is_shown_as_the_next_saturday() -> None:
+    evening = datetime(2026, 11, 28, 18, tzinfo=UTC)
+    with pytest.raises(InvalidArgument) as refused:
+        times.resolve("this saturday", now=evening, zone="UTC")
+    assert refused.value.example == "2026-12-05T09:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [
+        ("end of quarter", datetime(2026, 12, 31, 23, 59, tzinfo=UTC)),
+        ("eoq", datetime(2026, 12, 31, 23, 59, tzinfo=UTC)),
+        ("end of next quarter", datetime(2027, 3, 31, 23, 59, tzinfo=UTC)),
+        ("start of next quarter", datetime(2027, 1, 1, 9, tzinfo=UTC)),
+    ],
+)
+def test_a_quarter_ends_and_begins_as_a_month_does(text: str, wall: datetime) -> None:
+    assert times.resolve(text, now=datetime(2026, 11, 28, 18, tzinfo=UTC), zone="UTC").instant == wall
