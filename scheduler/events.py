@@ -51,7 +51,7 @@ class EventKind(StrEnum):
 OF_CHAIN = "chain_id"
 """Marks the values of an event of a step that are of its whole chain."""
 
-UNDOABLE = (
+UNDOABLE_KINDS = (
     *(EventKind.RESCHEDULED, EventKind.PAUSED, EventKind.RESUMED, EventKind.SNOOZED, EventKind.SKIPPED),
     *(EventKind.RUN_NOW, EventKind.NEXT_OCCURRENCE, EventKind.CANCELLED, EventKind.REJECTED),
 )

@@ -189,4 +189,4 @@ def _room(tasks: TaskCounts, now: datetime) -> str:
     return f"there is room when a task has ended or is cancelled, and the next one {when}."
 
 
-UNLIMITED = TenantQuotas()
+NO_QUOTAS = TenantQuotas()

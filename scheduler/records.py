@@ -55,7 +55,7 @@ class Change:
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
     goes on `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
-    and so are those `revived`. The runs of `cancelled_beside` are cancelled. `restored` ended before, and is current
+    and so are those `revived`. `cancelled_side_runs` are cancelled. `restored` ended before, and is current
     again in place of `run`. `kind` replaces the event's kind.
     """
 
@@ -63,7 +63,7 @@ class Change:
     run: Run
     next_run: Run | None = None
     extra_run: Run | None = None
-    cancelled_beside: tuple[Run, ...] = ()
+    cancelled_side_runs: tuple[Run, ...] = ()
     restored: Run | None = None
     revived: tuple[Run, ...] = ()
     as_side_run: bool = False

@@ -36,7 +36,7 @@ class WaitKind(StrEnum):
     TIME = "time"
     TURN = "turn"
     ROOM = "room"
-    NOBODY = "nobody"
+    NO_WORKER = "nobody"
     QUEUE = "queue"
     POOL = "pool"
     POOL_UNKNOWN = "pool_unknown"

@@ -17,14 +17,14 @@ from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
 class TaskRecord:
     """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 
-    `beside` are open side runs: what was snoozed, or is to run now. The first becomes current where none follows.
+    `side_runs` are open: what was snoozed, or is to run now. The first becomes current where none follows.
     """
 
     task: Task
     run: Run
     last_run: Run | None = None
     deliveries: tuple[Delivery, ...] = ()
-    beside: tuple[Run, ...] = ()
+    side_runs: tuple[Run, ...] = ()
     damage: tuple[str, ...] = ()
 
 

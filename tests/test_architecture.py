@@ -249,23 +249,39 @@ def crowded_rooms(root: Path) -> list[str]:
 
 def names_defined_twice(root: Path) -> list[str]:
     """Classes and type aliases of one name in several modules: a reader, or a search, finds the wrong one."""
+    return defined_twice(root, type_names)
+
+
+def constants_defined_twice(root: Path) -> list[str]:
+    """Public constants of one name in several modules: one is imported, or the names say how the values differ."""
+    return defined_twice(root, public_constants)
+
+
+def defined_twice(root: Path, names_of: Callable[[ast.Module], Iterator[str]]) -> list[str]:
     homes: dict[str, list[str]] = {}
     for path in product_files(root, ".py"):
         if path.parent.name != "versions":
-            for name in {*type_names(parsed(path))}:
+            for name in {*names_of(parsed(path))}:
                 homes.setdefault(name, []).append(where(root, path))
     return [f"{name}: defined in {' and '.join(found)}" for name, found in sorted(homes.items()) if len(found) > 1]
 
 
 def type_names(tree: ast.Module) -> Iterator[str]:
     """Classes, and names like those of classes that a module assigns; a single letter is a type variable."""
+    yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    yield from (name for name in assigned(tree) if re.fullmatch(r"_?[A-Z][a-z]\w*", name))
+
+
+def public_constants(tree: ast.Module) -> Iterator[str]:
+    """Names in capitals that a module assigns; a single letter is a type variable."""
+    return (name for name in assigned(tree) if re.fullmatch(r"[A-Z][A-Z0-9_]+", name))
+
+
+def assigned(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = (target.id for target in targets if isinstance(target, ast.Name))
-            yield from (name for name in names if re.fullmatch(r"_?[A-Z][a-z]\w*", name))
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def gerunds(root: Path) -> list[str]:
@@ -604,6 +620,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     long_functions,
     crowded_rooms,
     names_defined_twice,
+    constants_defined_twice,
     gerunds,
     vague_names,
     bare_imports,
@@ -675,6 +692,11 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         names_defined_twice,
         {"tools/a.py": "class Plan: ...", "server/b.py": "Plan = dict[str, int]"},
         "Plan: defined in",
+    ),
+    (
+        constants_defined_twice,
+        {"tools/a.py": "MAX_ROWS = 50", "server/b.py": "MAX_ROWS: Final = 100"},
+        "MAX_ROWS: defined in server/b.py and tools/a.py",
     ),
     (gerunds, {"scheduler/store/adding.py": ""}, "adding is a gerund"),
     (gerunds, {"scheduler/rules/at_placing/a.py": ""}, "at_placing is a gerund"),
@@ -803,6 +825,12 @@ def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, 
 )
 def test_a_number_with_its_unit_is_accepted(tmp_path: Path, text: str) -> None:
     assert not numbers_without_a_unit(bad_tree(tmp_path, {"tools/a.py": text}))
+
+
+def test_a_private_constant_may_repeat(tmp_path: Path) -> None:
+    assert not constants_defined_twice(
+        bad_tree(tmp_path, dict.fromkeys(("tools/a.py", "server/b.py"), "_MAX_ROWS = 50"))
+    )
 
 
 def test_a_name_and_the_words_of_a_user_may_be_any(tmp_path: Path) -> None:

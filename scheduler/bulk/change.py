@@ -57,8 +57,8 @@ class Became(StrEnum):
 class TaskOutcome:
     """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved.
 
-    `beside` is when a recurring task runs besides its next occurrence. Then `was` is when that was due which failed, or
-    was moved past the next one. A changed task has a `why` where the moved occurrence falls on another one.
+    `side_run_at` is when a recurring task runs besides its next occurrence. Then `was` is when that was due which
+    failed, or was moved past the next one. A changed task has a `why` where the moved occurrence falls on another one.
     """
 
     record: TaskRecord
@@ -66,7 +66,7 @@ class TaskOutcome:
     why: str | None = None
     undo: str | None = None
     was: datetime | None = None
-    beside: datetime | None = None
+    side_run_at: datetime | None = None
 
 
 def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
@@ -143,7 +143,7 @@ class StoredBatch:
     """
 
     verb: BulkVerb
-    asked: str
+    arguments_digest: str
     token: str
     at: datetime
     became: Mapping[str, Became]
@@ -166,7 +166,7 @@ class StoredBatch:
         """Return the batch as a row keeps it."""
         return {
             "verb": self.verb.value,
-            "asked": self.asked,
+            "asked": self.arguments_digest,
             "token": self.token,
             "at": self.at.isoformat(),
             "became": {task_id: each.value for task_id, each in self.became.items()},

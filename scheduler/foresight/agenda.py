@@ -80,7 +80,7 @@ class Outlook:
             place = (at, record.task.id)
             if behind is None or place > behind:
                 expected = not run.id
-                view = row_of(replace(record, run=run, last_run=None, beside=()), self.now)
+                view = row_of(replace(record, run=run, last_run=None, side_runs=()), self.now)
                 yield place, replace(view, expected=expected)
 
     def _expected(self, record: TaskRecord, start: datetime, where: TaskFilter) -> Iterator[tuple[datetime, Run]]:
@@ -116,6 +116,6 @@ class Outlook:
 
 
 def _side_runs(record: TaskRecord, where: TaskFilter) -> Iterable[tuple[datetime, Run]]:
-    due = sorted(((run.wake_at or run.scheduled_for, run) for run in record.beside), key=lambda found: found[0])
+    due = sorted(((run.wake_at or run.scheduled_for, run) for run in record.side_runs), key=lambda found: found[0])
     after, before = where.after, where.before
     return [(at, run) for at, run in due if (after is None or at >= after) and (before is None or at < before)]

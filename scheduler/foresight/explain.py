@@ -25,7 +25,7 @@ from duetime.scheduler.views import TaskRecord, due_at
 
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
-UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
+UNSTARTED_STATES = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
 """Names a run for the caller: its task's id and title, or that it belongs to another tenant."""
@@ -38,7 +38,7 @@ class RunFacts:
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
     after a resume, and `known` whether one has a handler for the action. `left_running` is a run that is stored as
     running, while no process runs tasks. `upstreams` are what the task comes after, `approval` is what is asked,
-    `awaited` an event. `beside` is what runs next to it ask.
+    `awaited` an event. `side_approvals` is what runs next to it ask.
     """
 
     queue: Explanation | None = None
@@ -52,7 +52,7 @@ class RunFacts:
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
-    beside: tuple[Approval, ...] = ()
+    side_approvals: tuple[Approval, ...] = ()
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     left = facts is not None and facts.left_running and record.run.state is State.RUNNING
     found = [*_held(record, now, left_running=left), *([processes.left_running(record)] if left else [])]
-    side_approvals = facts.beside if facts else ()
+    side_approvals = facts.side_approvals if facts else ()
     found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
@@ -91,7 +91,7 @@ def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Ite
 def is_due(record: TaskRecord, now: datetime) -> bool:
     """Whether nothing but a process that runs it keeps the current run from its start, or from its place in line."""
     run = record.run
-    if record.task.paused or run.state not in UNSTARTED:
+    if record.task.paused or run.state not in UNSTARTED_STATES:
         return False
     return run.state is State.READY or (run.wake_at or run.scheduled_for) < now
 
@@ -210,7 +210,7 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
 
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
-    if facts.working and facts.silence is not NoAnswer.NOBODY:
+    if facts.working and facts.silence is not NoAnswer.NO_PROCESS:
         return processes.no_answer(facts.silence)
     return processes.not_queued(record, now)
 

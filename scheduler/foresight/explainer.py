@@ -67,7 +67,7 @@ class Explainer:
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
         if record.run.state is State.RUNNING:
-            return RunFacts(left_running=self._remote_queue.explain(record.run.id)[0] is NoAnswer.NOBODY)
+            return RunFacts(left_running=self._remote_queue.explain(record.run.id)[0] is NoAnswer.NO_PROCESS)
         if not is_due(record, self._store.now()):
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)

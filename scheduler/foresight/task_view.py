@@ -118,7 +118,7 @@ def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: da
 def _waits_of_row(view: TaskView, facts: RunFacts, now: datetime) -> tuple[WaitReason, ...]:
     if facts.approval or facts.awaited:
         return waits_of(view.record, now, facts)
-    return (*questions(view.record, None, facts.beside, now), *view.waits)
+    return (*questions(view.record, None, facts.side_approvals, now), *view.waits)
 
 
 def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:
@@ -148,7 +148,7 @@ def _told(damage: Sequence[str]) -> tuple[str, ...]:
 
 def _also(record: TaskRecord) -> tuple[str, ...]:
     """Describe when the side runs come: a snoozed run, or one to run now."""
-    times = (run.wake_at or run.scheduled_for for run in record.beside)
+    times = (run.wake_at or run.scheduled_for for run in record.side_runs)
     zone = record.task.timezone
     return tuple(
         Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe(at, zone)}", at=at.isoformat()) for at in times

@@ -19,7 +19,7 @@ REPEAT_WINDOW = timedelta(seconds=60)
 """Time for which a repeated call without a key of its own returns the first task."""
 
 
-REPEATED = Translatable.of(
+REPEATED_CALL = Translatable.of(
     NoteKind.REPEATED_CALL,
     "this repeats an earlier call: nothing was changed again, the task is returned in its current state",
 )

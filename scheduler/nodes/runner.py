@@ -118,7 +118,7 @@ class Runner:
 
     def silence(self) -> NoAnswer:
         """Return why nobody answered: there is no runner."""
-        return NoAnswer.NOBODY
+        return NoAnswer.NO_PROCESS
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs.

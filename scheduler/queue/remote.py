@@ -27,7 +27,7 @@ Ask = Callable[[Question], Json]
 class NoAnswer(StrEnum):
     """The reason why no process answers for the queue."""
 
-    NOBODY = "nobody"  # no process runs tasks: the queue lives in the one that does
+    NO_PROCESS = "nobody"  # no process runs tasks: the queue lives in the one that does
     AWAY = "away"  # the shared queue cannot be reached
     EMPTY = "empty"  # the shared queue is reachable, and no process has filled it yet
 
@@ -51,7 +51,7 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
 class RemoteQueue:
     """Asks a queue by `ask`, which returns None when no process answers; `silence` then returns the reason."""
 
-    def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NOBODY) -> None:
+    def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NO_PROCESS) -> None:
         self._ask = ask
         self.silence = silence
 

@@ -49,11 +49,11 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
     """Cancel everything that has not started; a running run gets a cancel request, and ends with its handler."""
     task, run = record.task, record.run
     if run.state in TERMINAL:
-        if not record.beside:
+        if not record.side_runs:
             raise Refused(
                 f"{task.id} has already ended ({_ended(record)}); there is nothing to cancel.", argument="task_id"
             )
-        return Change(task, run, cancelled_beside=record.beside, kind=EventKind.CANCELLED)
+        return Change(task, run, cancelled_side_runs=record.side_runs, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
         return Change(task, replace(run, cancel_requested=True, overtaken_at=None), kind=EventKind.CANCEL_REQUESTED)
     ended = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now, overtaken_at=None)
@@ -154,9 +154,9 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     alone = record.task.repeat is None or run.state in TERMINAL or has_started(run)
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
-    earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED and not is_moved(run))
+    earlier = tuple(run for run in record.side_runs if run.state is State.SCHEDULED and not is_moved(run))
     extra = side_run(record.task, fired, _later(record, earlier, by, now))
-    return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
+    return Change(record.task, record.run, extra_run=extra, cancelled_side_runs=earlier, kind=EventKind.SNOOZED)
 
 
 def _later(record: TaskRecord, waiting: Iterable[Run], by: timedelta | datetime, now: datetime) -> datetime:
@@ -291,7 +291,7 @@ def _ended(record: TaskRecord) -> str:
 def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
     """Return the runs that are or may be in the queue, and must no longer start."""
     stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
-    return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_beside)]
+    return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_side_runs)]
 
 
 def when_words(run: Run, task: Task) -> str:

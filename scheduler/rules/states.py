@@ -45,7 +45,7 @@ FAILURES = frozenset({State.FAILED, State.EXPIRED})
 """States of a run that ended without what it was for."""
 
 
-BLOCKED: Final = "blocked: "
+BLOCKED_PREFIX: Final = "blocked: "
 """The start of the summary of a run that misses something which does not come back by itself."""
 
 BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
@@ -55,7 +55,9 @@ BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 def blocked_by(run: Run) -> str | None:
     """Return what an open run misses that does not come back by itself; None for one that is not blocked."""
     text = run.summary or ""
-    return text.removeprefix(BLOCKED) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED) else None
+    return (
+        text.removeprefix(BLOCKED_PREFIX) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED_PREFIX) else None
+    )
 
 
 def is_held_by_pause(state: State, *, paused: bool) -> bool:

@@ -17,7 +17,7 @@ from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Task
@@ -38,7 +38,7 @@ CHECKED_LATER: Final = Translatable.of(
 
 def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
     """Return what is said of a task that misses what it needs, or of the steps of a chain that miss the same."""
-    line = " ".join(reason.removeprefix(BLOCKED).translate(_QUOTES).split())
+    line = " ".join(reason.removeprefix(BLOCKED_PREFIX).translate(_QUOTES).split())
     said = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
     more = ", ..." if len(steps) > MAX_STEPS_NAMED else ""
     missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {said}" if steps else said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.intake.chain_plan import plan_spawned
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -12,8 +13,6 @@ from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
-
-ACTOR = "duetime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +30,4 @@ class FanOut:
         admission = self.quotas.admission(parent.tenant, [plan for _, plan in plans], now)
         if admission:
             self.store.tasks.check(parent.tenant, admission)
-        return [(name, plan.new_task(plan.task, ACTOR, None)) for name, plan in plans]
+        return [(name, plan.new_task(plan.task, DUETIME_ACTOR, None)) for name, plan in plans]

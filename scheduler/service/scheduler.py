@@ -24,7 +24,7 @@ from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
+from duetime.scheduler.quotas import NO_QUOTAS, TenantQuotas
 from duetime.scheduler.request import ActionOnTask, Moment, Request, ScheduleArguments
 from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.rules.time.times import seconds_of
@@ -88,7 +88,7 @@ class Scheduler:
         recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
-        quotas: TenantQuotas = UNLIMITED,
+        quotas: TenantQuotas = NO_QUOTAS,
         quiet: QuietPlan = NEVER_QUIET,
         via: str | None = None,
         tracing: Tracing = NO_TRACING,

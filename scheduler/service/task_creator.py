@@ -112,10 +112,12 @@ class TaskCreator:
         self._on_change([each.record.task.id for each in added if each.created])
         return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
 
-    def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
+    def _planned(
+        self, request: Request, by: Principal, now: datetime, sibling_id: str | None = None
+    ) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
-            return self._planner.plan(request, by, now, task_id=new_task_id(beside))
+            return self._planner.plan(request, by, now, task_id=new_task_id(sibling_id))
         except (InvalidArgument, InvalidArguments):
             made = made_by(self._store, request, by, now)
             if made is None:

@@ -284,7 +284,7 @@ class BatchCompleter:
 
 def renewed(claim: Claim, record: TaskRecord) -> Claim:
     """Return the claim with the changes of its task and its run since, but for the terms on which it began."""
-    known, began = {run.id: run for run in (record.run, *record.beside)}, claim.task
+    known, began = {run.id: run for run in (record.run, *record.side_runs)}, claim.task
     run = known.get(claim.run.id, claim.run)
     task = replace(record.task, retry=began.retry, expect=began.expect, on_failure=began.on_failure)
     return replace(claim, task=task, run=replace(run, attempt=claim.run.attempt))

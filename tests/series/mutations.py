@@ -45,7 +45,13 @@ MUTATIONS = (
     ),
     Mutation(
         "the undo of a move past others leaves the moved run",
-        (("changes/actions.py", "cancelled_beside=begun, kind=kind)\n\n\ndef _latest", "kind=kind)\n\n\ndef _latest"),),
+        (
+            (
+                "changes/actions.py",
+                "cancelled_side_runs=begun, kind=kind)\n\n\ndef _latest",
+                "kind=kind)\n\n\ndef _latest",
+            ),
+        ),
     ),
     Mutation(
         "undo gives two runs of one time the same generation",
@@ -212,7 +218,7 @@ MUTATIONS = (
         (
             (
                 "endings/letters.py",
-                "if change.kind is EventKind.UNDONE and change.cancelled_beside:",
+                "if change.kind is EventKind.UNDONE and change.cancelled_side_runs:",
                 "if change.kind is None:",
             ),
         ),
@@ -242,8 +248,8 @@ MUTATIONS = (
         (
             (
                 "changes/bulk.py",
-                "    if any(run.repeats == again for run in record.beside):",
-                "    if any(run.id == again for run in record.beside):",
+                "    if any(run.repeats == again for run in record.side_runs):",
+                "    if any(run.id == again for run in record.side_runs):",
             ),
         ),
     ),
@@ -317,7 +323,13 @@ MUTATIONS = (
     ),
     Mutation(
         "an attempt that is tried again lets a task follow",
-        (("failures/follow_up.py", "    if RUN in on_failure and failed:", "    if RUN in on_failure:"),),
+        (
+            (
+                "failures/follow_up.py",
+                "    if ON_FAILURE_RUN in on_failure and failed:",
+                "    if ON_FAILURE_RUN in on_failure:",
+            ),
+        ),
     ),
     Mutation(
         "nothing follows from a run without what it should give",

@@ -25,7 +25,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import LettersClosed
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
-from duetime.scheduler.quotas import UNLIMITED
+from duetime.scheduler.quotas import NO_QUOTAS
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.service.fan_out import FanOut
@@ -331,7 +331,7 @@ class Walk:
     def finish(self, claim: Claim, outcome: Outcome, spawned: dict[str, tuple[str, ...]]) -> None:
         house = self.house
         asked = [{"name": name, "after": list(after)} for name, after in spawned.items()]
-        fan_out = FanOut(house.store, house.planner, UNLIMITED)
+        fan_out = FanOut(house.store, house.planner, NO_QUOTAS)
         found = settle(claim, outcome, now=house.clock(), jitter=0.0)
         found = replace(found, spawned=tuple(fan_out.plan(claim.task, asked)) if asked else ())
         if house.store.claims.settle([found]) == [Verdict.SETTLED]:

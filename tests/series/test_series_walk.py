@@ -291,7 +291,7 @@ class Walk:
 
     def all_wait_again(self, record: TaskRecord) -> None:
         self.model.run.put_off = None  # the dispatcher looks again here too
-        beside = {run.scheduled_for: run for run in record.beside}
+        beside = {run.scheduled_for: run for run in record.side_runs}
         for same in self.model.open():
             self.wait_again(same, record.run if same is self.model.run else beside.get(same.at))
 
@@ -367,7 +367,7 @@ class Walk:
         """Cancel what is to come; the reference of it is not asked any more."""
         self.told.append(f"{self.now:%d %b %H:%M:%S} cancel for good")
         view = self.house.scheduler.cancel(self.task_id)
-        assert (view.record.run.state in TERMINAL, view.record.beside) == (True, ())
+        assert (view.record.run.state in TERMINAL, view.record.side_runs) == (True, ())
 
     # -- what holds after each step
 
@@ -383,7 +383,7 @@ class Walk:
         assert (record.task.until, record.task.max_runs) == (model.until, model.max_runs)
         assert _terms_of(record.task) == model.terms
         assert record.run.number == model.run.number
-        stored = [record.run, *sorted(record.beside, key=_told_of_stored)]
+        stored = [record.run, *sorted(record.side_runs, key=_told_of_stored)]
         runs = [model.run, *sorted(model.beside, key=_told)]
         assert [_told_of_stored(run) for run in stored] == [_told(run) for run in runs]
         for run, same in zip(stored, runs, strict=True):

@@ -97,6 +97,6 @@ def _row(row: ListRow, outcome: TaskOutcome) -> dict[str, Any]:
         "became": None if outcome.became is Became.CHANGED else outcome.became,
         "why": cut(outcome.why, MAX_SENTENCE_CHARS) if outcome.why else None,
         "was": utc(outcome.was) if outcome.was else None,
-        "beside": utc(outcome.beside) if outcome.beside else None,
+        "beside": utc(outcome.side_run_at) if outcome.side_run_at else None,
     }
     return {**row.model_dump(exclude_none=True), **parts}

@@ -76,7 +76,7 @@ def _next_step(result: BulkResult) -> str:
 def _line(outcome: TaskOutcome) -> str:
     task, run = outcome.record.task, outcome.record.run
     next_due = times.describe(due_at(run), task.timezone)
-    side_run_at = times.describe(outcome.beside, task.timezone) if outcome.beside else ""
+    side_run_at = times.describe(outcome.side_run_at, task.timezone) if outcome.side_run_at else ""
     now_due = f"{side_run_at}, and next {next_due}" if side_run_at else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
     if outcome.became is Became.CHANGED:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.chain.chain import CHAIN_ACTION
-from duetime.scheduler.rules.states import BLOCKED, OPEN
+from duetime.scheduler.rules.states import BLOCKED_PREFIX, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
@@ -110,7 +110,7 @@ def _waits(task: TaskPayload) -> Iterator[tuple[str, str]]:
         yield "question", "\n".join(dict.fromkeys(questions))
     if task.blocked:
         yield "missing", f"Blocked: {'; '.join(wait.after for wait in waits if wait.after)}"
-    rest = [reason for reason in task.waiting_for or () if not reason.startswith(BLOCKED)]
+    rest = [reason for reason in task.waiting_for or () if not reason.startswith(BLOCKED_PREFIX)]
     if rest:
         yield "waiting", f"Waits for {'; '.join(rest)}"
 

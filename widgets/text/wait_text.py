@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from duetime.scheduler.remedies import reason_in
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
@@ -41,8 +41,8 @@ def _bounded(reason: str, room: QuoteLimits) -> str:
 def _waiting(reason: str, kind: str | None, state: State, room: QuoteLimits) -> str:
     if kind in _SIGNALS:
         return f"Waiting for {_bounded(reason, room)}."
-    if reason.startswith(BLOCKED):
-        return f"Blocked: {quoted(reason.removeprefix(BLOCKED), room.text)}."
+    if reason.startswith(BLOCKED_PREFIX):
+        return f"Blocked: {quoted(reason.removeprefix(BLOCKED_PREFIX), room.text)}."
     if state not in _FOREIGN:
         return f"Waiting for {cut(reason, room.text + 100)}."
     head, after, error = reason.partition(" after: ")

@@ -30,12 +30,12 @@ class RunFactReader:
             return replace(found or RunFacts(), upstreams=upstreams)
         if found is not None and (found.approval or found.awaited):
             return found
-        queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
-        return replace(queued, beside=found.beside) if found else queued
+        queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NO_PROCESS)
+        return replace(queued, side_approvals=found.side_approvals) if found else queued
 
     def open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
         return {
-            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, beside=wait.beside)
+            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, side_approvals=wait.side_approvals)
             for run_id, wait in open_waits(self._store, records).items()
         }

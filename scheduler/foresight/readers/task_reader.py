@@ -11,7 +11,7 @@ from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.early import goes_early
-from duetime.scheduler.foresight.explain import UNSTARTED, explained, stalled
+from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained, stalled
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
@@ -20,7 +20,7 @@ from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
-from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
+from duetime.scheduler.rules.failures.follow_up import FAILURE_LABEL, ON_FAILURE_RUN
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, DeliveryState, InboxMessage, Run, State, Task
@@ -107,8 +107,8 @@ class TaskReader:
     def _linked(self, task: Task) -> tuple[str, ...]:
         """Return how failures link a task to others; reads nothing of a task that has nothing to do with any."""
         links = self._store.dependencies
-        cause = links.failure(task.tenant, task.id) if LABEL in task.labels else None
-        return linked(cause, links.made_by_failures(task.tenant, task.id) if RUN in task.on_failure else ())
+        cause = links.failure(task.tenant, task.id) if FAILURE_LABEL in task.labels else None
+        return linked(cause, links.made_by_failures(task.tenant, task.id) if ON_FAILURE_RUN in task.on_failure else ())
 
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
@@ -135,7 +135,7 @@ class TaskReader:
         record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
         facts = self._facts.of(record)
         view = view_of(record, now, facts=facts)
-        heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED else Inherited()
+        heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED_STATES else Inherited()
         early, links = goes_early(heir, record, now), self._linked(record.task)
         return view, (*explained(view.record, now, facts), *early, *links)
 

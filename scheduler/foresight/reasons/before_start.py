@@ -13,7 +13,7 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED_REASON, PAUSED_UNTIL_PREFIX
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asks_each_generation, asks_when_due
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
-from duetime.scheduler.rules.states import BLOCKED, blocked_by
+from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
@@ -78,14 +78,14 @@ def _asked_then(task: Task) -> str:
 def blocked(run: Run) -> Iterator[WaitReason]:
     """Say what a run misses that does not come back by itself."""
     if missing := blocked_by(run):
-        yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED}{missing}", until=run.wake_at, after=missing)
+        yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED_PREFIX}{missing}", until=run.wake_at, after=missing)
 
 
 def questions(
     record: TaskRecord, own: Approval | None, side_approvals: Sequence[Approval], now: datetime
 ) -> Iterator[WaitReason]:
     """Return what the current run asks (`own`), and what runs next to it ask: the oldest question first."""
-    of_run = {run.id: run for run in record.beside}
+    of_run = {run.id: run for run in record.side_runs}
     for each in sorted([*side_approvals, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
         goes_on = asks_when_due(record.task)
         yield asked(each, record.task.timezone, now, goes_on=goes_on, side_run=of_run.get(each.run_id))

@@ -19,16 +19,16 @@ _MAY_WAIT: Final = frozenset({State.WAITING, State.SUSPENDED})
 
 
 class OpenWait(NamedTuple):
-    """The question that is asked before a run, the event that it waits for, and what runs `beside` it ask."""
+    """The question that is asked before a run, the event that it waits for, and the `side_approvals` of other runs."""
 
     record: TaskRecord
     approval: Approval | None
     awaited: KeptWait | None
-    beside: tuple[Approval, ...] = ()
+    side_approvals: tuple[Approval, ...] = ()
 
     def reasons(self, zone: str, now: datetime) -> Iterator[WaitReason]:
         """Say what has to be answered, and what has to come."""
-        yield from questions(self.record, self.approval, self.beside, now)
+        yield from questions(self.record, self.approval, self.side_approvals, now)
         if self.awaited is not None and self.awaited.is_open:
             yield until_event(self.record.run, self.awaited.wait, zone, now)
 
@@ -36,22 +36,22 @@ class OpenWait(NamedTuple):
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:
     """Return the approvals and events for which the runs of these tasks of one tenant wait, by current run."""
     may = [each for each in records if each.run.state in _MAY_WAIT]
-    asking = [*may, *(each for each in records if each.beside and each not in may)]
+    asking = [*may, *(each for each in records if each.side_runs and each not in may)]
     if not asking:
         return {}
     tenant, waiters = asking[0].task.tenant, {each.run.id: waiter_of(each) for each in may}
-    approvals = store.approvals.open_of(tenant, [*waiters, *(run.id for each in asking for run in each.beside)])
+    approvals = store.approvals.open_of(tenant, [*waiters, *(run.id for each in asking for run in each.side_runs)])
     awaited = store.signals.open_of(tenant, list(waiters.values()))
     found = (
         OpenWait(
             each,
             approvals.get(each.run.id),
             awaited.get(waiters.get(each.run.id, "")),
-            tuple(approvals[run.id] for run in each.beside if run.id in approvals),
+            tuple(approvals[run.id] for run in each.side_runs if run.id in approvals),
         )
         for each in asking
     )
-    return {each.record.run.id: each for each in found if each.approval or each.awaited or each.beside}
+    return {each.record.run.id: each for each in found if each.approval or each.awaited or each.side_approvals}
 
 
 def waiter_of(record: TaskRecord) -> str:

@@ -17,21 +17,21 @@ def no_worker(*, drained: bool) -> WaitReason:
     """Describe that no worker takes runs; `drained` ones live, and take none until they are resumed."""
     if drained:
         text = "a worker: all are drained, so resume them with `duetime workers resume --all`, or start another one"
-        return WaitReason(WaitKind.NOBODY, text)
-    return WaitReason(WaitKind.NOBODY, "a worker: none is running, so start one with `duetime worker`")
+        return WaitReason(WaitKind.NO_WORKER, text)
+    return WaitReason(WaitKind.NO_WORKER, "a worker: none is running, so start one with `duetime worker`")
 
 
 def no_handler(action: str) -> WaitReason:
     """Describe that no worker has a handler for an action."""
     text = f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
-    return WaitReason(WaitKind.NOBODY, text)
+    return WaitReason(WaitKind.NO_WORKER, text)
 
 
 def left_running(record: TaskRecord) -> WaitReason:
     """Describe a run that is stored as running while no process runs tasks: the next one ends the attempt."""
     attempt = attempt_in_words(record.run, record.task.retry)
     return WaitReason(
-        WaitKind.NOBODY, f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
+        WaitKind.NO_WORKER, f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
     )
 
 
@@ -44,14 +44,14 @@ def not_queued(record: TaskRecord, now: datetime) -> WaitReason:
     """Describe a due run that no process has put into the queue."""
     due = due_at(record.run)
     return WaitReason(
-        WaitKind.NOBODY,
+        WaitKind.NO_WORKER,
         f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "
         "start `duetime serve` or a worker, or open a chat client",
     )
 
 
 _SILENT = {
-    NoAnswer.NOBODY: (WaitKind.NOBODY, f"a process that runs tasks: none is running, so {START_A_PROCESS}"),
+    NoAnswer.NO_PROCESS: (WaitKind.NO_WORKER, f"a process that runs tasks: none is running, so {START_A_PROCESS}"),
     NoAnswer.AWAY: (
         WaitKind.QUEUE,
         "Redis, which is unreachable: no run starts until it is back, and no task is lost",

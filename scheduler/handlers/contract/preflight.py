@@ -20,7 +20,7 @@ from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.failures.secondary_task import secondary_task
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, Run, State
@@ -55,17 +55,17 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
 
 def blocked(missing_now: str, waited: timedelta) -> Wait:
     """Return the wait of a run that has waited so long for what does not come back by itself."""
-    return Wait(_pause(waited), clean_text(f"{BLOCKED}{missing_now}", MAX_HANDLER_REASON_CHARS))
+    return Wait(_pause(waited), clean_text(f"{BLOCKED_PREFIX}{missing_now}", MAX_HANDLER_REASON_CHARS))
 
 
 def is_blocked(reason: str | None) -> bool:
     """Whether a suspended run with this reason misses something that does not come back by itself."""
-    return (reason or "").startswith(BLOCKED)
+    return (reason or "").startswith(BLOCKED_PREFIX)
 
 
 def alert_of(claim: Claim, reason: str, now: datetime, deliver_to: tuple[str, ...]) -> NewTask:
     """Return a reminder that reports the blocked run to the user; the key makes it one, however often it is stored."""
-    task, text = claim.task, reason.removeprefix(BLOCKED)
+    task, text = claim.task, reason.removeprefix(BLOCKED_PREFIX)
     message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
     alert = secondary_task(
         task, now, title=f"Blocked: {task.title}", action=REMINDER_ACTION, payload={"message": message}

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
-DONE = "done"
+MARK_DONE = "done"
 """Marks the outcome as read; the task does not change."""
 
 UNDOES_DONE = "u_done"
@@ -105,7 +105,7 @@ def undo_change(
     if (last.began or last.cancelled) and not last.run:
         begun = _begun(record, last)
         again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
-        return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
+        return Change(was, run, cancelled_side_runs=begun, revived=again, kind=kind)
     rests = run.state is not State.RUNNING and run.state not in TERMINAL
     if last.links is not None:
         return _links_back(record, was, last, now)
@@ -116,7 +116,7 @@ def undo_change(
 
 def _begun(record: TaskRecord, last: LastChange) -> tuple[Run, ...]:
     """Return the side runs that a change made. Raises Refused once one of them has run."""
-    begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
+    begun = tuple(each for each in record.side_runs if each.id in last.began and not changes.has_started(each))
     if len(begun) < len(last.began):
         raise _not_undone(record.task, f"{record.task.id} has run since, so that change stays.")
     return begun
@@ -134,7 +134,7 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     before, begun = _as_before(run, last, was.created_at if was.paused else now), _begun(record, last)
     for moved in begun:  # what this one was before the next one took its place
         before = replace(before, repeats=moved.repeats)
-    return Change(was, before, cancelled_beside=begun, kind=kind)
+    return Change(was, before, cancelled_side_runs=begun, kind=kind)
 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:

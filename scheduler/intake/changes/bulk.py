@@ -91,13 +91,13 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
             remedy=remedies.Inspect(task_id),
         )
     again = failed.repeats or failed.id
-    if any(run.repeats == again for run in record.beside):
+    if any(run.repeats == again for run in record.side_runs):
         return Change(record.task, record.run)
     return changes.replay(record, now)
 
 
 def _cancelled(record: TaskRecord, now: datetime) -> Change:
-    if record.run.state is State.CANCELLED and not record.beside:
+    if record.run.state is State.CANCELLED and not record.side_runs:
         return Change(record.task, record.run)
     return changes.cancel(record, now)
 
@@ -131,12 +131,12 @@ def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, 
     task_id, run = record.task.id, record.run
     if run.id in run_ids and last is not None and last.replaced_run is not None and last.current == run.id:
         return undo_change(record, last, now, change_token(record.task), BULK_UNDO_WINDOW)
-    waiting = tuple(each for each in record.beside if each.id in run_ids and not changes.has_started(each))
+    waiting = tuple(each for each in record.side_runs if each.id in run_ids and not changes.has_started(each))
     if len(waiting) < len(run_ids):
         happened = "was changed again" if run.id in run_ids and not changes.has_started(run) else "has run"
         text = f"{task_id} {happened} since, so that change stays."
         raise Refused(text, argument="undo", remedy=remedies.Inspect(task_id))
-    return Change(record.task, run, cancelled_beside=waiting, kind=EventKind.UNDONE)
+    return Change(record.task, run, cancelled_side_runs=waiting, kind=EventKind.UNDONE)
 
 
 def previewed(record: TaskRecord, change: Change) -> TaskRecord:

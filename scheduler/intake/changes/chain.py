@@ -28,12 +28,12 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
 
-PAUSES: Final = ("pause", "pause_until")
+PAUSE_ARGUMENTS: Final = ("pause", "pause_until")
 _OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "labels", "origin")
 _OF_LAST: Final = ("deadline", "deadline_type", "expect")
 """Arguments that a chain has in its last steps, as when it is scheduled."""
 
-OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
+OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *PAUSE_ARGUMENTS, *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
 _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
@@ -54,9 +54,9 @@ def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str
         raise InvalidArgument(
             "changes", "nothing to change was given", accepted=accepted, example="when='tomorrow 9am'"
         )
-    if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSES)):
+    if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSE_ARGUMENTS)):
         raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
-    if given.keys() & set(PAUSES) and given.keys() - set(PAUSES):
+    if given.keys() & set(PAUSE_ARGUMENTS) and given.keys() - set(PAUSE_ARGUMENTS):
         accepted = "the pause in a call of its own"
         raise InvalidArgument("pause", "a chain is paused or changed", accepted=accepted, example="pause=true")
     return given

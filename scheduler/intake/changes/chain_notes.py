@@ -10,7 +10,7 @@ from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.skipped import MAX_TIMES_NAMED
-from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.states import OPEN
@@ -73,7 +73,7 @@ def stays_cancelled(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
 def said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     """Say that nothing was changed, or which open steps were not, and why."""
     if result.repeated:
-        return (REPEATED,)
+        return (REPEATED_CALL,)
     if not result.counts[Became.CHANGED] and not result.undo:
         return (ALREADY_CANCELLED if result.verb is BulkVerb.CANCEL else NOTHING_CHANGED,)
     open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}

@@ -15,7 +15,12 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
-from duetime.scheduler.rules.failures.follow_up import MEMBERS, ON_FAILURE_NOTIFY, RUN, TIER
+from duetime.scheduler.rules.failures.follow_up import (
+    ON_FAILURE_MEMBERS,
+    ON_FAILURE_NOTIFY,
+    ON_FAILURE_RUN,
+    ON_FAILURE_TIER,
+)
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.task import Json, RetryPolicy, Task
 
@@ -63,8 +68,12 @@ class FollowUpReader:
         terms = terms or {}
         _check_object("on_failure", terms, self._example)
         problems = ProblemCollector()
-        problems.of(_check_members, "on_failure", terms, MEMBERS, self._example)
-        readers: Mapping[str, Callable[[Any], Json]] = {ON_FAILURE_NOTIFY: self._channel, RUN: self._run, TIER: _tier}
+        problems.of(_check_members, "on_failure", terms, ON_FAILURE_MEMBERS, self._example)
+        readers: Mapping[str, Callable[[Any], Json]] = {
+            ON_FAILURE_NOTIFY: self._channel,
+            ON_FAILURE_RUN: self._run,
+            ON_FAILURE_TIER: _tier,
+        }
         known = {name: value for name, value in terms.items() if name in readers}
         read = {name: problems.of(readers[name], value) for name, value in known.items()}
         if problems:

@@ -17,12 +17,12 @@ from duetime.scheduler.run_records import Claim, Failure, MadeTask, Settlement
 from duetime.scheduler.task import Notify, RetryPolicy, Run, State, Task, Tier
 
 ON_FAILURE_NOTIFY: Final = "notify"
-RUN: Final = "run"
-TIER: Final = "tier"
-MEMBERS: Final = (ON_FAILURE_NOTIFY, RUN, TIER)
+ON_FAILURE_RUN: Final = "run"
+ON_FAILURE_TIER: Final = "tier"
+ON_FAILURE_MEMBERS: Final = (ON_FAILURE_NOTIFY, ON_FAILURE_RUN, ON_FAILURE_TIER)
 """The members of `on_failure`."""
 
-LABEL: Final = "on_failure"
+FAILURE_LABEL: Final = "on_failure"
 """The label of a task that a failure made."""
 
 MAX_FAILURE_REASON_CHARS: Final = 1_000
@@ -42,10 +42,10 @@ def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settl
     if not on_failure or claim.run.cancel_requested:
         return settlement
     failed = has_failed(settlement)
-    if TIER in on_failure and (failed or settlement.kind is EventKind.RETRYING):
-        settlement = replace(settlement, raises=_raised(claim.task, on_failure[TIER]))
-    if RUN in on_failure and failed:
-        settlement = replace(settlement, follow_up=_follow_up(claim, settlement, on_failure[RUN], now))
+    if ON_FAILURE_TIER in on_failure and (failed or settlement.kind is EventKind.RETRYING):
+        settlement = replace(settlement, raises=_raised(claim.task, on_failure[ON_FAILURE_TIER]))
+    if ON_FAILURE_RUN in on_failure and failed:
+        settlement = replace(settlement, follow_up=_follow_up(claim, settlement, on_failure[ON_FAILURE_RUN], now))
     return settlement
 
 
@@ -80,7 +80,7 @@ def _task(failed: Task, settlement: Settlement, terms: Mapping[str, Any], failur
     return replace(
         secondary_task(failed, now, title=title, action=terms["action"], payload=payload),
         retry=_retry(terms.get("retry")),
-        labels=tuple(dict.fromkeys((*failed.labels, LABEL))),
+        labels=tuple(dict.fromkeys((*failed.labels, FAILURE_LABEL))),
         priority=settlement.raises or failed.priority,
         needs=dict(terms.get("needs", {})),
         notify=Notify.ALWAYS if is_reminder else failed.notify,

@@ -56,7 +56,7 @@ def moved_onto(change: Change) -> str:
 
 
 def _falls_on_another(record: TaskRecord, to: datetime, now: datetime) -> bool:
-    if any(is_moved(each) and each.scheduled_for == to for each in record.beside):
+    if any(is_moved(each) and each.scheduled_for == to for each in record.side_runs):
         return True
     try:
         return any(following(record.task, record.run, now, start=to, end=to + MICROSECOND))

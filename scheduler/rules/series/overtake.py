@@ -46,7 +46,7 @@ def overtaken(record: TaskRecord, now: datetime) -> Change | None:
     task, run = record.task, record.run
     allows = task.repeat_policy is not None and task.repeat_policy.overlap is Overlap.ALLOW_ALL
     coming = newest_due(task, run, _opened(run), now)
-    if coming is None or run.cancel_requested or (allows and len(record.beside) + 1 >= MAX_RUNS_AT_ONCE):
+    if coming is None or run.cancel_requested or (allows and len(record.side_runs) + 1 >= MAX_RUNS_AT_ONCE):
         return None
     if allows:
         return Change(task, run, next_run=coming, as_side_run=True, kind=EventKind.NEXT_OCCURRENCE)

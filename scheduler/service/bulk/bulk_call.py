@@ -50,7 +50,7 @@ MAX_RELATED_TASKS_TRIED = 100
 PAUSE_BETWEEN_PARTS_S = 0.01
 """Lets other writers of a SQLite file in, which look again after some milliseconds."""
 
-EVERYTHING = TaskFilter()
+ALL_TASKS = TaskFilter()
 
 
 class BulkArguments(TypedDict, total=False):
@@ -75,7 +75,7 @@ class BulkCall:
 
     verb: BulkVerb
     task_ids: tuple[str, ...] = ()
-    where: TaskFilter = EVERYTHING
+    where: TaskFilter = ALL_TASKS
     to: Moment | None = None
     undo: str | None = None
     reason: str | None = None
@@ -84,7 +84,7 @@ class BulkCall:
     raw: Mapping[str, Json] | None = None
     tenant: str | None = None
     by: Principal = field(default=LOCAL, compare=False)
-    said: str | None = None
+    audit_verb: str | None = None
 
     @property
     def of_tenant(self) -> str:
@@ -104,9 +104,9 @@ class BulkCall:
         tenant_changed(call.by, call.tenant)
         return call
 
-    def asked(self) -> str:
+    def arguments_digest(self) -> str:
         """Return a digest of what is asked for, by which a repeat is known."""
-        apart = {"by", "tenant", "raw", "idempotency_key", "where", "said"}
+        apart = {"by", "tenant", "raw", "idempotency_key", "where", "audit_verb"}
         given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
         content.pop("idempotency_key", None)
@@ -117,7 +117,7 @@ class BulkCall:
         is_undo = self.verb is BulkVerb.UNDO
         if self.idempotency_key is None and self.raw is None and not is_undo:
             return f"u_b{new_id('b')[2:]}"
-        unkeyed = ["undo", self.undo] if is_undo else ["raw", self.by.user, self.asked()]
+        unkeyed = ["undo", self.undo] if is_undo else ["raw", self.by.user, self.arguments_digest()]
         name = ["key", self.idempotency_key] if self.idempotency_key else unkeyed
         return f"u_b{hashlib.sha256(json.dumps(name).encode()).hexdigest()[:20]}"
 
@@ -134,7 +134,7 @@ def verb_of(change: BulkWord) -> BulkVerb:
 
 def check_choice(call: BulkCall) -> None:
     """Refuse a call that names tasks and gives a filter as well, and an undo without its token."""
-    if call.task_ids and call.where != EVERYTHING:
+    if call.task_ids and call.where != ALL_TASKS:
         raise InvalidArgument(
             "task_ids", "a filter is given as well", accepted="tasks by id, or a filter", example="task_ids=null"
         )
@@ -190,9 +190,9 @@ def is_meant(task: Task, verb: BulkVerb, decision: BulkDecision | None) -> bool:
     return verb is not BulkVerb.PAUSE or not task.paused or task.paused_until not in {None, until}
 
 
-def told(call: BulkCall) -> dict[str, Any]:
+def audit_detail(call: BulkCall) -> dict[str, Any]:
     """Return what else a call asked for, for the audit log."""
-    given = {"to": call.to, **(asdict(call.where) if call.where != EVERYTHING else {})}
+    given = {"to": call.to, **(asdict(call.where) if call.where != ALL_TASKS else {})}
     return {name: str(value) for name, value in given.items() if value not in (None, ())}
 
 
@@ -242,7 +242,7 @@ def rehearsed(
 ) -> list[TaskOutcome]:
     """Return what becomes of tasks in a transaction that is rolled back: as they would be, at their revisions now."""
     token, ids = replace(call, idempotency_key=None, raw=None).token(), [each.task.id for each in records]
-    batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(ids), decision.chain)
+    batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(ids), decision.chain)
     write = BatchWrite(batch, 0, now, now, call.by.acting(via), call.reason)
     done = {
         each.record.task.id: each for each in store.batches.change(call.of_tenant, ids, decision, write, dry_run=True)
@@ -252,7 +252,7 @@ def rehearsed(
 
 
 def _as_now(outcome: TaskOutcome, record: TaskRecord) -> TaskOutcome:
-    return replace(outcome, record=record, was=outcome.was if outcome.beside else None)
+    return replace(outcome, record=record, was=outcome.was if outcome.side_run_at else None)
 
 
 def _shown(record: TaskRecord, outcome: TaskOutcome) -> TaskOutcome:
@@ -270,7 +270,7 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, beside = replaced_times(record, due_at(after.run), change)
-    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, beside=beside)
+    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, side_run_at=beside)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

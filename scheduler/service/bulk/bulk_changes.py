@@ -22,7 +22,7 @@ from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
-    EVERYTHING,
+    ALL_TASKS,
     BulkArguments,
     BulkCall,
     check_expected,
@@ -68,7 +68,7 @@ class BulkService:
         change: BulkWord,
         task_ids: Sequence[str] = (),
         *,
-        where: TaskFilter = EVERYTHING,
+        where: TaskFilter = ALL_TASKS,
         **arguments: Unpack[BulkArguments],
     ) -> BulkResult:
         """Cancel, pause, resume, move or replay many tasks, discard their dead letters, or `undo` a call by its token.
@@ -136,7 +136,7 @@ class BulkService:
         now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         became = {each.record.task.id: each.became for each in result.outcomes}
         undo, why = undo_tokens(closed), {each.record.task.id: each.why for each in result.outcomes if each.why}
-        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, why, undo, tuple(became))
+        batch = StoredBatch(call.verb, call.arguments_digest(), call.token(), now, became, why, undo, tuple(became))
         outdated = now if call.idempotency_key else now + keep
         self._store.batches.remember(
             call.of_tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)

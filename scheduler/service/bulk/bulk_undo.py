@@ -62,7 +62,7 @@ class BulkUndo:
             self._check_takes_back(call, [found[number] for number in left], now)
         order = tuple(dict.fromkeys(task_id for each in found for task_id in each.left))
         for number in left:
-            batch = StoredBatch(BulkVerb.UNDO, call.asked(), token, now, {}, {}, {}, () if number else order)
+            batch = StoredBatch(BulkVerb.UNDO, call.arguments_digest(), token, now, {}, {}, {}, () if number else order)
             entry = (
                 partial(entry_of, call, found[number].token, self._via, (*done, *new)) if number == left[-1] else None
             )

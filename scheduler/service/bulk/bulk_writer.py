@@ -80,7 +80,7 @@ class BulkWriter:
         """Change the tasks, `MAX_TASKS_AT_ONCE` in a transaction, the last of which has the audit entry."""
         token, done = call.token(), list(before)
         keep = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
-        batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
+        batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
         parts = [task_ids[at : at + MAX_TASKS_AT_ONCE] for at in range(0, len(task_ids), MAX_TASKS_AT_ONCE)]
         for place, part in enumerate(parts):
             entry = (

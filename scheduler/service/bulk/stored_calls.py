@@ -12,7 +12,7 @@ from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
 from duetime.scheduler.rules.changes import UNDO_GRACE
-from duetime.scheduler.service.bulk.bulk_call import BulkCall, told
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, audit_detail
 from duetime.scheduler.store import Store
 
 MAX_IDS_AUDITED: Final = 100
@@ -28,7 +28,7 @@ def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]
         stands = found if is_undo else [each for each in found if each.is_undoable]
         window = BULK_UNDO_WINDOW + UNDO_GRACE if is_undo else REPEAT_WINDOW
         return [each for each in stands if now - each.at <= window]
-    if any(each.asked != call.asked() for each in found):
+    if any(each.arguments_digest != call.arguments_digest() for each in found):
         raise InvalidArgument(
             "idempotency_key",
             "it names another call",
@@ -59,7 +59,7 @@ def entry_of(
     every = [*before, *done]
     counted = {word.value: sum(each.became is word for each in every) for word in Became}
     ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
-    said: dict[str, Any] = {"change": call.said or call.verb.value, **counted, "tasks": ids, **told(call)}
+    said: dict[str, Any] = {"change": call.audit_verb or call.verb.value, **counted, "tasks": ids, **audit_detail(call)}
     said |= {"chain": chain.chain_id, **chain.told()} if chain else {}
     kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
     return AuditEntry.by(call.by.with_via(via), kind, token, tenant=of_tenant, reason=call.reason, detail=said)

@@ -106,5 +106,5 @@ def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence
 
 
 def _oldest(facts: RunFacts) -> Approval | None:
-    asked = [*facts.beside, *((facts.approval,) if facts.approval else ())]
+    asked = [*facts.side_approvals, *((facts.approval,) if facts.approval else ())]
     return min(asked, key=lambda each: (each.asked_at, each.run_id), default=None)

@@ -15,7 +15,7 @@ from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of
-from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
+from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import left_out
 from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.planner import Planner
@@ -88,7 +88,7 @@ class ChainService:
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
         """Return what a reschedule does to each step."""
         zone = given.get("timezone") or found.chain.timezone
-        if given.keys() & set(PAUSES):
+        if given.keys() & set(PAUSE_ARGUMENTS):
             paused, end = given.get("pause", True), given.get("pause_until")
             pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
             return replace(pause, decide=partial(of_open, pause))

@@ -16,7 +16,7 @@ from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back
-from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.reschedule.reschedule import CallArguments
@@ -87,11 +87,11 @@ class ChainUndo:
         if not result.repeated:
             self._on_change([step.record.task.id for step in after.steps])
         left = not_taken_back(after, result, () if result.repeated else changed)
-        again = (REPEATED,) if result.repeated else ()
+        again = (REPEATED_CALL,) if result.repeated else ()
         view = self._chains.get(chain_id, by=asked.by)
         return replace(view, warnings=(*again, *left, *asked_to_stop(after), *view.warnings))
 
-    def _no_taken_back(self, asked: BulkCall, steps: Sequence[str], now: datetime) -> BulkResult:
+    def _no_taken_back(self, call: BulkCall, steps: Sequence[str], now: datetime) -> BulkResult:
         """Ask again what was rejected, in all these steps or in none. Raises Refused."""
 
         def decide(record: TaskRecord, _last: LastChange | None) -> Change:
@@ -99,7 +99,7 @@ class ChainUndo:
 
         decision = BulkDecision(BulkVerb.UNDO, EventKind.CANCEL_UNDONE, _or_none(decide), lambda _found: None)
         with _all_or_none():
-            return self._bulk.change(replace(asked, task_ids=tuple(steps)), decision, now)
+            return self._bulk.change(replace(call, task_ids=tuple(steps)), decision, now)
 
     def _unscheduled_chain(self, chain_id: str, call: CallArguments) -> TaskView:
         """Cancel all of a chain that was just made. Raises Refused where a step has begun, or was changed."""

@@ -18,7 +18,7 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.reschedule.reschedule import CallArguments
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.bulk.bulk_call import EVERYTHING, BulkArguments, BulkCall, rehearsed
+from duetime.scheduler.service.bulk.bulk_call import ALL_TASKS, BulkArguments, BulkCall, rehearsed
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -89,7 +89,7 @@ def bulk_call_of(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], c
     asked |= {"undo": given["undo"]} if verb is BulkVerb.UNDO else {}
     known = content if raw is not None or key is not None else None
     said = "reschedule" if verb is BulkVerb.MOVE and given.keys() != {"when"} else None
-    return replace(BulkCall.of(verb, steps, EVERYTHING, {**asked, "raw": known}), said=said)
+    return replace(BulkCall.of(verb, steps, ALL_TASKS, {**asked, "raw": known}), audit_verb=said)
 
 
 def of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:

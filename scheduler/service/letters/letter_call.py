@@ -123,7 +123,7 @@ def check_none_current(record: TaskRecord) -> None:
     run = record.run
     current = run if run.started_at is not None or run.state is State.READY else None
     current = None if current and current.state in TERMINAL else current
-    beside = next(iter(record.beside), current)
+    beside = next(iter(record.side_runs), current)
     if beside is not None:
         raise Refused(
             f"{record.task.id} has a run that is {beside.state} ({beside.id}); "

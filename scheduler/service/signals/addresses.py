@@ -19,7 +19,7 @@ from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
-MAX_STEPS_NAMED: Final = 3
+MAX_STEPS_LISTED: Final = 3
 _NO_DIGEST: Final = "0" * 64
 _DIGEST_CHARS: Final = 32
 
@@ -60,7 +60,7 @@ class FireAddressService:
         if not is_chain_id(task_id):
             return
         steps = [step for step in self._store.chains.get(by.tenant, task_id).steps if not step.after]
-        first = ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:MAX_STEPS_NAMED])
+        first = ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:MAX_STEPS_LISTED])
         raise Refused(
             f"{task_id} is a chain, which has no address; its steps have: {first}.",
             argument="task_id",

@@ -20,7 +20,7 @@ from duetime.scheduler.task import ApprovalAnswer, Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
 
-SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was skipped; the series goes on")
+OCCURRENCE_SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was skipped; the series goes on")
 GENERATION_SKIPPED = Translatable.of(
     NoteKind.ONE_SKIPPED, "this generation was skipped, which cannot be undone; the chain goes on"
 )
@@ -70,7 +70,7 @@ class ApprovalService:
             return replace(view, undo=None, warnings=(*view.warnings, STEP_SKIPPED))
         if record.run.state in TERMINAL or not asks_each_run(record.task) or record.run.state is State.SUSPENDED:
             return view
-        return replace(view, undo=change_token(record.task), warnings=(*view.warnings, SKIPPED))
+        return replace(view, undo=change_token(record.task), warnings=(*view.warnings, OCCURRENCE_SKIPPED))
 
     def ask_again(self, task_ids: Sequence[str], token: str, repeatable: Repeatable, call: CallArguments) -> None:
         """Take the yes with this token back, to the first of these tasks and to the others, while none has begun."""

@@ -11,13 +11,13 @@ from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import UNDOABLE, EventKind
+from duetime.scheduler.events import UNDOABLE_KINDS, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.foresight.task_view import facts_after, view_of
 from duetime.scheduler.intake.changes.actions import (
-    DONE,
+    MARK_DONE,
     UNDO,
     UNDOES_DONE,
     change_token,
@@ -28,7 +28,7 @@ from duetime.scheduler.intake.changes.actions import (
 from duetime.scheduler.intake.changes.chain_rule import changes_rule, no_skip_of_step, refuse_rule_of_step
 from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
-from duetime.scheduler.intake.idempotency import REPEATED, key_of
+from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
@@ -121,9 +121,11 @@ class ChangeService:
         view = self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
         return replace(view, undo=None)
 
-    def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
+    def _chain_of(self, tenant: str, task_id: str, request: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
-        depends = names_steps(asked) or asked.wait_for or asked.approval or asked.skip_next or changes_rule(asked)
+        depends = (
+            names_steps(request) or request.wait_for or request.approval or request.skip_next or changes_rule(request)
+        )
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
 
@@ -164,7 +166,7 @@ class ChangeService:
         **call: Unpack[CallArguments],
     ) -> TaskView:
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
-        if action == DONE:
+        if action == MARK_DONE:
             return self._done(task_id, call)
         if action == UNDO and undo == UNDOES_DONE:
             return self._not_done(task_id, call)
@@ -252,7 +254,7 @@ class ChangeService:
         """Return the token that takes a change of this kind back that was just made; None where nothing does."""
         if kind is EventKind.CANCELLED and record.run.state is State.CANCELLED:
             return changes.undo_token(record.run, self._store.now())
-        return change_token(record.task) if kind in UNDOABLE and not record.run.cancel_requested else None
+        return change_token(record.task) if kind in UNDOABLE_KINDS and not record.run.cancel_requested else None
 
     def _written(
         self,
@@ -267,5 +269,5 @@ class ChangeService:
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        view = self._seen(changed.record, (REPEATED,) if changed.repeated else ())
+        view = self._seen(changed.record, (REPEATED_CALL,) if changed.repeated else ())
         return replace(view, unread=self._tasks.unread(view.record, by))

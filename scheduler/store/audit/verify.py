@@ -70,7 +70,7 @@ class ChainVerification:
         broken = None
         try:
             self._segments_and_rows()
-            self._rows_beside()
+            self._check_unsealed_rows()
         except _Broken as found:
             broken = found.found
         return ChainVerdict(
@@ -174,18 +174,18 @@ class ChainVerification:
                 )
             raise _Broken(max(1, kept.entries), "the chain is another one than that of the head that you kept")
 
-    def _rows_beside(self) -> None:
+    def _check_unsealed_rows(self) -> None:
         """Look for rows that are no entries although the chain has passed them, and for what it has twice."""
         for source in Source:
             known = array("q", sorted(self._rows[source]))
             twice = next((one for one, two in pairwise(known) if one == two), None)
             if twice is not None:
                 raise _Broken(self._head.entries, f"{source.noun} {twice} was sealed twice")
-            added = self._beside(source, known)
+            added = self._unsealed_row(source, known)
             if added is not None:
                 raise _Broken(self._head.entries + 1, f"{source.noun} {added} was added behind the chain's back")
 
-    def _beside(self, source: Source, known: Sequence[int]) -> Any | None:
+    def _unsealed_row(self, source: Source, known: Sequence[int]) -> Any | None:
         """Return the first row that the chain should have and has not."""
 
         def work(connection: Connection) -> Any | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables.tasks import BLOCKED_RUNS, runs, tasks
@@ -82,7 +82,7 @@ class BlockedRuns:
                 return False
             connection.execute(update(runs).where(runs.c.id == found.id).values(summary=missing))
             if missing is None:
-                message = f"it has what it missed: {run.missing.removeprefix(BLOCKED)}"
+                message = f"it has what it missed: {run.missing.removeprefix(BLOCKED_PREFIX)}"
                 names = (run.tenant, run.task_id, found.id)
                 kind, actor = EventKind.UNBLOCKED, DUETIME_ACTOR
                 event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=message)])

@@ -219,5 +219,10 @@ def _one(
         return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
     was, side_run_at = replaced_times(record, due_at(found.run), change)
     return TaskOutcome(
-        found, Became.CHANGED, moved_onto(change) or None, undo=decision.undo_of(found), was=was, beside=side_run_at
+        found,
+        Became.CHANGED,
+        moved_onto(change) or None,
+        undo=decision.undo_of(found),
+        was=was,
+        side_run_at=side_run_at,
     )

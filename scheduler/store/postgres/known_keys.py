@@ -81,7 +81,7 @@ def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
     ended = [run for run in its_runs.values() if run.ended_at and not run.current]
     last = current if read.ran(current) else next(iter(ended), None)
     sent = _deliveries(rows, last) if last else ()
-    return TaskRecord(task, current, last, sent, _beside(its_runs.values()))
+    return TaskRecord(task, current, last, sent, _side_runs(its_runs.values()))
 
 
 def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
@@ -90,5 +90,5 @@ def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
     return tuple(delivery for delivery in found if delivery.run_id == of.id)
 
 
-def _beside(its_runs: Iterable[Run]) -> tuple[Run, ...]:
+def _side_runs(its_runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(run for run in its_runs if not run.current and not run.ended_at)

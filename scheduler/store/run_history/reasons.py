@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -55,4 +55,4 @@ def misses_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[s
     if not run_ids:
         return {}
     found = unreadable.rows(connection, _BLOCKED, {"run_ids": list(run_ids)})
-    return {run_id: summary.removeprefix(BLOCKED) for run_id, summary in found}
+    return {run_id: summary.removeprefix(BLOCKED_PREFIX) for run_id, summary in found}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED, OPEN, TERMINAL
+from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED_PREFIX, OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -31,7 +31,7 @@ DUE_AT = case(
 """When a run is due, for the reader, as `views.due_at`."""
 
 
-BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE_STATES))
+BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED_PREFIX), runs.c.state.in_(BLOCKABLE_STATES))
 UNVERIFIED_RUN = and_((runs.c.state == State.SUCCEEDED).is_(true()), runs.c.error.is_not(None))
 ASKING_RUN = and_(
     runs.c.state == State.SUSPENDED,

@@ -51,7 +51,7 @@ def apply(
     """Write the change, or nothing when it is empty; return the task as it is now."""
     # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
     old, (run, next_run) = record.run, _runs_of(connection, record, change, change.kind or kind, now)
-    alone = not (change.next_run or change.restored or _beside(change)) and change.task == record.task
+    alone = not (change.next_run or change.restored or _touches_side_runs(change)) and change.task == record.task
     had = relink.kept(connection, record, change)
     if alone and relink.is_empty(record, change, run, had):
         return record
@@ -64,13 +64,13 @@ def apply(
     run = overtakable(task, replace(run, current=not (next_run or change.restored)))
     _write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
-    moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_beside, now)
+    moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_side_runs, now)
     reason = reason or moved_onto(change) or None
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
-    told_of_it = run != old or next_run or relinked or not _beside(change)
+    told_of_it = run != old or next_run or relinked or not _touches_side_runs(change)
     entries = _entries(record, task, run, next_run and current, **told) if told_of_it else []
     entries = relink.told(entries, relinked)
-    entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
+    entries += [_begun(connection, each, task, told) for each in _side_runs_begun(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     _follow_waits(connection, (record.task, task), (old, run, next_run, current), told)
@@ -155,7 +155,7 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
     return next_run
 
 
-def _beginning_beside(connection: Connection, old: Run, change: Change, fields: Fields) -> list[Run]:
+def _side_runs_begun(connection: Connection, old: Run, change: Change, fields: Fields) -> list[Run]:
     """Return the runs that the change stores in addition to the current one."""
     if fields["kind"] is EventKind.CANCEL_UNDONE:
         return side_runs.to_revive(connection, old, fields["at"])
@@ -169,9 +169,9 @@ def _begun(connection: Connection, run: Run, task: Task, fields: Fields) -> even
     return _beginning(extra, task=task, **fields)
 
 
-def _beside(change: Change) -> bool:
+def _touches_side_runs(change: Change) -> bool:
     """Whether the change affects side runs."""
-    return bool(change.extra_run or change.cancelled_beside or change.revived)
+    return bool(change.extra_run or change.cancelled_side_runs or change.revived)
 
 
 def check_legal(old: Run, run: Run, next_run: Run | None, *, as_side_run: bool = False) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.errors import StaleRevision
-from duetime.scheduler.events import UNDOABLE, Event, EventKind
+from duetime.scheduler.events import UNDOABLE_KINDS, Event, EventKind
 from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -187,7 +187,7 @@ def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
 
 def last_change(connection: Connection, task: Task) -> LastChange | None:
     """Return the change by an actor that made this revision of a task; None for the first one."""
-    made = (events.c.task_id == task.id, events.c.revision == task.revision, events.c.kind.in_(UNDOABLE))
+    made = (events.c.task_id == task.id, events.c.revision == task.revision, events.c.kind.in_(UNDOABLE_KINDS))
     found = events_of(connection, select(*EVENT_FIELDS).where(*made).order_by(events.c.seq))
     if not found or task.revision == 1:
         return None

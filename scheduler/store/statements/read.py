@@ -139,13 +139,13 @@ def with_past(
     noted = {task.id: [*damage.get(task.id, ())] for task, _ in pairs}
     last = _last_runs(connection, pairs, noted)
     sent = _deliveries(connection, [run.id for run in last.values()])
-    open_beside = side_runs_of(connection, [task for task, _ in pairs])
+    side_runs = side_runs_of(connection, [task for task, _ in pairs])
     found = []
     for task, run in pairs:
         last_run = last.get(task.id)
         deliveries_of_last = tuple(sent.get(last_run.id, ())) if last_run else ()
         found.append(
-            TaskRecord(task, run, last_run, deliveries_of_last, open_beside.get(task.id, ()), tuple(noted[task.id]))
+            TaskRecord(task, run, last_run, deliveries_of_last, side_runs.get(task.id, ()), tuple(noted[task.id]))
         )
     return found
 

@@ -84,11 +84,11 @@ def test_a_series_that_goes_on_runs_its_last_failure_again_beside_and_once(targe
     assert failure
     done = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert (counts(done), letters(target)) == ({"changed": 1}, [LetterState.REPLAYED])
-    [beside] = target.store.tasks.get("local", task_id).beside
+    [beside] = target.store.tasks.get("local", task_id).side_runs
     assert beside.repeats == failure.id
     assert counts(target.scheduler.bulk.change("replay", [task_id])) == {"unchanged": 1}
     target.scheduler.bulk.change("undo", undo=done.undo)
-    assert (target.store.tasks.get("local", task_id).beside, letters(target)) == ((), [LetterState.OPEN])
+    assert (target.store.tasks.get("local", task_id).side_runs, letters(target)) == ((), [LetterState.OPEN])
 
 
 def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: Desk) -> None:
@@ -215,7 +215,7 @@ def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: 
         f"run_id: {task_id} has a run that is scheduled ({closed.replayed_as}); "
         "a dead letter that is named runs all the same. Read the task as it is now."
     )
-    assert [run.id for run in target.store.tasks.get("local", task_id).beside] == [closed.replayed_as]
+    assert [run.id for run in target.store.tasks.get("local", task_id).side_runs] == [closed.replayed_as]
     end(target, Done("sent"))
     assert len(target.scheduler.letters.replay(reason="and the other one").closed) == 1
 

@@ -12,7 +12,7 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import OF_CHAIN, EventFilter
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
@@ -413,7 +413,7 @@ def test_a_repeated_undo_of_a_cancel_says_so_and_takes_nothing_back_again(desk: 
     first = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
     desk.scheduler.cancel(chain_id)
     again = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
-    assert (first.warnings, again.warnings) == ((), (REPEATED,))
+    assert (first.warnings, again.warnings) == ((), (REPEATED_CALL,))
     assert states(desk, chain_id) == [State.CANCELLED] * 3
     with pytest.raises(Refused, match="this change was taken back already"):
         desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="another")
@@ -427,7 +427,7 @@ def test_a_repeated_undo_of_a_no_says_so_and_asks_for_nothing_again(desk: Desk, 
     assert (first.warnings, states(desk, chain_id)) == ((), [WAITING] * 3)
     desk.scheduler.reject(chain_id)
     again = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
-    assert (again.warnings, states(desk, chain_id)) == ((REPEATED,), [State.CANCELLED] * 3)
+    assert (again.warnings, states(desk, chain_id)) == ((REPEATED_CALL,), [State.CANCELLED] * 3)
     with pytest.raises(Refused, match=f"takes nothing of {chain_id} back: it is of something else, was used, or is"):
         desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="another")
 

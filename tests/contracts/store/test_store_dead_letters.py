@@ -122,7 +122,7 @@ def test_a_recurring_task_is_replayed_beside_its_next_occurrence(store: Store, c
     letter = failed(store, clock, repeat="FREQ=DAILY")
     [closed] = desk.replay([letter.run_id], by=ANN).closed
     record = store.tasks.get(TENANT, letter.task_id)
-    assert closed.replayed_as in {record.run.id, *(run.id for run in record.beside)}
+    assert closed.replayed_as in {record.run.id, *(run.id for run in record.side_runs)}
 
 
 def test_a_bulk_replay_needs_a_reason_counts_first_and_takes_the_oldest_up_to_a_maximum(
@@ -286,7 +286,7 @@ def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clo
     assert undone(office, done.undo) == expected
     for letter in (one, series):
         now = store.tasks.get(TENANT, letter.task_id)
-        assert (now.run.id, now.beside) == (before[letter.task_id].run.id, before[letter.task_id].beside)
+        assert (now.run.id, now.side_runs) == (before[letter.task_id].run.id, before[letter.task_id].side_runs)
         assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     assert store.dead_letters.get(TENANT, two.run_id).replayed_as == started_since.run.id
     assert undone(office, done.undo) == expected, "as the first one"

@@ -71,7 +71,7 @@ def test_a_snooze_of_a_series_that_has_begun_moves_its_next_step_and_not_the_out
     desk.run(9, (9, 58), Done())
     desk.run(10, (10, 0), Wait(until=at(10, 20)))
     snoozed = desk.scheduler.act(task_id, "snooze", minutes=10)
-    assert (task_payload(snoozed).when.utc, snoozed.record.beside) == (utc(at(10, 30)), ())
+    assert (task_payload(snoozed).when.utc, snoozed.record.side_runs) == (utc(at(10, 30)), ())
 
 
 @pytest.mark.parametrize("how", GOES_ON)

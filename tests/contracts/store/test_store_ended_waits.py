@@ -46,7 +46,7 @@ def waiting_beside(desk: Desk) -> str:
     task_id = desk.scheduler.schedule("Report", repeat="every day at 20:00").record.task.id
     desk.scheduler.act(task_id, "run_now")
     desk.end_anew(desk.start(9), Wait(event="paid", timeout=HOURS))
-    assert [run.state for run in desk.scheduler.get(task_id).record.beside] == [State.SUSPENDED]
+    assert [run.state for run in desk.scheduler.get(task_id).record.side_runs] == [State.SUSPENDED]
     assert open_waits(desk) == ["paid"]
     return task_id
 

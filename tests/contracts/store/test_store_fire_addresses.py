@@ -81,9 +81,9 @@ def test_calls_with_one_id_are_one(store: Store, clock: Clock) -> None:
     record = added(store, NOON + HOUR, repeat="FREQ=HOURLY")
     made = address(store, record)
     assert [fire(store, made).repeated for _ in range(3)] == [False, True, True]
-    assert len(store.tasks.get(TENANT, record.task.id).beside) == 1
+    assert len(store.tasks.get(TENANT, record.task.id).side_runs) == 1
     assert not fire(store, made, "e2").repeated
-    assert len(store.tasks.get(TENANT, record.task.id).beside) == 2
+    assert len(store.tasks.get(TENANT, record.task.id).side_runs) == 2
 
 
 def test_an_id_is_one_of_its_address_and_not_of_another_one(store: Store, clock: Clock) -> None:
@@ -100,7 +100,7 @@ def test_a_recurring_task_runs_once_more_and_keeps_its_next_time(store: Store, c
     fire(store, address(store, record), order=7)
     found = store.tasks.get(TENANT, record.task.id)
     assert found.run.scheduled_for == NOON + HOUR
-    [extra] = found.beside
+    [extra] = found.side_runs
     assert event_of(store, record, extra.id) == ReceivedSignal("fire", "e1", {"order": 7}, clock())
     assert event_of(store, record, found.run.id) is None
 
@@ -233,4 +233,4 @@ def test_of_calls_at_once_with_one_id_one_counts(store: Store) -> None:
     for thread in threads:
         thread.join(20)
     assert sorted(each.repeated for each in found) == [False, True, True, True]
-    assert len(store.tasks.get(TENANT, record.task.id).beside) == 1
+    assert len(store.tasks.get(TENANT, record.task.id).side_runs) == 1

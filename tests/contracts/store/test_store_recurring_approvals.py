@@ -358,7 +358,7 @@ def test_a_fire_address_starts_nothing_of_a_series_that_asks(desk: Desk) -> None
         assert asked(desk, 9) if ask else True
         with pytest.raises(Refused, match="asks before each of its runs"):
             desk.scheduler.addresses.fire(address, {})
-    assert desk.scheduler.get(task_id).record.beside == ()
+    assert desk.scheduler.get(task_id).record.side_runs == ()
     sound(desk)
 
 

@@ -83,7 +83,7 @@ def test_undo_brings_back_an_occurrence_and_a_snooze_to_the_same_time(target: De
     target.scheduler.act(task_id, "snooze", until="tomorrow 9am")
     cancelled = target.scheduler.cancel(task_id)
     back = target.scheduler.act(task_id, "undo", undo=cancelled.undo).record
-    assert [run.scheduled_for for run in (back.run, *back.beside)] == [day(2), day(2)]
+    assert [run.scheduled_for for run in (back.run, *back.side_runs)] == [day(2), day(2)]
     assert target.run(day(2)) == 2
 
 
@@ -94,7 +94,7 @@ def test_undo_brings_back_what_this_cancel_took_and_no_snooze_that_another_had_r
     target.scheduler.act(task_id, "snooze", minutes=30)
     cancelled = target.scheduler.cancel(task_id)
     back = target.scheduler.act(task_id, "undo", undo=cancelled.undo).record
-    assert [run.wake_at for run in back.beside] == [day(1, 9, 40)]
+    assert [run.wake_at for run in back.side_runs] == [day(1, 9, 40)]
 
 
 # -- how often at most
@@ -327,7 +327,7 @@ def snoozed_beyond_its_series(target: Desk) -> str:
 def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
     task_id = snoozed_beyond_its_series(target)
     (shown,) = target.scheduler.tasks.list(TaskFilter(states=OPEN)).views
-    assert (shown.record.run.state, shown.record.run.wake_at, shown.record.beside) == (State.SCHEDULED, day(5), ())
+    assert (shown.record.run.state, shown.record.run.wake_at, shown.record.side_runs) == (State.SCHEDULED, day(5), ())
     assert [target.run(day(5)), target.run(day(6))] == [1, 0]
     assert target.get(task_id).record.run.state is State.SUCCEEDED
 

@@ -85,7 +85,7 @@ def inbox(desk: Desk) -> list[tuple[State, str]]:
 
 
 def beside(desk: Desk, task_id: str) -> list[State]:
-    return [run.state for run in desk.scheduler.get(task_id).record.beside]
+    return [run.state for run in desk.scheduler.get(task_id).record.side_runs]
 
 
 @pytest.mark.parametrize("given", [APPROVE, REJECT])
@@ -142,7 +142,7 @@ def test_questions_of_runs_out_of_turn_hold_up_no_other(desk: Desk) -> None:
 
 def test_a_card_shows_what_a_run_out_of_turn_asks_and_for_which_run(desk: Desk) -> None:
     task_id = asked_now(desk)
-    [run] = desk.scheduler.get(task_id).record.beside
+    [run] = desk.scheduler.get(task_id).record.side_runs
     said = f"approval of «Sure?» by the user for its run of Mon 23 Nov 2026 08:00 ({run.id}) until "
     for waits in (
         desk.scheduler.get(task_id).waiting_for,

@@ -113,4 +113,4 @@ def test_one_that_was_moved_past_others_runs_once_under_a_new_rule(desk: Desk) -
     desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=3))
     view = desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
     assert walls(view) == ["03 10:00", "04 10:00"]
-    assert [run.scheduled_for - desk.clock() for run in view.record.beside] == [timedelta(days=3)]
+    assert [run.scheduled_for - desk.clock() for run in view.record.side_runs] == [timedelta(days=3)]

@@ -200,7 +200,7 @@ def test_a_repeated_call_returns_the_task_whole(store: Store, said: Counted) -> 
     assert len(said(lambda: found.append(store.tasks.add(*a_task(), actor="alice", key=key)))) <= 2
     assert found[0].record == store.tasks.get(TENANT, record.task.id)
     assert len(found[0].record.deliveries) == 2
-    assert len(found[0].record.beside) == 1
+    assert len(found[0].record.side_runs) == 1
 
 
 def test_a_task_that_has_ended_is_returned_whole_too(store: Store) -> None:

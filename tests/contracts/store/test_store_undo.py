@@ -37,7 +37,7 @@ def target(store: Store, clock: Clock) -> Desk:
 def shown(view: TaskView) -> dict[str, Any]:
     """Return what a user sees of a task, and what decides when it runs."""
     task, run = view.record.task, view.record.run
-    beside = sorted(each.wake_at for each in view.record.beside if each.wake_at)
+    beside = sorted(each.wake_at for each in view.record.side_runs if each.wake_at)
     of_task = (task.title, dict(task.payload), task.paused, task.repeat, task.until, task.timezone, task.when)
     of_urgency = (task.priority, task.deadline, task.deadline_after, task.deadline_type, task.estimate, run.deadline)
     of_run = (run.state, run.scheduled_for, run.slot, run.number, run.wake_at)
@@ -237,7 +237,7 @@ def test_a_guessed_undo_of_such_a_cancel_brings_no_part_back(target: Desk) -> No
     revision = target.scheduler.get(task_id).record.task.revision
 
     assert "has run since" in refused(target, task_id, f"u_{revision}")
-    assert target.scheduler.get(task_id).record.beside == ()
+    assert target.scheduler.get(task_id).record.side_runs == ()
 
 
 SERIES = {"when": "in 10 seconds", "repeat": "every 5 minutes"}

@@ -206,7 +206,7 @@ def stored_of(desk: Desk, task_id: str) -> dict[str, Any]:
     wait = desk.store.signals.wait_of_run(TENANT, task_id, run.id)
     question = desk.store.approvals.open_of(TENANT, [run.id]).get(run.id)
     upstreams = [(each.task_id, each.is_open) for each in desk.store.dependencies.upstreams(TENANT, task_id)]
-    beside = sorted(each.scheduled_for for each in record.beside)
+    beside = sorted(each.scheduled_for for each in record.side_runs)
     open_run = run.ended_at is None
     waits = {"wait": open_run and wait and (wait.wait, wait.is_open), "asks": question and question.question}
     return {"task": task, **found, **waits, "after": upstreams, "beside": beside}

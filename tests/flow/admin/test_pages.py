@@ -284,7 +284,7 @@ async def test_what_a_run_out_of_turn_asks_is_answered_from_its_page(admin: Admi
     task = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
     scheduler.act(task, "run_now")
     store.claims.make_ready(limit=99)
-    [run] = scheduler.get(task).record.beside
+    [run] = scheduler.get(task).record.side_runs
     [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(minutes=1))
     now = store.now()
     assert store.claims.settle([settle(claim, Wait(approval="Send it?"), now=now, jitter=0.0)]) == [Verdict.SETTLED]

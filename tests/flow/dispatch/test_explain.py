@@ -145,7 +145,7 @@ def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) 
     assert explained(record, NOW, gone)[0].startswith(said)
     assert explained(record, NOW, unreachable) == ("it waits for nothing: it is running, attempt 1 of 4",)
     stopping = replace(record, run=replace(record.run, cancel_requested=True))
-    assert [wait.kind for wait in waits_of(stopping, NOW, gone)] == [WaitKind.NOBODY]
+    assert [wait.kind for wait in waits_of(stopping, NOW, gone)] == [WaitKind.NO_WORKER]
     assert stalled([record, record], NOW, lambda _: gone) == (
         "2 are not running any more: their process is gone, so start `duetime serve` or open a chat client"
     )
@@ -178,7 +178,7 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
 
 def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
-    for facts in (RunFacts(silence=NoAnswer.NOBODY), RunFacts(working=False)):
+    for facts in (RunFacts(silence=NoAnswer.NO_PROCESS), RunFacts(working=False)):
         (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), facts)
         assert reason.startswith("a process to queue it (it was due")
         assert "5 min ago)" in reason
@@ -258,7 +258,7 @@ REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
     WaitKind.TIME: (asked(status="delayed", not_before=MS + 240_000), {"until": LATER}),
     WaitKind.TURN: (asked(ahead=3), {}),
     WaitKind.ROOM: (asked(), {}),
-    WaitKind.NOBODY: ({"facts": RunFacts(working=False)}, {}),
+    WaitKind.NO_WORKER: ({"facts": RunFacts(working=False)}, {}),
     WaitKind.QUEUE: ({"facts": RunFacts(silence=NoAnswer.AWAY)}, {}),
     WaitKind.POOL: (lacks(Why.SHORT, helped_at=MS + 240_000), {"pool": "gpu", "until": LATER}),
     WaitKind.POOL_UNKNOWN: (lacks(Why.UNKNOWN), {"pool": "gpu"}),
@@ -277,8 +277,8 @@ def test_each_reason_is_there_as_data_too(kind: WaitKind) -> None:
 @pytest.mark.parametrize(
     ("facts", "kind"),
     [
-        (RunFacts(Explanation("waiting"), known=False), WaitKind.NOBODY),
-        (RunFacts(silence=NoAnswer.NOBODY), WaitKind.NOBODY),
+        (RunFacts(Explanation("waiting"), known=False), WaitKind.NO_WORKER),
+        (RunFacts(silence=NoAnswer.NO_PROCESS), WaitKind.NO_WORKER),
         (RunFacts(silence=NoAnswer.EMPTY), WaitKind.QUEUE),
         (RunFacts(), WaitKind.QUEUE),
         (lacks(Why.HELD, held_for="r9")["facts"], WaitKind.POOL),
@@ -289,8 +289,8 @@ def test_reasons_that_are_the_same_for_a_person_are_of_one_kind(facts: RunFacts,
 
 
 def test_what_no_process_queues_waits_for_one() -> None:
-    reason = wait_of(facts=RunFacts(silence=NoAnswer.NOBODY), state=State.SCHEDULED, now=NOW + timedelta(minutes=5))
-    assert reason.kind is WaitKind.NOBODY
+    reason = wait_of(facts=RunFacts(silence=NoAnswer.NO_PROCESS), state=State.SCHEDULED, now=NOW + timedelta(minutes=5))
+    assert reason.kind is WaitKind.NO_WORKER
 
 
 @pytest.mark.parametrize("state", State)
@@ -411,7 +411,7 @@ def test_answers_of_a_queue_survive_the_way_through_another_process(queue: Memor
         assert remote_queue.explain(run_id) == (None, queue.explain(run_id))
     assert remote_queue.explain("unknown") == (None, None)
     assert remote_queue.stats() == queue.stats()
-    assert RemoteQueue(lambda _: None).explain("r0") == (NoAnswer.NOBODY, None)
+    assert RemoteQueue(lambda _: None).explain("r0") == (NoAnswer.NO_PROCESS, None)
     assert RemoteQueue(lambda _: None).stats() is None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.server.cli.main import run
 
 from tests.builders import a_task
@@ -28,7 +28,7 @@ SAID = (
 def blocked(site: Site) -> str:
     """Store a task of the local user that misses a secret; return its id."""
     task, due = a_task(site.app.store.now() + timedelta(hours=2), tenant="local", owner="local", action="webhook")
-    missing = replace(due, summary=f"{BLOCKED}secret 'crm': there is none of this name")
+    missing = replace(due, summary=f"{BLOCKED_PREFIX}secret 'crm': there is none of this name")
     return site.app.store.tasks.add(task, missing, actor="local").record.task.id
 
 

@@ -604,7 +604,7 @@ def test_snoozing_a_recurring_outcome_brings_it_again_and_keeps_the_next_occurre
     house.scheduler.act(task_id, "snooze", minutes=10)
     snoozed = house.scheduler.act(task_id, "snooze", minutes=30)
     assert due(snoozed) == START + timedelta(days=1, hours=1)
-    assert [run.wake_at for run in snoozed.record.beside] == [house.clock.now + timedelta(minutes=40)]
+    assert [run.wake_at for run in snoozed.record.side_runs] == [house.clock.now + timedelta(minutes=40)]
     assert snoozed.warnings == ("it also runs Sat 21 Nov 2026 10:49",)
     house.clock.forward(minutes=10)
     assert house.start() == []
@@ -615,7 +615,7 @@ def test_cancelling_takes_back_a_snooze_that_outlives_its_recurrence(house: Hous
     house.scheduler.act(task_id, "snooze", minutes=30)
     house.store.tasks.change("local", task_id, actor="t", kind=EventKind.CANCELLED, decide=_end_current(house))
     cancelled = house.scheduler.cancel(task_id)
-    assert cancelled.record.beside == ()
+    assert cancelled.record.side_runs == ()
     house.clock.forward(hours=1)
     assert house.start() == []
 
@@ -657,9 +657,9 @@ def test_undoing_a_cancel_brings_back_the_snooze_too(house: House) -> None:
     task_id = recurring_that_fired(house)
     house.scheduler.act(task_id, "snooze", minutes=30)
     cancelled = house.scheduler.cancel(task_id)
-    assert cancelled.record.beside == ()
+    assert cancelled.record.side_runs == ()
     back = house.scheduler.act(task_id, "undo", undo=cancelled.undo)
-    assert [run.wake_at for run in back.record.beside] == [house.clock.now + timedelta(minutes=30)]
+    assert [run.wake_at for run in back.record.side_runs] == [house.clock.now + timedelta(minutes=30)]
     house.clock.forward(minutes=31)
     assert len(house.start()) == 1
 

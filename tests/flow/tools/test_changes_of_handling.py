@@ -13,7 +13,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.terms import AFTER_THE_ATTEMPT, PAUSED_AFTER_THE_ATTEMPT
-from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.rules.retry import retry_policy
@@ -276,7 +276,7 @@ def test_a_repeated_call_is_made_once(scheduler: Scheduler) -> None:
     task_id = made(scheduler)
     given = {"retry": THREE_TRIES, "labels": ["new"], "idempotency_key": "k"}
     first, second = (scheduler.reschedule(task_id, **given) for _ in range(2))  # type: ignore[arg-type] # of several types
-    assert (first.warnings, second.warnings) == ((), (REPEATED,))
+    assert (first.warnings, second.warnings) == ((), (REPEATED_CALL,))
     assert second.record.task.revision == 2
     with pytest.raises(DuetimeError, match="used before"):
         scheduler.reschedule(task_id, retry=THREE_TRIES, labels=["newer"], idempotency_key="k")

@@ -57,7 +57,7 @@ def stretch(scheduler: Scheduler) -> str:
 
 
 def side_times(view: TaskView) -> list[datetime]:
-    return [run.scheduled_for for run in view.record.beside]
+    return [run.scheduled_for for run in view.record.side_runs]
 
 
 def test_occurrences_before_the_new_time_of_a_moved_one_run(
@@ -89,7 +89,7 @@ def test_the_undo_of_a_move_past_others_restores_the_series(scheduler: Scheduler
     before = scheduler.get(stretch)
     moved = scheduler.reschedule(stretch, when="monday 11:00")
     back = scheduler.act(stretch, "undo", undo=moved.undo)
-    assert (back.record.run, back.record.beside, back.upcoming) == (before.record.run, (), before.upcoming)
+    assert (back.record.run, back.record.side_runs, back.upcoming) == (before.record.run, (), before.upcoming)
 
 
 def test_a_moved_occurrence_that_has_run_is_not_moved_back(store: Store, clock: Clock) -> None:
@@ -113,7 +113,7 @@ def test_an_occurrence_that_is_moved_onto_another_one_runs_as_one_with_it(
         view = scheduler.reschedule(stretch, when="monday 10:30")
     assert AS_ONE in view.warnings
     assert [each.wall.day for each in view.upcoming[:3]] == [30, 2, 3]
-    assert (view.record.run.number, view.record.beside) == (first.number, ())
+    assert (view.record.run.number, view.record.side_runs) == (first.number, ())
     left = next(
         event for event in scheduler.past.events(EventFilter(task_id=stretch)).events if event.run_id == first.id
     )
@@ -140,7 +140,7 @@ def test_a_snooze_of_what_fired_keeps_an_occurrence_that_was_moved_past_others(
 def test_a_moved_occurrence_keeps_its_number_and_its_deadline(scheduler: Scheduler) -> None:
     view = scheduler.schedule(**STRETCH, max_runs=2, deadline="2 hours")
     moved = scheduler.reschedule(view.record.task.id, when="monday 11:00", deadline="3 hours")
-    [side] = moved.record.beside
+    [side] = moved.record.side_runs
     assert (side.number, moved.record.run.number) == (1, 2)
     assert (_length(side), _length(moved.record.run)) == (timedelta(hours=3), timedelta(hours=3))
     assert len(moved.upcoming) == 1
@@ -154,7 +154,7 @@ def _length(run: Run) -> timedelta:
 def test_the_last_occurrence_of_a_series_moves_alone(scheduler: Scheduler) -> None:
     view = scheduler.schedule(**STRETCH, max_runs=1)
     moved = scheduler.reschedule(view.record.task.id, when="monday 11:00")
-    assert (moved.record.run.id, moved.record.beside) == (view.record.run.id, ())
+    assert (moved.record.run.id, moved.record.side_runs) == (view.record.run.id, ())
     assert moved.record.run.scheduled_for == datetime(2026, 11, 2, 16, tzinfo=UTC)
 
 
@@ -185,7 +185,7 @@ def test_the_undo_of_a_move_of_many_restores_the_series(ask: Ask, scheduler: Sch
     moved = ask("change_tasks", change="move", task_ids=[stretch], to="monday 11:00")[1]
     ask("change_tasks", change="undo", undo=moved["bulk"]["undo"])
     back = scheduler.get(stretch)
-    assert (back.record.run, back.record.beside) == (before.record.run, ())
+    assert (back.record.run, back.record.side_runs) == (before.record.run, ())
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -100,7 +100,7 @@ def test_run_now_that_is_asked_for_twice_runs_once(scheduler: Scheduler, clock: 
     again = ask(scheduler, task_id, action="run_now")
     assert (is_repeat(first), is_repeat(again)) == (False, True)
     assert again.record == first.record
-    assert len(again.record.beside) == 1
+    assert len(again.record.side_runs) == 1
 
 
 def test_after_a_minute_the_same_call_is_a_new_wish(scheduler: Scheduler, clock: Clock) -> None:
@@ -109,7 +109,7 @@ def test_after_a_minute_the_same_call_is_a_new_wish(scheduler: Scheduler, clock:
     clock.forward(seconds=61)
     again = ask(scheduler, task_id, action="run_now")
     assert not is_repeat(again)
-    assert len(again.record.beside) == 2
+    assert len(again.record.side_runs) == 2
 
 
 def test_a_repeat_is_known_after_the_run_has_ended(scheduler: Scheduler, store: Store, clock: Clock) -> None:
@@ -175,9 +175,9 @@ def test_a_key_of_ones_own_holds_as_long_as_the_task(scheduler: Scheduler, clock
     clock.forward(hours=1)
     again = scheduler.act(task_id, "run_now", revision=2, idempotency_key="once")
     assert is_repeat(again)
-    assert len(again.record.beside) == 1
+    assert len(again.record.side_runs) == 1
     other = scheduler.act(task_id, "run_now", idempotency_key="once more")
-    assert len(other.record.beside) == 2
+    assert len(other.record.side_runs) == 2
 
 
 def test_a_key_that_named_another_call_is_refused(scheduler: Scheduler) -> None:
@@ -209,13 +209,13 @@ def test_one_of_many_calls_at_once_runs_and_all_others_repeat_it(scheduler: Sche
     with ThreadPoolExecutor(8) as pool:
         views = list(pool.map(lambda _: ask(scheduler, task_id, action="run_now"), range(8)))
     assert [is_repeat(view) for view in views].count(False) == 1
-    assert len(scheduler.get(task_id).record.beside) == 1
+    assert len(scheduler.get(task_id).record.side_runs) == 1
 
 
 def test_programs_that_give_no_key_are_taken_at_their_word(scheduler: Scheduler) -> None:
     task_id = daily(scheduler)
     scheduler.act(task_id, "run_now")
-    assert len(scheduler.act(task_id, "run_now").record.beside) == 2
+    assert len(scheduler.act(task_id, "run_now").record.side_runs) == 2
 
 
 def test_a_cancel_is_repeated_by_its_own_state(scheduler: Scheduler) -> None:

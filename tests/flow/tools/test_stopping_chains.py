@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -115,5 +115,5 @@ def test_a_repeated_cancel_of_a_chain_says_of_its_undo_what_the_first_one_said(
     for chain_id in (later, begun(scheduler, store, [*STEPS, apart])):
         raw = {"task_id": chain_id}
         first, again = (scheduler.cancel(chain_id, raw=raw) for _ in "ab")
-        assert (again.undo, again.warnings) == (first.undo, (REPEATED, *first.warnings))
+        assert (again.undo, again.warnings) == (first.undo, (REPEATED_CALL, *first.warnings))
         assert again.undo

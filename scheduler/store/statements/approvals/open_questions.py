@@ -69,13 +69,13 @@ def the_one(found: Sequence[Asked], *, oldest: bool) -> Asked | None:
 
 def latest(connection: Connection, record: TaskRecord) -> Approval | None:
     """Return what was answered last of all that the current run, and those next to it, have asked."""
-    newest = (questions.newest(connection, run.id) for run in (record.run, *record.beside))
+    newest = (questions.newest(connection, run.id) for run in (record.run, *record.side_runs))
     closed = [each for each in newest if each is not None and each.closed_at is not None]
     return max(closed, key=lambda each: each.closed_at or each.asked_at, default=None)
 
 
 def _open(record: TaskRecord) -> Iterator[Run]:
-    yield from (run for run in (record.run, *record.beside) if run.ended_at is None)
+    yield from (run for run in (record.run, *record.side_runs) if run.ended_at is None)
 
 
 def _named(question: Asked) -> str:

@@ -35,8 +35,8 @@ def follow_change(connection: Connection, record: TaskRecord, current: Run, chan
         _reopen(connection, [old.id])
     if side_run and failed and failed.state is State.FAILED and side_run.repeats == (failed.repeats or failed.id):
         _close(connection, failed, side_run, now)
-    if change.kind is EventKind.UNDONE and change.cancelled_beside:
-        _reopen(connection, [run.id for run in change.cancelled_beside])
+    if change.kind is EventKind.UNDONE and change.cancelled_side_runs:
+        _reopen(connection, [run.id for run in change.cancelled_side_runs])
 
 
 def open_again(connection: Connection, task_id: str, run_ids: Sequence[str], since: datetime) -> str | None:

@@ -72,6 +72,6 @@ def _decided(record: TaskRecord, now: datetime) -> Change:
     try:
         return changes.end_pause(record, task.paused_until)
     except Refused:  # every occurrence has passed, and nobody is there to be told so
-        if record.beside:  # these would be left without a current run: the last occurrence runs late, and then they
+        if record.side_runs:  # these would be left without a current run: the last occurrence runs late, and then they
             return Change(changes.unpaused(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
         return Change(changes.unpaused(task), skipped(run, now), kind=EventKind.SKIPPED)

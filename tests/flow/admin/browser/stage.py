@@ -16,7 +16,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.recorded import Decision
-from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier
 from duetime.server.app import App
@@ -69,7 +69,9 @@ def _work(app: App) -> None:
     task, run = a_task(
         store.now() + timedelta(hours=5), title="Push contacts to the CRM", action="webhook", tenant="local"
     )
-    store.tasks.add(task, replace(run, summary=f"{BLOCKED}secret 'crm': there is none of this name"), actor="maria")
+    store.tasks.add(
+        task, replace(run, summary=f"{BLOCKED_PREFIX}secret 'crm': there is none of this name"), actor="maria"
+    )
     app.registry.policies.set({"patience": {"normal": "4 minutes"}}, by=MARIA, reason="chats wait too long")
     app.registry.policies.shadow.set({"patience": {"low": "20 minutes"}}, by=MARIA, reason="translations are late")
     _decided(store)
