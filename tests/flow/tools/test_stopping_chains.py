@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
-from duetime.widgets.bulk.text import bulk_text
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -51,20 +51,23 @@ def test_the_cancel_of_a_chain_that_runs_says_that_it_is_stopping(scheduler: Sch
     assert (undone.warnings, task_payload(undone).cancel_requested) == ((STOPS,), None)
 
 
-def test_an_undo_after_the_running_step_has_stopped_says_that_nothing_comes_back(
+def test_an_undo_after_the_running_step_has_stopped_is_refused_since_nothing_comes_back(
     scheduler: Scheduler, store: Store
 ) -> None:
     view = cancelled(scheduler, store, State.CANCELLED)
-    undone = scheduler.act(view.record.task.id, "undo", undo=view.undo)
-    assert states(undone) == [State.CANCELLED] * 3
-    assert undone.warnings == ("not taken back: load, check, tell (what it comes after was cancelled, so it is again)",)
+    with pytest.raises(
+        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: what it comes"
+    ):
+        scheduler.act(view.record.task.id, "undo", undo=view.undo)
+    assert states(scheduler.get(view.record.task.id)) == [State.CANCELLED] * 3
 
 
-def test_the_undo_of_the_call_for_many_tasks_says_the_same(scheduler: Scheduler, store: Store) -> None:
+def test_the_undo_of_the_call_for_many_tasks_is_refused_in_the_same_words(scheduler: Scheduler, store: Store) -> None:
     view = cancelled(scheduler, store, State.CANCELLED)
-    said = bulk_text(scheduler.bulk.change("undo", undo=view.undo))
-    assert said.startswith("Took back the change of 0 tasks; 2 refused it.")
-    assert said.count("refused: what it comes after was cancelled, so it is again") == 2
+    with pytest.raises(
+        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: what it comes"
+    ):
+        scheduler.bulk.change("undo", undo=view.undo)
 
 
 def test_an_undo_after_the_running_step_has_succeeded_lets_the_others_go_on(scheduler: Scheduler, store: Store) -> None:
