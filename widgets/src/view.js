@@ -170,18 +170,19 @@ function addressFact({ fire_address: addressed }) {
   return addressed ? fact("play", t("address.name"), t("address.there")) : "";
 }
 
-/** Who asked for it, from where, and the key of its run. */
-function ownerFact({ owner, origin, idempotency_key: key }) {
+/** Who asked for it, from where. */
+function ownerFact({ owner, origin }) {
   const said = [
     owner && owner !== "local" ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "",
     origin ? h("span", { class: "summary", "data-origin": "" }, parts("owner.from", { client: h("bdi", {}, origin.client) })) : "",
-    key?.run ? h("span", { class: "label" }, key.run) : "",
   ];
   return said.flat(2).some(Boolean) ? fact("user", t("owner.name"), said) : "";
 }
 
-function labelsFact({ labels = [] }) {
-  return labels.length ? fact("tag", t("field.labels"), labels.map((label) => h("span", { class: "label" }, label))) : "";
+/** Its labels, and the key of its run. */
+function labelsFact({ labels = [], idempotency_key: key }) {
+  const marks = labels.concat(key?.run ?? []);
+  return marks.length ? fact("tag", t("field.labels"), marks.map((mark) => h("span", { class: "label" }, mark))) : "";
 }
 
 /** A look for a row of a list. */
