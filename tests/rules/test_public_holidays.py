@@ -189,6 +189,9 @@ def test_business_days_of_a_month_are_counted_without_its_holidays() -> None:
     assert first.text == "every month on the first weekday that is no public holiday in CA-AB at 09:00"
     assert days(parse(first.text, ""), 3) == days(parse(first.rule, ""), 3) == days(first, 3)
     assert days(parse("first weekday of every month at 9:00"), 1) == ["01 Jan"]
+    both = parse("every month on the first and last business day at 9:00")
+    assert both.text == "every month on the first and last weekday that is no public holiday in CA-AB at 09:00"
+    assert days(parse(both.text, ""), 4) == days(both, 4) == ["31 Dec", "04 Jan", "29 Jan", "01 Feb"]
 
 
 def test_every_business_day_leaves_out_the_holidays_that_are_known() -> None:

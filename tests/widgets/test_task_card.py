@@ -221,6 +221,13 @@ def test_the_key_of_a_run_stands_with_its_labels(chat: Chat) -> None:
     expect(chat.card.locator(".label")).to_have_text(["acme:2026-11-24T16:00Z"])
 
 
+def test_labels_begin_where_other_facts_do(chat: Chat) -> None:
+    chat.show_task(a_task(labels=["home", "lease"], owner="maria"))
+    expect(chat.card.locator(".label")).to_have_count(2)
+    begin = "element => element.getBoundingClientRect().left - element.closest('dd').getBoundingClientRect().left"
+    assert [chat.card.locator(".label").nth(place).evaluate(begin) == 0 for place in range(2)] == [True, False]
+
+
 def test_an_old_answer_is_read_again_by_its_id(chat: Chat) -> None:
     old = a_task(now=stamp(NOW - timedelta(hours=2)))
     chat.server.tasks[old["id"]] = old

@@ -53,7 +53,7 @@ function barOf(task, now, look) {
 export function needsFact({ estimate, needs = {} }) {
   const held = Object.entries(needs).map(([pool, units]) => h("span", { class: "label" }, h("bdi", {}, pool), ` ${units}`));
   if (!estimate && held.length === 0) return "";
-  return fact("stack", t("takes.name"), estimate ? t("takes.about", { duration: estimate }) : t("takes.holds"), held);
+  return fact("stack", t("takes.name"), estimate ? t("takes.about", { duration: estimate }) : t("takes.holds"), " ", held);
 }
 
 /** The tier, where it is not the normal one. */

@@ -34,8 +34,9 @@ def _nth(nth: int) -> str:
 
 
 def workdays_text(positions: frozenset[int]) -> str:
-    """Write `the last weekday`, of a month."""
-    return listed(f"{_nth(nth)}weekday" for nth in sorted(positions, key=lambda nth: (nth < 0, nth)))
+    """Write `the first and last weekday`, of a month."""
+    from_the_start = sorted(positions, key=lambda nth: (nth < 0, nth))
+    return f"the {listed(_nth(nth).removeprefix('the ').strip() for nth in from_the_start)} weekday"
 
 
 def monthdays_text(days: frozenset[int]) -> str:
