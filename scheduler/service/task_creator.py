@@ -126,11 +126,11 @@ class TaskCreator:
 
     def _all_planned(self, requests: Sequence[Request], by: Principal, now: datetime) -> list[Plan | TaskRecord]:
         """Return what requests mean, or raise the problems of all of them."""
-        beside, problems = new_task_id(), ProblemCollector()
+        sibling_id, problems = new_task_id(), ProblemCollector()
 
         def planned(request: Request) -> Plan | TaskRecord:
             check_one_of_many(request)
-            return self._planned(request, by, now, beside)
+            return self._planned(request, by, now, sibling_id)
 
         found = [problems.at(f"requests[{place}]", planned, request) for place, request in enumerate(requests)]
         if problems:

@@ -269,8 +269,8 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
-    was, beside = replaced_times(record, due_at(after.run), change)
-    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, side_run_at=beside)
+    was, side_run_at = replaced_times(record, due_at(after.run), change)
+    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, side_run_at=side_run_at)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

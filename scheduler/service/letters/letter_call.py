@@ -123,10 +123,10 @@ def check_none_current(record: TaskRecord) -> None:
     run = record.run
     current = run if run.started_at is not None or run.state is State.READY else None
     current = None if current and current.state in TERMINAL else current
-    beside = next(iter(record.side_runs), current)
-    if beside is not None:
+    side_run = next(iter(record.side_runs), current)
+    if side_run is not None:
         raise Refused(
-            f"{record.task.id} has a run that is {beside.state} ({beside.id}); "
+            f"{record.task.id} has a run that is {side_run.state} ({side_run.id}); "
             "a dead letter that is named runs all the same.",
             argument="run_id",
             remedy=remedies.Inspect(record.task.id),
