@@ -173,7 +173,7 @@ def build(
     named.read_by(store.secrets.value)
     registry = PoolRegistry(store, zone=settings.timezone, currency=settings.currency, via=via)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
-        registry.declare(settings.pools)
+        registry.declare(settings.pools, settings.operator_tenant)
     traces = configured_tracing() if tracing is None else tracing
     parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store), traces)
     runner = parts.runner(role, exhausted, hosted)

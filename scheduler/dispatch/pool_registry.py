@@ -47,6 +47,9 @@ UNDECLARED_LIMITS: Final[Mapping[str, Limits]] = {
 }
 """Default pools, which a declaration replaces; `key:*` is built into every queue."""
 
+CONFIGURATION = "configuration"
+"""The actor of pools that a start declared."""
+
 log = logging.getLogger(__name__)
 
 
@@ -126,13 +129,13 @@ class PoolRegistry:
         found = {stored.name: self._understood(stored.name, stored.spec) for stored in self._store.pools.all()}
         return {name: pool for name, pool in found.items() if pool is not None}
 
-    def declare(self, specs: Mapping[str, Mapping[str, Json]]) -> None:
-        """Apply declarations that differ from the last declared ones.
+    def declare(self, specs: Mapping[str, Mapping[str, Json]], tenant: str = LOCAL.tenant) -> None:
+        """Apply declarations that differ from the last declared ones; the audit log of `tenant` has the changes.
 
         So a change by an admin stays. Raises InvalidArgument(s) for a wrong declaration.
         """
         read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
-        self._store.pools.declare(read)
+        self._store.pools.declare(read, AuditEntry(tenant, AuditKind.POOL_SET, CONFIGURATION, self._via))
         self._read_at = self.published = None
 
     def get(self, name: str) -> DeclaredPool | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import StoredPool
 from duetime.scheduler.store.audit import entries
@@ -25,9 +25,6 @@ from duetime.scheduler.task import Json
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 Spec = Mapping[str, Json]
-
-CONFIGURATION = "configuration"
-"""The actor of pools that a start declared."""
 
 _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)
@@ -109,7 +106,7 @@ class Pools:
         return self._database.write(lambda connection: self._record(connection, name, None, act, based_on))
 
     def _record(
-        self, connection: Connection, name: str, spec: Spec | None, act: AuditEntry, based_on: int | None
+        self, connection: Connection, name: str, spec: Spec | None, act: AuditEntry, based_on: int | None = None
     ) -> bool:
         """Store the spec of a pool, and the audit entry of the act; False when it is unchanged."""
         _take_turn(connection)
@@ -124,10 +121,11 @@ class Pools:
             entries.store(connection, told, self._now())
         return changed
 
-    def declare(self, specs: Mapping[str, Spec]) -> list[str]:
-        """Apply declarations that differ from the last declared ones; return the names of the changed pools.
+    def declare(self, specs: Mapping[str, Spec], act: AuditEntry) -> list[str]:
+        """Apply declarations that differ from the last declared ones; return the names of those pools.
 
         So a change by an admin stays until configuration itself changes. A pool that is no longer declared is removed.
+        Each changed pool has an audit entry like `act`.
         """
         wanted = {name: _as_stored(spec) for name, spec in specs.items()}
 
@@ -137,7 +135,8 @@ class Pools:
             changed = sorted(name for name in {*last, *wanted} if last.get(name) != wanted.get(name))
             for name in changed:
                 spec = wanted.get(name)
-                self._write(connection, name, spec=spec, actor=CONFIGURATION)
+                kind = AuditKind.POOL_REMOVED if spec is None else AuditKind.POOL_SET
+                self._record(connection, name, spec, replace(act, kind=kind))
                 connection.execute(update(pools).where(pools.c.name == name).values(declared=spec))
             return changed
 

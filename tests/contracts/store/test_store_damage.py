@@ -244,7 +244,7 @@ def test_damaged_pools_estimates_and_workers_hide_no_other(url: str, store: Stor
         for value in damages("pools", column, url):
             damage(url, "pools", column, value, name="gpu")
             assert "other" in [pool.name for pool in store.pools.all()]
-            store.pools.declare({"other": {"capacity": 2}})
+            store.pools.declare({"other": {"capacity": 2}}, pool_act("configuration"))
     assert store.pools.put("gpu", {"capacity": 3}, pool_act("a")).spec == {"capacity": 3}
     for value in damages("estimates", "histogram", url):
         damage(url, "estimates", "histogram", value, action="odd")

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.limits.price import Price
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.pools import CONFIGURATION, StalePool
+from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.store.workers import DrainMode, WorkerNotFound
 from duetime.scheduler.task import Json, State
 from sqlalchemy.exc import IntegrityError
@@ -30,6 +30,7 @@ from tests.builders import LEASE, NOON, TENANT, Clock, added, pool_act, settleme
 
 GPU: dict[str, Json] = {"kind": "slots", "slots": 4}
 SMALLER: dict[str, Json] = {"kind": "slots", "slots": 2}
+DECLARED = pool_act("configuration")
 
 
 def specs(store: Store) -> dict[str, Mapping[str, Json]]:
@@ -131,23 +132,36 @@ def test_putting_what_is_there_already_changes_nothing(store: Store, clock: Cloc
 
 
 def test_what_an_admin_changed_stays_until_configuration_says_something_else(store: Store) -> None:
-    assert store.pools.declare({"gpu": GPU, "api": {"rate": 60}}) == ["api", "gpu"]
-    assert {pool.updated_by for pool in store.pools.all()} == {CONFIGURATION}
+    assert store.pools.declare({"gpu": GPU, "api": {"rate": 60}}, DECLARED) == ["api", "gpu"]
+    assert {pool.updated_by for pool in store.pools.all()} == {"configuration"}
     store.pools.put("gpu", SMALLER, pool_act("root"))
     store.pools.remove("api", pool_act("root"))
     revision = store.pools.revision()
-    assert store.pools.declare({"api": {"rate": 60}, "gpu": GPU}) == []
+    assert store.pools.declare({"api": {"rate": 60}, "gpu": GPU}, DECLARED) == []
     assert (specs(store), store.pools.revision()) == ({"gpu": SMALLER}, revision)
-    assert store.pools.declare({"api": {"rate": 90}, "gpu": GPU}) == ["api"]
+    assert store.pools.declare({"api": {"rate": 90}, "gpu": GPU}, DECLARED) == ["api"]
     assert specs(store) == {"api": {"rate": 90}, "gpu": SMALLER}
 
 
 def test_a_pool_that_is_no_longer_declared_goes_and_one_of_an_admin_stays(store: Store) -> None:
     store.pools.put("mine", GPU, pool_act("root"))
-    store.pools.declare({"gpu": GPU})
-    assert store.pools.declare({}) == ["gpu"]
+    store.pools.declare({"gpu": GPU}, DECLARED)
+    assert store.pools.declare({}, DECLARED) == ["gpu"]
     assert specs(store) == {"mine": GPU}
-    assert store.pools.declare({"gpu": GPU}) == ["gpu"]
+    assert store.pools.declare({"gpu": GPU}, DECLARED) == ["gpu"]
+
+
+def test_each_pool_that_a_start_changes_has_an_audit_entry_and_no_other_has(store: Store) -> None:
+    store.pools.declare({"gpu": GPU, "api": {"rate": 60}}, DECLARED)
+    store.pools.declare({"api": {"rate": 60}, "gpu": SMALLER}, DECLARED)
+    store.pools.declare({"gpu": SMALLER}, DECLARED)
+    entries = store.audit.page(TENANT, AuditFilter(actor="configuration"), limit=9).entries
+    assert [(entry.kind, entry.subject, entry.detail) for entry in reversed(entries)] == [
+        (AuditKind.POOL_SET, "api", {"rate": 60}),
+        (AuditKind.POOL_SET, "gpu", GPU),
+        (AuditKind.POOL_SET, "gpu", {**SMALLER, "before": GPU}),
+        (AuditKind.POOL_REMOVED, "api", {"before": {"rate": 60}}),
+    ]
 
 
 def test_many_starts_and_changes_at_once_give_each_change_its_own_revision(url: str) -> None:
@@ -155,7 +169,7 @@ def test_many_starts_and_changes_at_once_give_each_change_its_own_revision(url: 
     declared = {f"pool-{number}": {"slots": number} for number in range(5)}
 
     def work(number: int) -> None:
-        stores[number % 2].pools.declare(declared)
+        stores[number % 2].pools.declare(declared, DECLARED)
         stores[number % 2].pools.put(f"own-{number}", GPU, pool_act("root"))
 
     at_once(6, work)

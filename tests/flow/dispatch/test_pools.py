@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
@@ -20,6 +21,8 @@ from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Tier
+from duetime.server.app import build
+from duetime.server.settings.model import Settings
 
 from tests.builders import pool_act
 from tests.flow.waiting import eventually
@@ -113,6 +116,24 @@ def test_a_change_at_run_time_is_told_and_survives_the_next_start(
     assert capacities(queue) == {"gpu": 3}
     registry.declare({"gpu": {"capacity": 5}})
     assert registry.pools()["gpu"].capacity == 5
+
+
+def test_the_audit_log_of_the_operators_has_the_pools_that_a_start_declares(tmp_path: Path) -> None:
+    given = {
+        "database_url": f"sqlite:///{tmp_path}/duetime.db",
+        "operator_tenant": "ops",
+        "pools": {"gpu": {"capacity": 2}},
+    }
+    with build(Settings.model_validate(given), via="cli ann"):
+        pass
+    with build(Settings.model_validate(given), via="cli bob") as app:
+        [entry] = app.store.audit.page("ops", AuditFilter(), limit=9).entries
+    assert (entry.kind, entry.subject, entry.actor, entry.via) == (
+        AuditKind.POOL_SET,
+        "gpu",
+        "configuration",
+        "cli ann",
+    )
 
 
 def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
