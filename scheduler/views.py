@@ -125,17 +125,18 @@ class Clash(NamedTuple):
 
 
 class Standing(StrEnum):
-    """The standing of a run within its state: it succeeded without what is expected, or misses what it needs."""
+    """The standing of a run within its state: without what is expected, without what it needs, or held by a pause."""
 
     UNVERIFIED = "unverified"
     BLOCKED = "blocked"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
     """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time).
 
-    The `standing` is that of the current run (blocked) or of the last one that ended (unverified).
+    The `standing` is that of the current run (blocked), of the last one that ended (unverified) or of the task (paused).
     """
 
     states: tuple[State, ...] = ()

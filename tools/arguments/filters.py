@@ -20,6 +20,7 @@ STATES: dict[str, tuple[State, ...]] = {
 """
 
 MEANT_STATES = {
+    **dict.fromkeys(("on-hold", "on hold", "halted"), "paused"),
     **dict.fromkeys(("held", "parked", "queued", "delayed", "due"), "ready"),
     **dict.fromkeys(("pending", "upcoming", "active"), "open"),
     **dict.fromkeys(("done", "completed", "finished", "success"), "succeeded"),

@@ -59,7 +59,7 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
     window = window_in_words(page.where.after, page.where.before, zone)
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
     return [
-        f"{counts or 'Occurrences of recurring tasks'}{newest}.",
+        f"{_standing_words(page.where)}{counts or 'Occurrences of recurring tasks'}{newest}.",
         sentences(_next_words(page, now), _unread_words(page), f"It is now {times.describe(now, zone)}."),
         f"{page.overdue}." if page.overdue else "",
         sentences(
@@ -69,6 +69,11 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
             f"{QUOTES_ARE_DATA}.",
         ),
     ]
+
+
+def _standing_words(where: TaskFilter) -> str:
+    """Say how all tasks of a filter stand, whose states are counted: `Paused: 2 scheduled`."""
+    return f"{where.standing.capitalize()}: " if where.standing else ""
 
 
 def counts_in_words(

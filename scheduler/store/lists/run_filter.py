@@ -6,12 +6,12 @@ reads runs in the order of the list until the page is full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.limits.price import micros_of
-from duetime.scheduler.rules.states import BLOCKABLE_STATES, TERMINAL
+from duetime.scheduler.rules.states import BLOCKABLE_STATES, OPEN, TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.tables.events import events
@@ -27,13 +27,18 @@ BEGUN_STATES = frozenset({State.READY, State.RETRYING, State.SUSPENDED})
 """Phases of runs that are open and not to come: a next time of theirs is that of a further attempt."""
 
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
+_PHASES_OF: Mapping[Standing, tuple[State, ...]] = {
+    Standing.UNVERIFIED: (State.SUCCEEDED,),
+    Standing.BLOCKED: BLOCKABLE_STATES,
+    Standing.PAUSED: tuple(phase for phase in PHASES if phase in OPEN),
+}
 
 
 def phases(where: RunFilter) -> tuple[State, ...]:
     """Return the phases in which runs of the filter may be; a duration and a lateness have ended ones alone."""
     named = tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
     if where.standing is not None:
-        may = (State.SUCCEEDED,) if where.standing is Standing.UNVERIFIED else BLOCKABLE_STATES
+        may = _PHASES_OF[where.standing]
         named = tuple(phase for phase in named if phase in may) or may
     at_end = (where.min_duration, where.max_duration, where.min_lateness)
     if all(span is None for span in at_end):
@@ -75,12 +80,18 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
     if where.min_units is not None or where.pool is not None:
         found.append(_used(where))
     if where.standing is not None:
-        found.append(UNVERIFIED_RUN if where.standing is Standing.UNVERIFIED else BLOCKED_RUN)
+        found.append(_standing(where.standing))
     if where.unpaused:
         found.append(or_(runs.c.paused == false(), runs.c.ended_at.is_not(None)))
     if where.min_cost is not None:
         found.append(_of_pool(where, usage.c.cost) >= micros_of(where.min_cost))
     return found
+
+
+def _standing(standing: Standing) -> Condition:
+    if standing is Standing.PAUSED:
+        return and_(runs.c.ended_at.is_(None), runs.c.state != State.RUNNING, _task(tasks.c.paused == true()))
+    return UNVERIFIED_RUN if standing is Standing.UNVERIFIED else BLOCKED_RUN
 
 
 def says(words: str) -> Condition:

@@ -39,7 +39,7 @@ _COLUMNS = [
     *(runs.c.id, runs.c.task_id, runs.c.tenant, tasks.c.title, tasks.c.action, tasks.c.priority, tasks.c.labels),
     *(tasks.c.timezone, runs.c.state, runs.c.listed_at, runs.c.scheduled_for, runs.c.started_at, runs.c.ended_at),
     *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
-    *(runs.c.cancel_requested, runs.c.overtaken_at, runs.c.paused),
+    *(runs.c.cancel_requested, runs.c.overtaken_at, tasks.c.paused),
 ]
 _STOPPED = frozenset({State.CANCELLED, State.SKIPPED})
 _SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, and_, case, exists, literal_column, not_, or_
 
 OPEN_SECTION, ENDED_SECTION = "open", "ended"
 PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
+_OPEN_STANDINGS = frozenset({Standing.BLOCKED, Standing.PAUSED})
 SECTION_STATES = {OPEN_SECTION: OPEN, ENDED_SECTION: TERMINAL}
 _ENDED_EARLY = (State.CANCELLED, State.EXPIRED, State.SKIPPED)
 _KEEPS_NO_TIME = or_(runs.c.started_at.is_not(None), runs.c.first_ready_at.is_(None))
@@ -46,7 +47,7 @@ _unmet, _later = runs.alias("unmet"), runs.alias("later")
 
 
 def meets(where: TaskFilter, states: frozenset[State]) -> bool:
-    if where.standing is Standing.BLOCKED and states.isdisjoint(OPEN):
+    if where.standing in _OPEN_STANDINGS and states.isdisjoint(OPEN):
         return False
     return not where.states or not states.isdisjoint(where.states)
 
@@ -108,8 +109,14 @@ def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] =
     if where.query:
         found.append(titled(where.query))
     if where.standing:
-        found.append(BLOCKED_RUN if where.standing is Standing.BLOCKED else _last_unverified(tenant))
+        found.append(_standing(tenant, where.standing))
     return found
+
+
+def _standing(tenant: str, standing: Standing) -> Condition:
+    if standing is Standing.PAUSED:
+        return and_(tasks.c.paused == true(), runs.c.ended_at.is_(None))
+    return BLOCKED_RUN if standing is Standing.BLOCKED else _last_unverified(tenant)
 
 
 def _last_unverified(tenant: str) -> Condition:

@@ -71,6 +71,49 @@ def test_a_task_is_blocked_until_it_runs_again(store: Store, clock: Clock) -> No
     assert listed(store, Standing.BLOCKED) == []
 
 
+@pytest.mark.parametrize("query", [None, "sync"])
+def test_a_task_is_paused_until_it_is_resumed_and_so_is_its_run_unless_it_is_running(
+    store: Store, clock: Clock, query: str | None
+) -> None:
+    series = added(store, repeat="FREQ=DAILY", title="Sync mail")
+    once, running = (added(store, title=f"Sync {name}") for name in ("files", "photos"))
+    added(store, title="Sync notes")
+    claim = restarted(store, running)
+    for record in (series, once, running):
+        paused(store, record)
+    where = TaskFilter(standing=Standing.PAUSED, query=query)
+    assert sorted(found_by(store, where)) == sorted(each.task.id for each in (series, once, running))
+    assert found_by(store, where, "other") == []
+    assert found_by(store, replace(where, states=(State.RUNNING,))) == [running.task.id]
+    runs = store.run_history.page(TENANT, RunFilter(standing=Standing.PAUSED), limit=9).runs
+    assert {(run.task_id, run.stands) for run in runs} == {(each.task.id, "paused") for each in (series, once)}
+    store.claims.settle([settlement(claim)])
+    cancelled(store, once)
+    assert found_by(store, where) == [series.task.id]
+    paused(store, series, paused=False)
+    assert found_by(store, where) == []
+
+
+def paused(store: Store, record: TaskRecord, *, paused: bool = True) -> None:
+    def decide(found: TaskRecord) -> Change:
+        return Change(replace(found.task, paused=paused), found.run)
+
+    kind = EventKind.PAUSED if paused else EventKind.RESUMED
+    store.tasks.change(TENANT, record.task.id, actor="alice", kind=kind, decide=decide)
+
+
+def test_the_next_run_of_a_series_that_was_paused_while_it_ran_is_among_the_paused_ones(
+    store: Store, clock: Clock
+) -> None:
+    series = added(store, repeat="FREQ=DAILY", title="Sync")
+    claim = restarted(store, series)
+    paused(store, series)
+    claim = replace(claim, task=store.tasks.get(TENANT, series.task.id).task)
+    store.claims.settle([settle(claim, Done("synced"), now=store.now(), jitter=0.0)])
+    [run] = store.run_history.page(TENANT, RunFilter(standing=Standing.PAUSED), limit=9).runs
+    assert (run.state, run.stands) == (State.SCHEDULED, "paused")
+
+
 @pytest.mark.parametrize("label", [None, "mail"])
 def test_a_task_waits_also_where_its_handler_asked(store: Store, clock: Clock, label: str | None) -> None:
     labels = (label,) if label else ()
@@ -89,6 +132,7 @@ def test_a_task_waits_also_where_its_handler_asked(store: Store, clock: Clock, l
 
 
 def test_a_standing_is_a_word_of_its_own_in_filters_of_states() -> None:
+    assert parts_of("paused") == {"states": (), "standing": Standing.PAUSED}
     assert parts_of("blocked") == {"states": (), "standing": Standing.BLOCKED}
     assert parts_of("failed, expired") == {"states": (State.FAILED, State.EXPIRED), "standing": None}
     with pytest.raises(InvalidArgument, match="unverified stands alone"):

@@ -17,7 +17,9 @@ from duetime.scheduler.views import TaskFilter
 from duetime.server.cli.formats import task_facts, task_list
 from duetime.server.cli.past import run_table
 from duetime.tools.admin.run_rows import run_row
+from duetime.tools.arguments.filters import parts_of
 from duetime.widgets.payload import as_json, task_payload
+from duetime.widgets.text.list_text import list_text
 from duetime.widgets.vocabulary import stands
 from duetime.widgets.whole_list import whole_list_payload
 
@@ -69,6 +71,29 @@ def test_a_paused_run_that_is_to_be_tried_again_is_paused_in_every_list(
     assert (run.stands, run_row(run)["paused"]) == ("paused", True)
     run_table._table([run_row(run)], "UTC")
     assert "retrying, paused" in capsys.readouterr().out
+
+
+def test_a_list_answers_what_is_paused_tasks_and_steps_of_paused_chains(scheduler: Scheduler) -> None:
+    where = TaskFilter(**parts_of("paused"))
+    scheduler.schedule("Build", action="build", when="in 1 hour")
+    assert list_text(scheduler.tasks.list(where)).startswith("No task matches this filter.")
+    held = scheduler.schedule("Call", action="build", when="in 2 hours").record.task.id
+    steps = [{"name": name, "action": "build"} for name in ("fetch", "ship")]
+    chain_id = scheduler.schedule("Release", steps=steps, when="in 3 hours").record.task.id
+    for task_id in (held, chain_id):
+        scheduler.reschedule(task_id, pause=True)
+
+    page = scheduler.tasks.list(where)
+
+    assert list_text(page).startswith("Paused: 3 scheduled.")
+    assert {view.record.task.id for view in page.views} == {held, *chain_steps(scheduler, chain_id)}
+    scheduler.reschedule(chain_id, pause=False)
+    assert list_text(scheduler.tasks.list(where)).startswith("Paused: 1 scheduled.")
+
+
+def chain_steps(scheduler: Scheduler, chain_id: str) -> list[str]:
+    chain = scheduler.get(chain_id).chain
+    return [step.task_id for step in chain.steps] if chain else []
 
 
 def test_a_paused_run_is_not_late(scheduler: Scheduler, store: Store, clock: Clock) -> None:
