@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -69,6 +70,18 @@ class WaitReason:
     goes_on: bool | None = None
     default_answer: str | None = None
     count: int = 1
+
+
+_KINDS_IN_ROWS: Final = frozenset({
+    *(WaitKind.APPROVAL, WaitKind.EVENT, WaitKind.TIME),
+    *(WaitKind.POOL, WaitKind.POOL_UNKNOWN, WaitKind.POOL_TOO_SMALL, WaitKind.POOL_STOPPED, WaitKind.POOL_BREAKER),
+})  # fmt: skip
+"""Reasons for which a row has no other words: the end of a pause, the next attempt and what is missing have theirs."""
+
+
+def waits_in_row(waits: Sequence[WaitReason]) -> tuple[WaitReason, ...]:
+    """Return which reasons a row of a list names: the first question, event or pool, if there is any."""
+    return tuple(wait for wait in waits if wait.kind in _KINDS_IN_ROWS)[:1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class Standing(StrEnum):
 class TaskFilter:
     """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time).
 
-    The `standing` is that of the current run (blocked), of the last one that ended (unverified) or of the task (paused).
+    The `standing` is that of the current run (blocked), of the last that ended (unverified) or of the task (paused).
     """
 
     states: tuple[State, ...] = ()

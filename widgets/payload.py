@@ -21,7 +21,7 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.view_parts import WaitReason
+from duetime.scheduler.view_parts import WaitReason, waits_in_row
 from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
@@ -44,7 +44,7 @@ from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import LastRun, OriginPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
-from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
+from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, RowWait, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
 from duetime.widgets.vocabulary import has_reminded
 
@@ -282,11 +282,14 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         **pause_parts(task, record.run),
         damaged=bool(record.damage) or None,
         blocked=bool(misses) or None,
+        cancel_requested=(record.run.state in OPEN and is_stopping(record.run)) or None,
         why=cut(misses, MAX_CARD_MESSAGE_CHARS) if misses else None,
         repeat=True if task.repeat else None,
         reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,
         expected=view.expected or None,
         event=cut(event, LIST_TITLE_CHARS) if (event := awaited_event(view)) else None,
+        waits=tuple(RowWait.of(wait_reason_part(each)) for each in waits_in_row(view.waits)) or None,
+        held_until=utc(view.held_until) if view.held_until else None,
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,
         last_run=last_run,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.rules.series.overtake import is_stopping
-from duetime.scheduler.rules.states import OPEN, blocked_by
+from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import ChainName, TaskPage, TaskView, due_at
 from duetime.widgets.payload import list_payload
 from duetime.widgets.schema.run_parts import LastRun
@@ -40,7 +40,7 @@ def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
         relative=times.relative(at, view.now),
         action=task.action,
         labels=task.labels,
-        cancel_requested=(run.state in OPEN and is_stopping(run)) or None,
+        waiting_for=tuple(wait.sentence for wait in waits_in_row(view.waits)) or None,
         chain_id=chain.id if chain else None,
     )
 

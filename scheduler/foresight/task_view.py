@@ -116,7 +116,7 @@ def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: da
 
 
 def _waits_of_row(view: TaskView, facts: RunFacts, now: datetime) -> tuple[WaitReason, ...]:
-    if facts.approval or facts.awaited:
+    if facts.approval or facts.awaited or facts.queue:
         return waits_of(view.record, now, facts)
     return (*questions(view.record, None, facts.side_approvals, now), *view.waits)
 

@@ -119,6 +119,26 @@ def test_an_open_task_whose_last_run_failed_says_so_in_the_agenda(chat: Chat) ->
     expect(row(chat, "Call John").locator(".urgency")).to_have_text("last run failed")
 
 
+def test_a_row_says_that_it_stops_and_until_when_something_holds_it(chat: Chat) -> None:
+    [paused, waiting, held] = (stamp(NOW + timedelta(hours=hours)) for hours in (20, 2, 9))
+    event = {"kind": "event", "event": "order.paid", "until": waiting, "goes_on": False}
+    rows = [
+        a_row(CALL_JOHN, "Call John", 1, state="running", cancel_requested=True),
+        a_row(TAXES, "Send the papers", 2, paused=True, paused_until=paused),
+        a_row("t_000000000001", "Ship it", 3, state="waiting", event="order.paid", waits=[event]),
+        a_row("t_000000000002", "Sync", -0.5, state="ready", waits=[{"kind": "pool", "pool": "api", "until": waiting}]),
+        a_row("t_000000000003", "Back up", -9, state="failed", held_until=held),
+    ]
+    show_list(chat, a_page(rows))
+    expect(row(chat, "Call John").locator(".word")).to_have_text("Stopping")
+    expect(row(chat, "Send the papers").locator(".held")).to_have_text("Paused until Sun, Nov 22, 12:00 PM")
+    expect(row(chat, "Ship it").locator(".held")).to_have_text(
+        "Waits for the event order.paidEnds in 2 hours, then does not run"
+    )
+    expect(row(chat, "Sync").locator(".held")).to_have_text("Waits for api to be freein 2 hours")
+    expect(row(chat, "Back up").locator(".held")).to_have_text("Held until Sun, Nov 22, 1:00 AM (quiet hours)")
+
+
 def test_no_failures_is_good_news(chat: Chat) -> None:
     chat.load("task-list")
     chat.send("input", {"state": "failed"})

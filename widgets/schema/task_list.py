@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.task import State, Tier
+from duetime.scheduler.task import ApprovalAnswer, State, Tier
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import LastRun, Unread
+from duetime.widgets.schema.run_parts import LastRun, Unread, WaitPart
 from pydantic import Field
+
+
+class RowWait(PayloadPart):
+    """A reason why the run of a row waits, with the names and meanings of `WaitPart`."""
+
+    kind: str
+    pool: str | None = None
+    until: str | None = None
+    title: str | None = None
+    event: str | None = None
+    goes_on: bool | None = None
+    default_answer: ApprovalAnswer | None = None
+
+    @classmethod
+    def of(cls, part: WaitPart) -> RowWait:
+        """Return what a row says of a reason."""
+        return cls(**part.model_dump(include=set(cls.model_fields)))
 
 
 class ListRow(PayloadPart):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
 
-    `why` is what a `blocked` one misses, `event` the name of the event that one waits for.
+    A run with `cancel_requested` is stopping. `why` is what a `blocked` one misses, `event` the name of the event that
+    one waits for. `waits` has what holds a run that is due, or has to be answered or sent, if anything does, as in
+    `duetime.task/1`. Quiet hours hold its delivery until `held_until`.
     An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
     `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`. A `reminder` has come.
@@ -30,11 +49,14 @@ class ListRow(PayloadPart):
     paused_until: str | None = None
     damaged: Literal[True] | None = None
     blocked: Literal[True] | None = None
+    cancel_requested: Literal[True] | None = None
     why: str | None = None
     repeat: Literal[True] | None = None
     reminder: Literal[True] | None = None
     expected: Literal[True] | None = None
     event: str | None = None
+    waits: tuple[RowWait, ...] | None = None
+    held_until: str | None = None
     attempt: int | None = None
     max_attempts: int | None = None
     last_run: LastRun | None = None
@@ -90,8 +112,8 @@ class TaskListPayload(PayloadPart):
 class WholeListRow(ListRow):
     """A row with what a program or a terminal has room for: the whole `title`, the wall time `local` in its `timezone`.
 
-    `relative` says how far `when` is from now. A run with `cancel_requested` is stopping. `chain_id` is the `chain` of
-    a step.
+    `relative` says how far `when` is from now. `waiting_for` has `waits` in words. `chain_id` is the `chain` of a
+    step.
     """
 
     local: str
@@ -99,7 +121,7 @@ class WholeListRow(ListRow):
     relative: str
     action: str
     labels: tuple[str, ...]
-    cancel_requested: Literal[True] | None = None
+    waiting_for: tuple[str, ...] | None = None
     chain_id: str | None = None
 
 

@@ -5,6 +5,8 @@ import { h, icon } from "./dom.js";
 import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
 import { inside, t } from "./language.js";
 import { failureView, lastFailureView } from "./failures.js";
+import { heldWords } from "./outcome.js";
+import { lineOf } from "./waits.js";
 import { FAILURES, hasEnded, lookOf, wordsOf } from "./words.js";
 
 const SECTIONS = ["overdue", "today", "week", "later", "ended"];
@@ -34,7 +36,7 @@ export function rowView(row, env, opened, toggle, failure = false, checked = und
   return h(toggle ? "button" : "div", { class: `row tone-${tone}`, "data-key": `row-${keyOf(row)}`, ...open },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, t("row.state", { state: word }))),
     h("span", { class: "name" }, h("bdi", {}, row.title), row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, t("row.repeats"))) : "",
-      failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), lastFailureView(row)]),
+      failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), heldView(row, env), lastFailureView(row)]),
     h("span", { class: "due" }, dueText(time, now, reader)),
     h("span", { class: "word" }, failure || (row.state === "scheduled" && !row.paused && tone === "info") ? "" : word),
     toggle ? icon(checked === undefined ? "chevron" : checked ? "check" : "ring") : "");
@@ -46,6 +48,12 @@ function urgencyView({ priority, deadline }, now, reader) {
   return h("span", { class: "urgency" },
     tierView({ priority }),
     deadline ? h("span", { class: late ? "toned tone-danger" : "" }, icon("flag"), t(late ? "row.was_due" : "row.by", { time: moment(at, reader, now) })) : "");
+}
+
+/** Until when something holds a row: a pause, what its run waits for, and quiet hours its delivery. */
+function heldView({ paused_until: until, waits = [], held_until }, env) {
+  const lines = [...(until ? [{ kind: "resume", until }] : waits).map((wait) => lineOf(wait, "", env)), held_until ? [heldWords(held_until, env)] : []];
+  return lines.filter((line) => line.length).map((line) => h("span", { class: "held" }, line));
 }
 
 function dueText(due, now, reader) {

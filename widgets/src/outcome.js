@@ -114,5 +114,10 @@ export function deliveryFact({ task: { delivery }, env }) {
   return fact("inbox", t("delivery.name"),
     h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: channels.map(nameOf).join(", ") })),
     delivery.error ? h("span", { class: "summary" }, delivery.error) : "",
-    delivery.held_until ? h("span", { class: "summary" }, t("delivery.held", { time: moment(Date.parse(delivery.held_until), env.reader(), env.clock.now()) })) : "");
+    delivery.held_until ? h("span", { class: "summary" }, heldWords(delivery.held_until, env)) : "");
+}
+
+/** Until when quiet hours hold a delivery. */
+export function heldWords(until, env) {
+  return t("delivery.held", { time: moment(Date.parse(until), env.reader(), env.clock.now()) });
 }

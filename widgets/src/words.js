@@ -52,7 +52,7 @@ export function lookOf(task, due, now) {
   if (task.paused) return "paused";
   if (task.blocked) return "blocked";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
-  if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";
+  if (task.state === "ready" && ((task.waiting_for ?? task.waits)?.length || now - due > LATE_AFTER)) return "held";
   return task.state;
 }
 

@@ -11,13 +11,13 @@ from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
-from duetime.scheduler.view_parts import WaitKind
+from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
-from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, awaited_event
+from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.spoken import moment
-from duetime.widgets.text.task_text import QUOTES_ARE_DATA
+from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
 from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100
@@ -155,7 +155,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
-        _asides("repeats" if task.repeat else "", _asked(view), _misses(view), _last_failure(view.record)),
+        _asides("repeats" if task.repeat else "", _waits(view), _held(view), _misses(view), _last_failure(view.record)),
     )
 
 
@@ -205,11 +205,14 @@ def _last_failure(record: TaskRecord) -> str:
     return f"last run {word_of(last.state)}" if last and goes_on and last.state in FAILURES else ""
 
 
-def _asked(view: TaskView) -> str:
-    """Say which answer or event a task waits for: an approval as a whole, of an event the name."""
-    asks = next((f"waits for {wait.sentence}" for wait in view.waits if wait.kind is WaitKind.APPROVAL), "")
-    event = awaited_event(view)
-    return asks or (f"waits for event {quoted(event, LIST_TITLE_CHARS)}" if event else "")
+def _waits(view: TaskView) -> str:
+    """Say what a run waits for, and until when; of what holds a pool no names."""
+    return "".join(f"waits for {wait.sentence.partition('; held by ')[0]}" for wait in waits_in_row(view.waits))
+
+
+def _held(view: TaskView) -> str:
+    """Say until when quiet hours hold the delivery of an outcome."""
+    return f"delivery {held_until_in_words(view.held_until, view.record.task.timezone)}" if view.held_until else ""
 
 
 def _misses(view: TaskView) -> str:

@@ -207,7 +207,12 @@ def held_in_words(delivery: DeliveryPart, zone: str) -> str:
     """Say until when quiet hours hold a delivery, behind where it goes; empty where they hold none."""
     if delivery.held_until is None:
         return ""
-    return f": held until {times.describe(datetime.fromisoformat(delivery.held_until), zone)} (quiet hours)"
+    return f": {held_until_in_words(datetime.fromisoformat(delivery.held_until), zone)}"
+
+
+def held_until_in_words(until: datetime, zone: str) -> str:
+    """Say until when quiet hours hold a delivery."""
+    return f"held until {times.describe(until, zone)} (quiet hours)"
 
 
 def _delivered(delivery: DeliveryPart, zone: str, room: QuoteLimits) -> str:

@@ -13,6 +13,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
+MAX_RUNS_ASKED_ABOUT = 5
+"""Ready runs of one list about which the queue is asked: each is a call to another process, or to Redis."""
+
 
 class RunFactReader:
     """Reads the facts about runs; without an explainer, the queue is not asked."""
@@ -32,6 +35,17 @@ class RunFactReader:
             return found
         queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NO_PROCESS)
         return replace(queued, side_approvals=found.side_approvals) if found else queued
+
+    def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
+        """Return what rows of a list say of runs of one tenant, by run; of ready ones the queue knows the first."""
+        found = dict(self.open_waits(records))
+        if self._explainer is None:
+            return found
+        ready = [each for each in records if each.run.state is State.READY]
+        for each in ready[:MAX_RUNS_ASKED_ABOUT]:
+            known = found.get(each.run.id, RunFacts())
+            found[each.run.id] = replace(self._explainer.facts(each), side_approvals=known.side_approvals)
+        return found
 
     def open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""

@@ -40,6 +40,11 @@ def _ran(record: TaskRecord) -> Run | None:
     return run if run is not None and run.attempt else None
 
 
+def _first(held: Mapping[str, datetime], record: TaskRecord) -> datetime | None:
+    """Return when the first delivery of a task goes that quiet hours hold, by its run."""
+    return min((held[each.run_id] for each in record.deliveries if each.run_id in held), default=None)
+
+
 class TaskReader:
     """Read tasks; every method is synchronous and sees one tenant, unless an operator asks for others."""
 
@@ -96,7 +101,7 @@ class TaskReader:
     def _held_until(self, record: TaskRecord) -> datetime | None:
         pending = {each.run_id for each in record.deliveries if each.state is DeliveryState.PENDING}
         held = self._store.deliveries.held_until(record.task.tenant, [*pending]) if pending else {}
-        return min(held.values(), default=None)
+        return _first(held, record)
 
     def unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
         """Return the outcome of the latest run that ended, while its user has not read it."""
@@ -164,9 +169,16 @@ class TaskReader:
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         page = replace(page, **self._inbox.mentioned(by)) if mention else page
         page = replace(page, overdue=self._stalled(page, now), chains=self._chains(page, by))
-        waits = self._facts.open_waits([view.record for view in page.views])
-        page = replace(page, views=with_waits(page.views, waits, now))
+        waits = self._facts.of_rows([view.record for view in page.views if not view.expected])
+        page = replace(page, views=with_waits(self._with_held(page.views, by), waits, now))
         return replace(page, cursor=bounds.following(page.cursor))
+
+    def _with_held(self, views: Sequence[TaskView], by: Principal) -> Sequence[TaskView]:
+        """Return rows that say until when quiet hours hold their deliveries."""
+        deliveries = [each for view in views for each in view.record.deliveries]
+        pending = {each.run_id for each in deliveries if each.state is DeliveryState.PENDING}
+        held = self._store.deliveries.held_until(by.tenant, [*pending]) if pending else {}
+        return [view if view.expected else replace(view, held_until=_first(held, view.record)) for view in views]
 
     def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:
         task_ids = {view.record.task.id for view in page.views}

@@ -17,6 +17,7 @@ from duetime.widgets.quote import cut
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.list_text import LIST_CUT, counts_in_words
+from duetime.widgets.text.task_text import held_until_in_words
 from rich.text import Text
 
 TASK_COLUMNS = (
@@ -118,9 +119,15 @@ def _chain_row(task: TaskPayload) -> ListJson:
 
 
 def _reason(row: Mapping[str, Any]) -> str:
-    """Return what a task misses or waits for, or in what its last run did not give what is expected."""
-    event = f"waits for event {row['event']}" if row.get("event") else ""
-    return cut(row.get("why") or event or row.get("last_run", {}).get("unverified") or "", MAX_TERMINAL_REASON_CHARS)
+    """Return what a task misses or waits for, what holds its delivery, or in what its result is not as expected."""
+    waits = "; ".join(f"waits for {sentence}" for sentence in row.get("waiting_for", ()))
+    held = f"delivery {_held(row)}" if row.get("held_until") else ""
+    said = row.get("why") or waits or held or row.get("last_run", {}).get("unverified") or ""
+    return cut(said, MAX_TERMINAL_REASON_CHARS)
+
+
+def _held(row: Mapping[str, Any]) -> str:
+    return held_until_in_words(datetime.fromisoformat(row["held_until"]), row["timezone"])
 
 
 def _task(row: Mapping[str, Any], why: Sequence[str]) -> Sequence[str | Text]:

@@ -62,7 +62,10 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "schedule Pay --when 'in 20 days' --label crm --priority high --deadline 'in 21 days'",
         "schedule Water --repeat 'every day at 9:00' --dry-run",
     ),
-    "list": ("list", "list --limit 2", "list --state failed", "list --before 'in 9 days'", "list --query nobody", "list --state paused"),
+    "list": (
+        *("list", "list --limit 2", "list --state failed", "list --state paused"),
+        *("list --before 'in 9 days'", "list --query nobody"),
+    ),
     "failed": ("failed", "failed --since 'last monday'", "failed --query nobody"),
     "show": ("show {chain}", "show {daily} --history", "show {failed}", "show {failed} --history"),
     "reschedule": (

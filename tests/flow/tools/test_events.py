@@ -51,7 +51,7 @@ def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: 
     assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d), then it expires",)
     found = scheduler.tasks.list(TaskFilter(states=states_of("waiting")))
     assert [each.record.task.id for each in found.views] == [view.record.task.id]
-    assert "waiting «Ship it» (waits for event «order.paid»)" in list_text(found)
+    assert f"waiting «Ship it» (waits for {why[0]})" in list_text(found)
     assert [row.event for row in list_payload(found).tasks] == ["order.paid"]
 
 

@@ -9,6 +9,7 @@ from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -78,7 +79,7 @@ def test_a_list_answers_what_is_paused_tasks_and_steps_of_paused_chains(schedule
     scheduler.schedule("Build", action="build", when="in 1 hour")
     assert list_text(scheduler.tasks.list(where)).startswith("No task matches this filter.")
     held = scheduler.schedule("Call", action="build", when="in 2 hours").record.task.id
-    steps = [{"name": name, "action": "build"} for name in ("fetch", "ship")]
+    steps: list[StepArguments] = [{"name": "fetch", "action": "build"}, {"name": "ship", "action": "build"}]
     chain_id = scheduler.schedule("Release", steps=steps, when="in 3 hours").record.task.id
     for task_id in (held, chain_id):
         scheduler.reschedule(task_id, pause=True)
