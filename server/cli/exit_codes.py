@@ -16,7 +16,7 @@ from duetime.scheduler.errors import (
     Refused,
     StaleRevision,
 )
-from duetime.server.cli.formats.phrases import COMMAND_WORDS
+from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.formats.terminal_text import plain_lines
 from duetime.widgets.text.history_text import retold
 from typer import Abort

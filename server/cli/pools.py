@@ -17,11 +17,11 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
-from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.resources.stats import read_stats, stats_json
 from duetime.server.rest.rows.pools import pools_json
 from duetime.server.session import cli_caller, session
+from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.vocabulary import stands
 
 PoolReason = Annotated[str | None, typer.Option("--reason", help="why, for the audit log")]

@@ -25,6 +25,7 @@ from duetime.server.rest.request_arguments import ReadArguments, read_body, read
 from duetime.server.rest.signals import fire
 from duetime.server.rest.streams import changes, log_stream
 from duetime.server.rest.streams.change_feed import ChangeFeed
+from duetime.server.words.preference import words_for
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
@@ -144,7 +145,7 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
         except IllegalMove as error:
             return defect(operation.name, error)
         except DuetimeError as error:
-            return problem(error)
+            return problem(error, words_for(request.headers))
         except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server

@@ -21,10 +21,11 @@ from duetime.scheduler.errors import (
     in_bytes,
 )
 from duetime.scheduler.quotas import RateReached
+from duetime.scheduler.remedies import ErrorWords
 from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import AccessRefused
-from duetime.server.rest.words import REST_WORDS
+from duetime.server.words.rest_words import REST_WORDS
 from duetime.widgets.text.history_text import retold
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
@@ -113,7 +114,7 @@ def status_of(error: DuetimeError) -> HTTPStatus:
     return own if isinstance(own, HTTPStatus) else _STATUSES.get(error.code, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def problem(error: DuetimeError) -> Response:
+def problem(error: DuetimeError, words: ErrorWords = REST_WORDS) -> Response:
     """Answer a request that was refused."""
     status, headers = status_of(error), dict[str, str]()
     if isinstance(error, AccessRefused):
@@ -123,7 +124,7 @@ def problem(error: DuetimeError) -> Response:
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     reworded = retold(error)
-    return _answer(status, error.code, reworded.said(REST_WORDS), headers=headers, **_members(error))
+    return _answer(status, error.code, reworded.said(words), headers=headers, **_members(error))
 
 
 def defect(operation: str, error: Exception) -> Response:

@@ -16,7 +16,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskView
 from duetime.server.cli import output
-from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
+from duetime.server.words.command_words import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
 from duetime.widgets.outcome import TOLD_STATES, as_text
 from duetime.widgets.payload import DRY_RUN

@@ -12,6 +12,7 @@ import httpx2
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.server.cli.exit_codes import FAILED_CODE, NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
 from duetime.server.settings.checks import is_loopback
+from duetime.server.words.preference import COMMAND_PREFERENCE, PREFER_HEADER
 
 TIMEOUT_S: Final = 30.0
 REMOTE_API_PATH: Final = "/v1"
@@ -93,11 +94,13 @@ class RemoteServer:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> RemoteAnswer:
-        token = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        usual = {PREFER_HEADER: COMMAND_PREFERENCE}
+        if self.key:
+            usual["Authorization"] = f"Bearer {self.key}"
         address = f"{self.url.rstrip('/')}{REMOTE_API_PATH}{quote(path)}"
         try:
             answer = httpx2.request(
-                method, address, params=query, json=body, headers={**token, **(headers or {})}, timeout=self.timeout_s
+                method, address, params=query, json=body, headers={**usual, **(headers or {})}, timeout=self.timeout_s
             )
             found = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:

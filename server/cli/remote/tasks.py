@@ -49,7 +49,6 @@ SAME_NAMES: Final = (
 """Options whose names are those of the arguments."""
 
 _ID: Final = re.compile(r"[ct]_[0-9a-z]{12}|r_[0-9a-z]{20}")
-_NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 
 
 def schedule(server: RemoteServer, params: Params) -> None:
@@ -181,9 +180,14 @@ def _show_change(verb: str, task: RemoteAnswer, params: Params) -> None:
     show_changed(verb, task, as_json=params["as_json"])
 
 
+def _is_given(value: Any) -> bool:
+    """Whether an option was given; a number that is 0 was."""
+    return value is not None and value is not False and value not in ([], ())
+
+
 def _body(params: Params) -> dict[str, Any]:
     """Return the arguments of a request; options that were not given are left out."""
-    same = {name: params[name] for name in SAME_NAMES if params.get(name) not in _NOT_GIVEN}
+    same = {name: params[name] for name in SAME_NAMES if _is_given(params.get(name))}
     read = {
         "payload": read_object(params["payload"]),
         "expect": read_object(params.get("expect"), "expect"),

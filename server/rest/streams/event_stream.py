@@ -14,8 +14,10 @@ from duetime.server.protocol.subscriber_tokens import Holds, always
 from duetime.server.rest.openapi import problems, scope_of
 from duetime.server.rest.problem import Malformed, defect, problem
 from duetime.server.rest.streams.change_feed import ChangeFeed, ChangeStream
+from duetime.server.words.preference import words_for
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Whole
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Send
@@ -46,7 +48,7 @@ def stream_endpoint(name: str, surface: str, opened: Opened) -> Callable[[Reques
             token = token_of(request)
             return await opened(request, by, token.holds if token else always)
         except DuetimeError as error:
-            return problem(error)
+            return problem(error, words_for(request.headers))
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
             return defect(name, error)
 
@@ -96,7 +98,7 @@ class EventStream(Response):
                 response = StreamingResponse(self._texts(stream), headers=headers, media_type=STREAM_TYPE)
                 await response(scope, receive, send)
         except DuetimeError as error:
-            await problem(error)(scope, receive, send)
+            await problem(error, words_for(Headers(scope=scope)))(scope, receive, send)
 
 
 def responses(kinds: tuple[str, ...], data: str, *statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:

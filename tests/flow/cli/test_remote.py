@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -165,6 +166,31 @@ def test_a_refusal_has_the_words_of_the_server_and_the_exit_code_of_the_verb(
     assert words in said(*arguments, code=code)
 
 
+@pytest.mark.parametrize(
+    ("typed", "code", "options"),
+    [
+        ("show t_000000000000", 3, "ID: no task 't_000000000000'. `duetime list` shows your tasks and their ids."),
+        ("list --state asleep", 2, "Example: --state open"),
+        ("schedule Call --when tomorrow --priority huge", 2, "Example: --priority high"),
+        (
+            "reschedule {task} --when tomorrow --revision 9",
+            4,
+            "with `duetime show {task}` and repeat this with --revision 1",
+        ),
+        ("reschedule {task} --when tomorrow --repeat 'every day' --max-runs 0", 2, "--max-runs: "),
+        ("bulk undo u_nothing", 4, "undo: no change of many tasks has this token"),
+        ("logs t_000000000000", 3, "`duetime list`"),
+    ],
+)
+def test_a_refusal_has_the_options_and_the_commands_of_the_command_line(
+    said: Said, typed: str, code: int, options: str
+) -> None:
+    task = scheduled(said)["id"]
+    answer = said(*shlex.split(typed.format(task=task)), code=code)
+    assert options.format(task=task) in answer
+    assert "/v1" not in answer
+
+
 def test_runs_inbox_and_keys_are_those_of_the_caller(said: Said, server: tuple[str, Path]) -> None:
     scheduled(said)
     assert "Call John" in said("runs", "--state", "scheduled", "--until", "in 3 days")
@@ -216,7 +242,7 @@ def test_events_are_found_by_what_their_runs_say(
     for other in (("--worker", "w2"), ("--tier", "high"), ("--min-cost", "0.0028"), ("--min-lateness", "1 s")):
         assert json.loads(said("history", *of_runs, *other, "--json"))["events"] == [], other
     assert "failed" in said("history", "--error", "502", "--count-by", "kind")
-    assert "min_cost" in said("history", "--min-cost", "much", code=2)
+    assert "--min-cost" in said("history", "--min-cost", "much", code=2)
 
 
 def test_a_report_is_that_of_the_own_tenant(

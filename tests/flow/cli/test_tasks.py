@@ -18,8 +18,8 @@ from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import open_store
-from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.server.cli.main import run
+from duetime.server.words.command_words import COMMAND_WORDS, in_options
 from duetime.widgets.formats.terminal_text import plain
 
 from tests.flow.cli.environment import isolate

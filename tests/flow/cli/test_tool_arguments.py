@@ -9,8 +9,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS
 from duetime.server.cli.formats.contract import policy_of
 from duetime.server.cli.formats.option_values import MAX_DIGITS
-from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.verbs import duetime_command
+from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 

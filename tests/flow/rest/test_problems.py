@@ -57,6 +57,16 @@ async def test_the_words_are_those_of_the_tool(site: Site) -> None:
     assert check_problem(answer, 422, "invalid_argument")["detail"] == told["content"][0]["text"]
 
 
+@pytest.mark.parametrize("preferred", ["words=command", 'wait=5, Words = "command"; x'])
+async def test_a_client_may_prefer_the_words_of_the_command_line(site: Site, preferred: str) -> None:
+    body = {"title": "x", "when": "someday maybe"}
+    answer = await sent(site, "POST", "/tasks", body=body, headers={"Prefer": preferred})
+    told = check_problem(answer, 422, "invalid_argument")["detail"]
+    assert told.startswith("--when: ")
+    other = await sent(site, "POST", "/tasks", body=body, headers={"Prefer": "words=tool"})
+    assert check_problem(other, 422, "invalid_argument")["detail"].startswith("when: ")
+
+
 async def test_the_query_is_read_as_strictly_as_the_body(site: Site) -> None:
     for query, said in (
         ("limit=0", "out of range"),

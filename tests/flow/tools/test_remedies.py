@@ -10,9 +10,9 @@ import pytest
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.remedies import PLAIN_WORDS, ErrorWords, Remedy
-from duetime.server.cli.formats.phrases import COMMAND_SENTENCES, COMMAND_WORDS
 from duetime.server.python.words import METHOD_SENTENCES
-from duetime.server.rest.words import REST_SENTENCES, REST_WORDS
+from duetime.server.words.command_words import COMMAND_SENTENCES, COMMAND_WORDS
+from duetime.server.words.rest_words import REST_SENTENCES, REST_WORDS
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.tool_words import TOOL_SENTENCES, TOOL_WORDS
