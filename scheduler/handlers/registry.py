@@ -7,7 +7,8 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import EntryPoints
 from importlib.metadata import entry_points as installed
 from types import ModuleType
 from typing import Final, Self
@@ -57,7 +58,7 @@ class Handlers(Mapping[str, Handler]):
         module and the cause when one cannot be imported or declares no handler.
         """
         found: list[Plugin] = []
-        for point in installed(group=ENTRY_POINT_GROUP) if entry_points else ():
+        for point in _installed() if entry_points else ():
             found += _imported(f"entry point {point.name} = {point.value}", point.load)
         for name in modules:
             found += _imported(f"module {name}", partial(importlib.import_module, name))
@@ -111,6 +112,12 @@ class Handlers(Mapping[str, Handler]):
             raise HandlerError(
                 f"two handlers are named {item.name!r}: {_origin(known)} and {_origin(item)}; rename one of them"
             )
+
+
+@cache
+def _installed() -> EntryPoints:
+    """Return the entry points of installed packages; they are read once, as reading them opens a file a package."""
+    return installed(group=ENTRY_POINT_GROUP)
 
 
 def _check_importable(item: Handler) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import httpcore2
@@ -44,7 +45,7 @@ class GuardedClient:
         self._options = options
         self._max_bytes = max_bytes
         self._resolve = resolve
-        self._tls = tls
+        self._own_tls = tls
 
     def send(self, method: str, url: str, *, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Send a request and return the answer, whatever its status. Raises `Unreachable` or `Blocked`.
@@ -95,10 +96,14 @@ class GuardedClient:
             raise Unreachable(f"{url.host}: {_cause(error)}") from error
 
     def _pool(self, deadline: float) -> httpcore2.ConnectionPool:
-        if self._tls is None:
-            self._tls = httpx2.create_ssl_context(trust_env=False)
-        guard = _Guard(self._options, self._resolve, deadline)
-        return httpcore2.ConnectionPool(ssl_context=self._tls, network_backend=guard, max_keepalive_connections=0)
+        guard, tls = _Guard(self._options, self._resolve, deadline), self._own_tls or _public_tls()
+        return httpcore2.ConnectionPool(ssl_context=tls, network_backend=guard, max_keepalive_connections=0)
+
+
+@cache
+def _public_tls() -> ssl.SSLContext:
+    """Return the context that trusts public authorities; reading their certificates takes 20 ms."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 class _Guard(httpcore2.NetworkBackend):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -13,6 +14,9 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.server.cli.exit_codes import FAILED_CODE, NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
 from duetime.server.settings.checks import is_loopback
 from duetime.server.words.preference import COMMAND_PREFERENCE, PREFER_HEADER
+
+if TYPE_CHECKING:
+    import ssl
 
 TIMEOUT_S: Final = 30.0
 REMOTE_API_PATH: Final = "/v1"
@@ -100,7 +104,13 @@ class RemoteServer:
         address = f"{self.url.rstrip('/')}{REMOTE_API_PATH}{quote(path)}"
         try:
             answer = httpx2.request(
-                method, address, params=query, json=body, headers={**usual, **(headers or {})}, timeout=self.timeout_s
+                method,
+                address,
+                params=query,
+                json=body,
+                headers={**usual, **(headers or {})},
+                timeout=self.timeout_s,
+                verify=_tls(),
             )
             found = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:
@@ -110,6 +120,12 @@ class RemoteServer:
         if not answer.is_success or not isinstance(found, dict):
             raise RemoteProblem(f"{self.url} answered {answer.status_code}, which is no answer of a Duetime server.")
         return found
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the context of all requests: reading the certificates takes 20 ms, and some verbs send many."""
+    return httpx2.create_ssl_context()
 
 
 def _problem(status: int, found: Any) -> RemoteProblem:
