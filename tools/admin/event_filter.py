@@ -15,7 +15,6 @@ MAX_COUNT_DIGITS: Final = 9
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "state": State,
     "kind": EventKind,
-    "tier": read_tier,
     "min_cost": cost_given,
     "min_attempts": lambda given: _count("min_attempts", given),
     "min_lateness": lambda given: read_span("min_lateness", given),
@@ -34,4 +33,5 @@ def event_filter(**words: Any) -> EventFilter:
     """Return the filter; None asks for nothing. Lengths of time are words or seconds. Raises InvalidArgument."""
     given = {name: value for name, value in words.items() if value is not None}
     read: dict[str, Any] = {name: _READ[name](given[name]) for name in _READ if name in given}
-    return EventFilter(**(given | read))
+    tier = read_tier(given.pop("priority", None))
+    return EventFilter(**(given | read), tier=tier)

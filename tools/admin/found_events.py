@@ -24,7 +24,7 @@ ANY_EVENT: Final = "any"
 MAX_SHOWN_REASON_CHARS: Final = 160
 MAX_GROUPS_SHOWN: Final = 20
 MAX_BUCKETS_SHOWN: Final = 48
-_FILTERS: Final = ("text", "action", "tier", "label", "worker", "actor", "task_id", "min_attempts", "min_lateness")
+_FILTERS: Final = ("text", "action", "priority", "label", "worker", "actor", "task_id", "min_attempts", "min_lateness")
 _OF_RUNS_ALONE: Final = ("min_duration", "max_duration", "min_delay", "pool", "min_units")
 
 

@@ -32,7 +32,7 @@ SPAN_ARGUMENTS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 def run_filter(
     *,
     state: str | None = None,
-    tier: str | None = None,
+    priority: str | None = None,
     min_units: float | None = None,
     min_cost: str | float | None = None,
     **others: str | int | None,
@@ -41,7 +41,7 @@ def run_filter(
     spans = {name: read_span(name, others.pop(name)) for name in SPAN_ARGUMENTS if others.get(name) is not None}
     given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
     numbers = {"min_units": min_units, "min_cost": None if min_cost is None else cost_given(min_cost)}
-    return RunFilter(**parts_of(state), tier=read_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+    return RunFilter(**parts_of(state), tier=read_tier(priority), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
 
 
 def cost_given(given: str | float) -> Decimal:
@@ -54,14 +54,14 @@ def cost_given(given: str | float) -> Decimal:
 
 
 def read_tier(word: str | None) -> Tier | None:
-    """Return the tier that a word names. Raises InvalidArgument."""
+    """Return the tier that a priority names. Raises InvalidArgument."""
     if word is None:
         return None
     try:
         return Tier(word.strip().lower())
     except ValueError:
         raise InvalidArgument(
-            "tier", "there is no such tier", accepted=", ".join(Tier), example="tier='high'"
+            "priority", "there is no such priority", accepted=", ".join(Tier), example="priority='high'"
         ) from None
 
 

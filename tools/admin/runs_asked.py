@@ -17,7 +17,7 @@ class FindRuns:
     until: str | None = None
     text: str | None = None
     action: str | None = None
-    tier: str | None = None
+    priority: str | None = None
     label: str | None = None
     worker: str | None = None
     actor: str | None = None
@@ -40,6 +40,6 @@ class FindRuns:
 
     def where(self) -> RunFilter:
         """Return the filter."""
-        named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id", "pool")
+        named = ("state", "text", "action", "priority", "label", "worker", "actor", "task_id", "pool")
         bounds = ("min_attempts", "min_units", "min_cost", "oldest_first")
         return run_filter(**{name: getattr(self, name) for name in (*named, *SPAN_ARGUMENTS, *bounds)})

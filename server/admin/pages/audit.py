@@ -34,7 +34,7 @@ _OF_EVENTS = {
     "q": "text",
     **{
         name: name
-        for name in ("action", "label", "tier", "worker", "error", "min_attempts", "min_lateness", "min_cost")
+        for name in ("action", "label", "priority", "worker", "error", "min_attempts", "min_lateness", "min_cost")
     },
 }
 """The same of the changes of tasks."""

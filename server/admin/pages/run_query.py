@@ -53,7 +53,7 @@ class RunQuery:
         """Read the address; times are words or dates in the viewer's zone. Raises InvalidArgument."""
         query = visit.query
         given: dict[str, Any] = {name: query[key].strip() for key, name in _TEXTS.items() if query.get(key, "").strip()}
-        kind, tier = query.get("state", ""), query.get("tier", "")
+        kind, tier = query.get("state", ""), query.get("priority", "")
         if query.get("min_cost", "").strip():
             given["min_cost"] = cost_given(query["min_cost"])
         standing = Standing(kind) if kind in set(Standing) else None
@@ -95,4 +95,4 @@ def _tier(word: str) -> Tier | None:
     try:
         return Tier(word) if word else None
     except ValueError:
-        raise unknown("tier", word, Tier) from None
+        raise unknown("priority", word, Tier) from None

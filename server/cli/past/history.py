@@ -54,7 +54,7 @@ def history(
     via: Annotated[str | None, typer.Option(help="only changes that came this way: `mcp`, `mcp 10.0.0.7`")] = None,
     action: ActionOption = None,
     label: Label = None,
-    tier: Annotated[str | None, typer.Option("--tier", "--priority", help="only tasks of this tier")] = None,
+    priority: Annotated[str | None, typer.Option("--priority", "--tier", help="only tasks of this priority")] = None,
     worker: Annotated[str | None, typer.Option(help="only runs with an attempt on this worker")] = None,
     min_attempts: Annotated[int | None, typer.Option(help="only runs with so many attempts")] = None,
     min_lateness: Annotated[str | None, typer.Option(help="only runs that ended so long after their deadline")] = None,
@@ -71,9 +71,10 @@ def history(
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     bounds = EventBounds(since, until, tenant)
-    of_task = {"state": state, "kind": kind, "actor": actor, "via": via, "action": action, "label": label, "tier": tier}
+    of_event = {"state": state, "kind": kind, "actor": actor, "via": via}
+    of_task = {"action": action, "label": label, "priority": priority}
     spans = {"min_attempts": min_attempts, "min_lateness": min_lateness, "min_cost": min_cost}
-    words = {**of_task, **spans, "worker": worker, "error": error, "text": text}
+    words = {**of_event, **of_task, **spans, "worker": worker, "error": error, "text": text}
     with session(context).scheduler() as scheduler:
         task_id = scheduler.tasks.find(task_id) if task_id is not None else None
         where = event_filter(task_id=task_id, **words)

@@ -27,9 +27,9 @@ StateOption = Annotated[
     ),
 ]
 ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
-TierFilter = Annotated[
+PriorityFilter = Annotated[
     str | None,
-    typer.Option("--tier", "--priority", help="only of this tier: critical, high, normal, low, background"),
+    typer.Option("--priority", "--tier", help="only of this priority: critical, high, normal, low, background"),
 ]
 WorkerFilter = Annotated[str | None, typer.Option(help="only with an attempt on this worker")]
 ActorFilter = Annotated[str | None, typer.Option(help="only of this user's tasks, or changed by this user")]
@@ -60,7 +60,7 @@ def runs(
     task: TaskOption = None,
     state: StateOption = None,
     action: ActionFilter = None,
-    tier: TierFilter = None,
+    priority: PriorityFilter = None,
     label: Label = None,
     worker: WorkerFilter = None,
     actor: ActorFilter = None,
@@ -85,10 +85,10 @@ def runs(
     as_csv: AsCsv = False,
 ) -> None:
     """List runs, newest first by default, or count them: when, what, on which worker, how long and why."""
-    of_task: RunWords = {"action": action, "tier": tier, "label": label, "actor": actor, "text": text, "state": state}
+    of_task: RunWords = {"action": action, "priority": priority, "label": label, "actor": actor, "text": text}
     spans: RunWords = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
     of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
-    order: RunWords = {"oldest_first": oldest_first}
+    order: RunWords = {"state": state, "oldest_first": oldest_first}
     bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
         where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans | order)

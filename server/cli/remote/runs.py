@@ -16,14 +16,26 @@ from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
 
 _FILTERS: Final = (
-    *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
+    *(
+        "state",
+        "action",
+        "priority",
+        "label",
+        "worker",
+        "actor",
+        "text",
+        "since",
+        "until",
+        "min_duration",
+        "max_duration",
+    ),
     *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
 )
 
 
 def runs(server: RemoteServer, params: Params) -> None:
     """List runs, or count them."""
-    where = {name: params[name] for name in _FILTERS} | {"priority": params["tier"]}
+    where = {name: params[name] for name in _FILTERS}
     where["task_id"] = found_id(server, params["task"]) if params["task"] else None
     how = {"as_json": params["as_json"], "as_csv": params["as_csv"]}
     if params["count_by"]:

@@ -91,10 +91,10 @@ _OF_RUNS = ("worker", "min_attempts", "min_lateness", "min_cost", "error")
 
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant", *_OF_RUNS)
+    names = ("since", "until", "state", "kind", "actor", "via", "action", "priority", "label", "text", "tenant")
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
-    given = {name: params[name] for name in names} | {"priority": params["tier"]}
-    where, ways = {"task_id": task_id, **given}, {"as_json", "as_csv"}
+    where = {"task_id": task_id, **{name: params[name] for name in (*names, *_OF_RUNS)}}
+    ways = {"as_json", "as_csv"}
     shown = {way: params[way] for way in ways}
     if params["count_by"]:
         count_tables.show_counts(

@@ -182,8 +182,8 @@ def event_buckets(call: RestCall) -> RestAnswer:
 
 
 def _event_filter(call: RestCall) -> EventFilter:
-    given = call.without("tenant", "since", "until", "limit", "cursor", "group", "width", "priority")
-    return event_filter(**given, tier=call.values.get("priority"))
+    given = call.without("tenant", "since", "until", "limit", "cursor", "group", "width")
+    return event_filter(**given)
 
 
 def _event_bounds(call: RestCall) -> dict[str, Any]:
@@ -215,7 +215,7 @@ _EVENT_FILTERS = (
     Argument("via", Text(200), "Only changes that came by this surface, or surface and address", "via='mcp'"),
     Argument("action", Text(100), "Only tasks with this action"),
     Argument("label", Text(60), "Only tasks with this label"),
-    Argument("priority", Choice(tuple(Tier)), "Only of tasks of this tier", "priority='high'"),
+    Argument("priority", Choice(tuple(Tier)), "Only of tasks of this priority", "priority='high'"),
     Argument("worker", Text(200), "Only of runs of which this worker had an attempt"),
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with so many attempts"),
     Argument(

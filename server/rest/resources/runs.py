@@ -160,7 +160,7 @@ _FILTERS = (
         "state", WordList(STATE_WORDS), "States with commas between, or all that are open or ended", "state='failed'"
     ),
     Argument("action", Text(100), "Only of tasks with this action"),
-    Argument("priority", Choice(tuple(Tier)), "Only of this tier", "priority='high'"),
+    Argument("priority", Choice(tuple(Tier)), "Only of this priority", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),
     Argument("worker", Text(200), "Of which this worker had an attempt"),
     Argument("actor", Text(200), "Whose task belongs to this user, or that he changed"),

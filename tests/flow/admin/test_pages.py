@@ -40,7 +40,7 @@ PAGES = [
     "/runs",
     "/runs?state=failed",
     "/runs?state=to_come",
-    "/runs?q=invoice&tier=high&since=yesterday",
+    "/runs?q=invoice&priority=high&since=yesterday",
     "/dead",
     "/dead?state=replayed&q=invoice",
     "/schedules",
@@ -99,7 +99,7 @@ async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None
 
 
 async def test_the_list_of_runs_has_its_filters_in_the_address(admin: Admin) -> None:
-    found = await admin.get("/runs?q=invoice&tier=high")
+    found = await admin.get("/runs?q=invoice&priority=high")
     assert "Send invoice" in found.text
     assert "Summarise" not in found.text
     assert 'value="invoice"' in found.text
@@ -119,7 +119,7 @@ async def test_pages_of_runs_follow_each_other_without_a_gap(admin: Admin, monke
     assert seen == [run.id for run in every]
 
 
-@pytest.mark.parametrize("query", ["state=gone", "tier=urgent", "since=someday", "cursor=x", "format=pdf"])
+@pytest.mark.parametrize("query", ["state=gone", "priority=urgent", "since=someday", "cursor=x", "format=pdf"])
 async def test_a_wrong_filter_is_said_in_words(admin: Admin, query: str) -> None:
     page = await admin.get(f"/runs?{query}")
     assert page.status_code == 400

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 PAGES = ("", "/runs", "/dead", "/cost", "/schedules", "/timeline", "/pools", "/workers", "/login", "/nothing")
 QUERIES = (
-    ("/runs", "q"), ("/runs", "state"), ("/runs", "tier"), ("/runs", "since"), ("/runs", "until"),
+    ("/runs", "q"), ("/runs", "state"), ("/runs", "priority"), ("/runs", "since"), ("/runs", "until"),
     ("/runs", "cursor"), ("/runs", "task"), ("/runs", "tenant"), ("/runs", "format"), ("/runs", "label"),
     ("/dead", "q"), ("/dead", "state"), ("/dead", "since"), ("/dead", "close"), ("/dead", "pick"), ("/dead", "cursor"),
     ("/schedules", "q"), ("/schedules", "cursor"), ("/schedules", "format"), ("/timeline", "window"),

@@ -92,7 +92,9 @@ async def test_an_answer_without_a_run_says_that_those_to_come_are_left_out(site
 
 
 async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
-    of_other_names = {"states": "state", "standing": "state", "or_begun": "until", "unpaused": "state"}
+    of_other_names = {"states": "state", "standing": "state", "or_begun": "until", "unpaused": "state"} | {
+        "tier": "priority"
+    }
     filters = {of_other_names.get(each.name, each.name) for each in dataclasses.fields(RunFilter)}
     assert filters <= set(FIND_RUNS.read().table)
     await cancelled(site, site.key(), "Report")
@@ -109,7 +111,7 @@ async def test_it_answers_by_event_as_well_of_the_own_tenant_alone(site: Site) -
     assert [event["kind"] for event in answer["events"]] == ["cancelled", "created"]
     assert {event["title"] for event in answer["events"]} == {"Report of acme"}
     for given in (
-        {"event": "created", "tier": "high"},
+        {"event": "created", "priority": "high"},
         {"event": "any", "worker": "w1"},
         {"event": "any", "error": "x"},
     ):

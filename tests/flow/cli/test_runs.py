@@ -170,7 +170,7 @@ def test_they_are_counted_by_group_and_by_time(cli: Say) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--tier", "urgent"], ["--min-duration", "soon"], ["--state", "lost"], ["--since", "whenever"]]
+    "wrong", [["--priority", "urgent"], ["--min-duration", "soon"], ["--state", "lost"], ["--since", "whenever"]]
 )
 def test_a_wrong_filter_is_refused(cli: Say, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", *wrong]) == 2

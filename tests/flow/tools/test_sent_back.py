@@ -261,7 +261,6 @@ WRONG = [
     (C, {"change": "move", "query": "one", "to": "whenever"}),
     (C, {"change": "move", "query": "one", "to": "yesterday"}),
     # lists and events
-    ("list_tasks", {"state": "paused"}),
     ("list_tasks", {"state": "done"}),
     ("list_tasks", {"state": "asleep"}),
     ("list_tasks", {"limit": 500}),
