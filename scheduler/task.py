@@ -135,7 +135,7 @@ class RepeatPolicy:
         """Return what is not as usual, by the names that callers use."""
         usual = RepeatPolicy()
         names = ((field.name, "except" if field.name == "leave_out" else field.name) for field in fields(self))
-        return {said: getattr(self, name) for name, said in names if getattr(self, name) != getattr(usual, name)}
+        return {word: getattr(self, name) for name, word in names if getattr(self, name) != getattr(usual, name)}
 
 
 class Notify(StrEnum):

@@ -98,7 +98,7 @@ class Deliverer:
         """Return what is due and not being sent; what quiet hours held is gathered into one message."""
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
-        quiet = self._quiet.with_stored({(told.tenant, told.user) for _, told in due})
+        quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
         taken = self._gathered(self._put_off(self._taken(due), now, quiet), quiet)
         return [_Sending(group, self.channels, self._answer, self._tracing) for group in taken]
 

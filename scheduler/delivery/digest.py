@@ -45,9 +45,9 @@ def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
 
 def was_held(pair: Told, quiet: QuietPlan) -> bool:
     """Whether quiet hours held a delivery until now, so that it belongs into a digest."""
-    delivery, told = pair
+    delivery, message = pair
     digested = quiet.digest and is_read_by_people(delivery.channel)
-    hours = quiet.of(told.tenant, told.user) if digested else None
+    hours = quiet.of(message.tenant, message.user) if digested else None
     if hours is None or delivery.attempts or delivery.next_at is None:
         return False
     return hours.end_at(delivery.next_at)

@@ -79,8 +79,8 @@ class ShadowRegistry:
         in_force = self._in_force()[1]
         changes = list(differences(in_force, policy))
         if not changes:
-            said, example = "these numbers are in force already", _another(in_force)
-            raise InvalidArgument("policy", said, accepted="others", example=example)
+            problem, example = "these numbers are in force already", _another(in_force)
+            raise InvalidArgument("policy", problem, accepted="others", example=example)
         act = AuditEntry.by(by, AuditKind.SHADOW_SET, "shadow policy", reason=reason, detail={"changes": [*changes]})
         return self._report(self._store.policies.shadow.set(spec_of(policy), act))
 

@@ -106,18 +106,18 @@ def stalled(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[Ta
 
     The facts of one of each stand for all.
     """
-    due, said = [record for record in records if is_due(record, now)], []
+    due, sentences = [record for record in records if is_due(record, now)], []
     running = [record for record in records if record.run.state is State.RUNNING]
     facts = facts_of(due[0]) if due else RunFacts()
     if not facts.working or facts.silence is not None:
         reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
-        said.append(f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}")
+        sentences.append(f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}")
     if running and facts_of(running[0]).left_running:
         verb, whose = ("is", "its") if len(running) == 1 else ("are", "their")
-        said.append(
+        sentences.append(
             f"{len(running)} {verb} not running any more: {whose} process is gone, so {processes.START_A_PROCESS}"
         )
-    return ". ".join(said)
+    return ". ".join(sentences)
 
 
 def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:

@@ -102,7 +102,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
         plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)
     chain = _recurring(chain, series) if series else chain
-    warnings = dict.fromkeys(said for plan in plans.values() for said in plan.warnings)
+    warnings = dict.fromkeys(warning for plan in plans.values() for warning in plan.warnings)
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )

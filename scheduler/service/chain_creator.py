@@ -67,5 +67,5 @@ class ChainCreator:
             span.stored([each.record.task.id for each in added])
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
-        said = plan.warnings if added else (repeats(found.steps[0].record),)
-        return answer_of(self._chains.view_of(found, created=bool(added), warnings=said))
+        warnings = plan.warnings if added else (repeats(found.steps[0].record),)
+        return answer_of(self._chains.view_of(found, created=bool(added), warnings=warnings))

@@ -39,9 +39,9 @@ CHECKED_LATER: Final = Translatable.of(
 def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
     """Return what is said of a task that misses what it needs, or of the steps of a chain that miss the same."""
     line = " ".join(reason.removeprefix(BLOCKED_PREFIX).translate(_QUOTES).split())
-    said = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
+    quoted_line = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
     more = ", ..." if len(steps) > MAX_STEPS_NAMED else ""
-    missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {said}" if steps else said
+    missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {quoted_line}" if steps else quoted_line
     text = f"it misses what it needs ({missing_now}), and is checked again before it runs"
     return Translatable.of(NoteKind.BLOCKED_NOW, text, missing=missing_now)
 
@@ -68,8 +68,8 @@ class EarlyChecks:
             if is_blocked(plan.run.summary):
                 lacking.setdefault(plan.run.summary or "", []).append(step.name)
         named: dict[str, str] = {blocked_note(reason): blocked_note(reason, steps) for reason, steps in lacking.items()}
-        said = [replace(each, warnings=tuple(named.get(text, text) for text in each.warnings)) for each in plans]
-        return chain.with_plans(said)
+        renamed = [replace(each, warnings=tuple(named.get(text, text) for text in each.warnings)) for each in plans]
+        return chain.with_plans(renamed)
 
     def _checked(self, plan: Plan, now: datetime, ends_at: float) -> Plan:
         handler = self._handlers.get(plan.task.action)

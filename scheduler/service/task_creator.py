@@ -70,8 +70,8 @@ class TaskCreator:
             facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
             key = planned.key if request.idempotency_key is not None else None
             made = self._store.tasks.made_by(by.tenant, key) if key else None
-            said, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
-            return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
+            warnings, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
+            return view_of(tried, now, warnings=warnings, facts=facts, other_actions=others)
         admission = self._quotas.admission(by.tenant, [planned], now)
         fast = self._fast_path if planned.task.asks is None else None
         run = fast.forward(planned.run, now) if fast else planned.run
@@ -100,8 +100,8 @@ class TaskCreator:
         """
         now = self._store.now()
         planned = self._checked(self._all_planned(requests, by, now), now)
-        told = by.acting(self._via)
-        new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
+        acting = by.acting(self._via)
+        new = [plan.new_task(plan.task, **acting) for plan in planned if isinstance(plan, Plan)]
         admission = self._quotas.admission(by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
             traced = [replace(item, task=with_trace(item.task, span)) for item in new]
@@ -142,9 +142,9 @@ class TaskCreator:
         return [next(checked) if isinstance(plan, Plan) else plan for plan in planned]
 
     def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
-        said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+        planned_warnings, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
-        warnings = warned(said, added)
+        warnings = warned(planned_warnings, added)
         view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
         return answer_of(view)
 

@@ -185,6 +185,6 @@ class Deliveries:
 
 def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
     """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS and the origin of the task."""
-    *told, origin = row[len(DELIVERY_FIELDS) :]
-    values = dict(zip((column.name for column in MESSAGE_FIELDS), told, strict=True))
+    *message, origin = row[len(DELIVERY_FIELDS) :]
+    values = dict(zip((column.name for column in MESSAGE_FIELDS), message, strict=True))
     return Delivery(*row[: len(DELIVERY_FIELDS)]), OutgoingMessage(**values, origin=origin)

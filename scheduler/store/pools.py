@@ -117,8 +117,8 @@ class Pools:
         changed = self._write(connection, name, spec=spec, actor=act.actor)
         if changed:
             replaced = {"before": before.spec} if before else {}
-            told = replace(act, subject=name, detail={**(spec or {}), **replaced} or None)
-            entries.store(connection, told, self._now())
+            entry = replace(act, subject=name, detail={**(spec or {}), **replaced} or None)
+            entries.store(connection, entry, self._now())
         return changed
 
     def declare(self, specs: Mapping[str, Spec], act: AuditEntry) -> list[str]:

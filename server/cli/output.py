@@ -117,8 +117,8 @@ def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
     """Show what was checked: the verdict, what was found, and what to do about it."""
     colours = {"ok": "green", "note": "yellow", "wrong": "red"}
     shown = [
-        (Text(verdict, style=colours[verdict]), name, f"{said} {advice}".strip())
-        for verdict, name, said, advice in rows
+        (Text(verdict, style=colours[verdict]), name, f"{finding} {advice}".strip())
+        for verdict, name, finding, advice in rows
     ]
     table(("", "CHECK", "FOUND"), shown)
 

@@ -148,7 +148,7 @@ def _remedy(error: DuetimeError) -> str:
         SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
         StoreUnavailable: "Check database_url with `duetime config`, and that the database is running.",
     }
-    return next((said for kind, said in remedies.items() if isinstance(error, kind)), "")
+    return next((remedy for kind, remedy in remedies.items() if isinstance(error, kind)), "")
 
 
 def _safely(name: str, look: Callable[[Store], Check], store: Store) -> Check:

@@ -33,9 +33,9 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
 
 def _bounded(reason: str, room: QuoteLimits) -> str:
     """Return a wait for an answer or an event, with its quotations cut and what follows without one whole."""
-    said = _QUOTATION.sub(lambda found: quoted(found[1], room.text), reason)
-    head, comma, then = said.rpartition(", ")
-    return f"{cut(head, room.text + 100)}{comma}{then}" if comma else cut(said, room.text + 100)
+    fenced = _QUOTATION.sub(lambda found: quoted(found[1], room.text), reason)
+    head, comma, then = fenced.rpartition(", ")
+    return f"{cut(head, room.text + 100)}{comma}{then}" if comma else cut(fenced, room.text + 100)
 
 
 def _waiting(reason: str, kind: str | None, state: State, room: QuoteLimits) -> str:

@@ -69,8 +69,8 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
         raise InvalidArgument(
             "approval", f"it has no member {str(unknown[0])[:40]!r}", accepted=_ACCEPTED, example=_EXAMPLE
         )
-    said, by = given.get("question") or None, given.get("by") or None
-    question = check_text("approval.question", said, limit=MAX_QUESTION_CHARS) if said is not None else None
+    words, by = given.get("question") or None, given.get("by") or None
+    question = check_text("approval.question", words, limit=MAX_QUESTION_CHARS) if words is not None else None
     default = _answer(given.get("default") or ApprovalAnswer.REJECT)
     ends_at = resolve_moment(by, now=now, zone=zone, argument="approval.by").instant if by is not None else None
     if ends_at is None and default is ApprovalAnswer.APPROVE:

@@ -24,7 +24,9 @@ class WorkerThreads:
 
     def known(self, now: float, action: str = "") -> dict[str, ThreadUse]:
         """Return the recent reports of workers that know an action, and remove old reports."""
-        self._reported = {name: told for name, told in self._reported.items() if now - told[1] <= THREADS_KNOWN_MS}
+        self._reported = {
+            name: report for name, report in self._reported.items() if now - report[1] <= THREADS_KNOWN_MS
+        }
         return {name: use for name, (use, _, actions) in self._reported.items() if knows(actions, action)}
 
     def serve(self, action: str, now: float) -> bool:

@@ -59,11 +59,11 @@ class BulkTargets:
         earlier = replace(where, before=at)
         part = self._store.batches.matching(call.of_tenant, earlier, MAX_TASKS_CHANGED + 1)
         name, value = filter_given(call.where)
-        said = f"more than {MAX_TASKS_CHANGED:,} tasks match" + (f" {name}={value!r}" if value else "")
+        problem = f"more than {MAX_TASKS_CHANGED:,} tasks match" + (f" {name}={value!r}" if value else "")
         splits = 0 < len(part) <= MAX_TASKS_CHANGED
         return InvalidArgument(
             name,
-            said,
+            problem,
             accepted=f"a narrower filter, or parts by their time: one call changes {MAX_TASKS_CHANGED:,} at most",
             example=f"before={utc(at)!r}" if splits else "label='reports'",
         )
@@ -105,6 +105,6 @@ def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     failed = failed_first(found)
     if verb is BulkVerb.DISCARD and not failed:
         chain_id = found.chain.id
-        said = f"no step of {chain_id} has failed."
-        raise Refused(said, argument="task_ids", remedy=remedies.Inspect(chain_id))
+        message = f"no step of {chain_id} has failed."
+        raise Refused(message, argument="task_ids", remedy=remedies.Inspect(chain_id))
     return failed

@@ -59,7 +59,12 @@ def entry_of(
     every = [*before, *done]
     counted = {word.value: sum(each.became is word for each in every) for word in Became}
     ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
-    said: dict[str, Any] = {"change": call.audit_verb or call.verb.value, **counted, "tasks": ids, **audit_detail(call)}
-    said |= {"chain": chain.chain_id, **chain.told()} if chain else {}
+    detail: dict[str, Any] = {
+        "change": call.audit_verb or call.verb.value,
+        **counted,
+        "tasks": ids,
+        **audit_detail(call),
+    }
+    detail |= {"chain": chain.chain_id, **chain.told()} if chain else {}
     kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
-    return AuditEntry.by(call.by.with_via(via), kind, token, tenant=of_tenant, reason=call.reason, detail=said)
+    return AuditEntry.by(call.by.with_via(via), kind, token, tenant=of_tenant, reason=call.reason, detail=detail)

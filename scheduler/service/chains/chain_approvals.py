@@ -58,8 +58,8 @@ class ChainApprovalService:
         if answer is ApprovalAnswer.APPROVE:
             return replace(self._chains.view_of(answered), undo=undo_of_yes(self._store, list(fresh), by))
         token = next((undo_token(run, self._store.now()) for run in fresh), None)
-        said = (GENERATION_SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
-        return replace(self._chains.view_of(answered, warnings=said), undo=token)
+        warnings = (GENERATION_SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
+        return replace(self._chains.view_of(answered, warnings=warnings), undo=token)
 
     def ask_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:
         """Take the yes with this token back to all the steps that it answered, or to none."""
@@ -100,8 +100,8 @@ def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence
     asking = [(step, approval.question) for step, approval in asked if approval is not None]
     if len({question for _, question in asking}) > 1:
         several = ", ".join(f"{step.name} ({step.record.task.id})" for step, _ in asking)
-        said = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
-        raise Refused(said, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+        message = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
+        raise Refused(message, argument="task_id", remedy=remedies.Inspect(found.chain.id))
     return [step for step, _ in asking]
 
 

@@ -117,8 +117,10 @@ class ChainUndo:
 
 def _takes_nothing_back(chain_id: str, undo: str) -> Refused:
     """Return why a token that is none of a change of many tasks takes back nothing of a chain."""
-    said = f"{undo[:40]!r} takes nothing of {chain_id} back: it is of something else, was used, or is older than 30 s."
-    return Refused(said, argument="undo", remedy=remedies.Inspect(chain_id))
+    message = (
+        f"{undo[:40]!r} takes nothing of {chain_id} back: it is of something else, was used, or is older than 30 s."
+    )
+    return Refused(message, argument="undo", remedy=remedies.Inspect(chain_id))
 
 
 def _or_none(decide: StepDecision) -> StepDecision:

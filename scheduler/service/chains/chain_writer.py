@@ -88,8 +88,8 @@ def bulk_call_of(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], c
     asked: BulkArguments = {"idempotency_key": key, "by": call.get("by", LOCAL), "reason": given.get("reason")}
     asked |= {"undo": given["undo"]} if verb is BulkVerb.UNDO else {}
     known = content if raw is not None or key is not None else None
-    said = "reschedule" if verb is BulkVerb.MOVE and given.keys() != {"when"} else None
-    return replace(BulkCall.of(verb, steps, ALL_TASKS, {**asked, "raw": known}), audit_verb=said)
+    audit_verb = "reschedule" if verb is BulkVerb.MOVE and given.keys() != {"when"} else None
+    return replace(BulkCall.of(verb, steps, ALL_TASKS, {**asked, "raw": known}), audit_verb=audit_verb)
 
 
 def of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:

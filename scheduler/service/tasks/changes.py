@@ -107,9 +107,13 @@ class ChangeService:
             tried[:] = [(found, decide(found))]
             return tried[0][1]
 
-        told: dict[str, Any] = {"kind": EventKind.RESCHEDULED, "revision": call.get("revision"), **by.acting(self._via)}
+        event: dict[str, Any] = {
+            "kind": EventKind.RESCHEDULED,
+            "revision": call.get("revision"),
+            **by.acting(self._via),
+        }
         record = self._store.tasks.change_once(
-            by.tenant, repeatable.task_id, None, decide=decided, locks=locks, dry_run=True, **told
+            by.tenant, repeatable.task_id, None, decide=decided, locks=locks, dry_run=True, **event
         ).record
         [(before, change)] = tried
         was, facts = before.task, None
@@ -194,8 +198,8 @@ class ChangeService:
                 return change
 
             by, task_id, revision = call.get("by", LOCAL), repeatable.task_id, call.get("revision")
-            told = by.acting(self._via)
-            return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **told)
+            acting = by.acting(self._via)
+            return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **acting)
 
         return self._written(repeatable, call, write)
 
@@ -233,22 +237,24 @@ class ChangeService:
         reason: str | None = None,
         locks: LinkLocks | None = None,
     ) -> TaskView:
-        by, task_id, before, said = call.get("by", LOCAL), repeatable.task_id, list[int](), list[str]()
+        by, task_id, before, notes = call.get("by", LOCAL), repeatable.task_id, list[int](), list[str]()
 
         def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
             def decided(found: TaskRecord) -> Change:
                 change = decide(found)
                 waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
-                said[:] = filter(None, [moved_onto(change)])
+                notes[:] = filter(None, [moved_onto(change)])
                 return change
 
-            revision, told = call.get("revision"), by.acting(self._via)
+            revision, acting = call.get("revision"), by.acting(self._via)
             again: dict[str, Any] = {"kind": kind, "revision": revision, "reason": reason, "locks": locks}
-            return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **told)
+            return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **acting)
 
         view = self._written(repeatable, call, write)
         changed = before not in ([], [view.record.task.revision])
-        return replace(view, warnings=(*said, *view.warnings), undo=self._token(view.record, kind) if changed else None)
+        return replace(
+            view, warnings=(*notes, *view.warnings), undo=self._token(view.record, kind) if changed else None
+        )
 
     def _token(self, record: TaskRecord, kind: EventKind) -> str | None:
         """Return the token that takes a change of this kind back that was just made; None where nothing does."""

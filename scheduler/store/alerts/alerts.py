@@ -45,8 +45,8 @@ class Alerts:
         columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
         rows = self._database.read(lambda connection: connection.execute(select(*columns)).all())
         return {
-            (rule, key, channel): Notice(Phase(told) if told else None, told_at, tries, try_at)
-            for rule, key, channel, told, told_at, tries, try_at in rows
+            (rule, key, channel): Notice(Phase(phase) if phase else None, told_at, tries, try_at)
+            for rule, key, channel, phase, told_at, tries, try_at in rows
         }
 
     def claim(self, of: NoticeKey, now: datetime, lease: timedelta) -> bool:

@@ -66,14 +66,14 @@ def apply(
     current = _current(connection, task, next_run, change.restored) or run
     moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_side_runs, now)
     reason = reason or moved_onto(change) or None
-    told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
+    event: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or relinked or not _touches_side_runs(change)
-    entries = _entries(record, task, run, next_run and current, **told) if told_of_it else []
+    entries = _entries(record, task, run, next_run and current, **event) if told_of_it else []
     entries = relink.told(entries, relinked)
-    entries += [_begun(connection, each, task, told) for each in _side_runs_begun(connection, old, change, told)]
+    entries += [_begun(connection, each, task, event) for each in _side_runs_begun(connection, old, change, event)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
-    _follow_waits(connection, (record.task, task), (old, run, next_run, current), told)
+    _follow_waits(connection, (record.task, task), (old, run, next_run, current), event)
     moved = _follow_links(connection, relinked, (old, run, current), now)
     dead_letters.follow_change(connection, record, current, change, now)
     return _as_it_is(connection, record, (task, run, current), moved=moved)

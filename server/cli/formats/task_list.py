@@ -122,8 +122,8 @@ def _reason(row: Mapping[str, Any]) -> str:
     """Return what a task misses or waits for, what holds its delivery, or in what its result is not as expected."""
     waits = "; ".join(f"waits for {sentence}" for sentence in row.get("waiting_for", ()))
     held = f"delivery {_held(row)}" if row.get("held_until") else ""
-    said = row.get("why") or waits or held or row.get("last_run", {}).get("unverified") or ""
-    return cut(said, MAX_TERMINAL_REASON_CHARS)
+    reason = row.get("why") or waits or held or row.get("last_run", {}).get("unverified") or ""
+    return cut(reason, MAX_TERMINAL_REASON_CHARS)
 
 
 def _held(row: Mapping[str, Any]) -> str:

@@ -161,7 +161,7 @@ def document_fire(api: FastAPI) -> None:
         summary="Start the one task whose address this is; a call with a known id does nothing",
         tags=["tasks"],
         response_model=FiredPayload,
-        responses={status: said for status, said in found.items() if status not in (401, 403)},
+        responses={status: answer for status, answer in found.items() if status not in (401, 403)},
         openapi_extra={
             "security": [],
             "parameters": [

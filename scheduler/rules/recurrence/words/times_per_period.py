@@ -18,7 +18,7 @@ def read_times_per_period(row: Tokens, draft: Draft) -> bool:
     start, count = row.position, row.attempt(_count)
     if count is None:
         return False
-    said, period = row.since(start), _PERIODS[row.peek(-1)]
+    phrase, period = row.since(start), _PERIODS[row.peek(-1)]
     if period == "day" and (row.peek() in {"at", "@"} or row.peek()[:1].isdigit()):
         draft.freq, draft.times_of_day = DAILY, count
         return True
@@ -28,7 +28,7 @@ def read_times_per_period(row: Tokens, draft: Draft) -> bool:
         example = f"every {rest.removeprefix('on ')}"
     elif rest:
         example = f"{example} {rest}"
-    raise Misread(f"{said} does not say when", example)
+    raise Misread(f"{phrase} does not say when", example)
 
 
 def _count(row: Tokens) -> int | None:

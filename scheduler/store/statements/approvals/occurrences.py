@@ -61,15 +61,15 @@ _IN_THIS_WAIT = (
 
 
 def without_unasked(
-    connection: Connection, found: Sequence[Row[Any]], now: datetime, told: list[str]
+    connection: Connection, found: Sequence[Row[Any]], now: datetime, asked: list[str]
 ) -> list[Row[Any]]:
-    """Return the rows of due runs that may run; the others wait for an answer now, and `told` gets their tasks."""
+    """Return the rows of due runs that may run; the others wait for an answer now, and `asked` gets their tasks."""
     asking = [row.id for row in found if row.asks is not None and ANSWER_MEMBER in row.asks and row.attempt == 0]
     if not asking:
         return list(found)
     unasked = set(asking).difference(connection.execute(_APPROVED, {"run_ids": asking}).scalars())
     if unasked:
-        told += _ask(connection, sorted(unasked), now)
+        asked += _ask(connection, sorted(unasked), now)
     return [row for row in found if row.id not in unasked]
 
 
