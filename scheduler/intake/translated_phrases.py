@@ -1,8 +1,9 @@
-"""The long tail of time phrases, mostly in other languages: `demain à 9h`, `in 2 Stunden`.
+"""Time phrases in other languages, and the long tail of English: `demain à 9h`, `jutro o 9:00`.
 
-`rules.time.times` parses a phrase first. Unknown phrases go to the dateparser library, which guesses and skips words.
-Its result counts only under three conditions. Every number and word of the phrase contributed to it, and all languages
-that know the phrase agree. Neither the order of day and month nor a part of the date was guessed.
+`rules.time.times` parses a phrase first, and an everyday phrase in another language as its English twin
+(`rules.time.everyday`). All others go to the dateparser library, which guesses and skips words. Its result counts only
+under three conditions. Every number and word of the phrase contributed to it, and all languages that know the phrase
+agree. Neither the order of day and month nor a part of the date was guessed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time import everyday, times, zones
 from duetime.scheduler.rules.time.time_of_day import DEFAULT_TIME
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
@@ -43,6 +45,7 @@ _WORD = re.compile(r"[^\W\d_]+|[0-9]+")
 _UNREADABLE = re.compile(
     r"[0-9],[0-9]|[0-9][.][0-9]{3}"  # 1,000 hours: a thousand or one?
     r"|\b[0-9]{1,2} +[0-9]{1,2}\b(?![.:h])"  # 5 5: which is the month, if any is?
+    r"|^ve? [0-9]{1,2} ?(?:h|hodin)$"  # v 22 hodin: at 22, not in 22 hours
     r"|(?:^|\W|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2: a time and its offset, or two hours later?
 )
 _UNKNOWN = re.compile(r"[^\w\s:.,'\u2019/°-]|(?![0-9])\d")
@@ -114,11 +117,27 @@ def understand(
     try:
         return times.resolve(text, now=now, zone=zone, argument=argument, frame=frame)
     except NotUnderstood as unknown:
-        found = _long_tail(text, now, zone, frame) if zone and _readable(text) else None
+        found = _everyday(text, now=now, zone=zone, argument=argument, frame=frame)
+        if found is None and zone and _readable(text):
+            found = _long_tail(text, now, zone, frame)
         if found is None:
             example = _in_english(text) or unknown.example
             raise NotUnderstood(argument, unknown.problem, accepted=unknown.accepted, example=example) from None
         return found
+
+
+def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved | None:
+    """Return what the same says in English, None for a phrase that has no twin. Raises InvalidArgument like that."""
+    if len(text) > MAX_TRANSLATED_CHARS:
+        return None
+    found = everyday.twins(text)
+    if len(found) > 1:
+        raise InvalidArgument(argument, f"{text.strip()!r} can mean two things", example=" or ".join(found))
+    for english, language in found.items():
+        with suppress(NotUnderstood):
+            resolved = times.resolve(english, now=now, zone=zone, argument=argument, frame=frame)
+            return replace(resolved, assumptions=(*_said(language, resolved), *resolved.assumptions))
+    return None
 
 
 def _in_english(text: str) -> str:
@@ -152,7 +171,7 @@ def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | 
         resolved = times.resolve(phrase, now=now, zone=zone, frame=frame)
     except InvalidArgument:  # in the past or far away: more likely misread than intended
         return None
-    return replace(resolved, assumptions=(*_said(reader, resolved), *resolved.assumptions))
+    return replace(resolved, assumptions=(*_said(_LANGUAGES[reader.language], resolved), *resolved.assumptions))
 
 
 def _agreed(text: str, base: datetime) -> tuple[_Reader, str] | None:
@@ -208,8 +227,8 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
             yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, DEFAULT_TIME))
 
 
-def _said(reader: _Reader, resolved: Resolved) -> tuple[str, ...]:
-    return (f"read as {_LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}",)
+def _said(language: str, resolved: Resolved) -> tuple[str, ...]:
+    return (f"read as {language}: {times.describe(resolved.instant, resolved.zone)}",)
 
 
 def _whole(text: str, reader: _Reader, found: _Found) -> bool:

@@ -157,6 +157,10 @@ def test_wall_times_are_those_of_the_zone(text: str, wall: str) -> None:
         ("in a couple of hours", "a couple read as 2"),
         ("same time tomorrow", "same time read as 12:00"),
         ("midnight tonight", "midnight tonight begins Sun 22 Nov 2026"),
+        ("tomorrow at midnight", "the midnight that begins Sun 22 Nov 2026"),
+        ("next tuesday midnight", "the midnight that begins Tue 24 Nov 2026"),
+        ("in 3 days at midnight", "the midnight that begins Tue 24 Nov 2026"),
+        ("2 hours before midnight on friday", "the midnight that begins Fri 27 Nov 2026"),
         ("this weekend", "the weekend read as Sun 22 Nov 2026"),
         ("today at 9am utc", None),
     ],
@@ -168,7 +172,9 @@ def test_what_is_assumed_is_said(text: str, said: str | None) -> None:
         assert said in resolve(text).assumptions
 
 
-@pytest.mark.parametrize("text", ["tomorrow 9:00", "2026-11-24T09:00", "in 2 hours", "Tue 24 Nov 2026 09:00", "now"])
+@pytest.mark.parametrize(
+    "text", ["tomorrow 9:00", "tomorrow 0:00", "2026-11-24T09:00", "in 2 hours", "Tue 24 Nov 2026 09:00", "now"]
+)
 def test_nothing_is_said_where_nothing_is_assumed(text: str) -> None:
     assert resolve(text).assumptions == ()
 

@@ -26,6 +26,8 @@ def test_what_the_rules_know_is_theirs() -> None:
 @pytest.mark.parametrize(
     ("text", "wall", "language"),
     [
+        ("zítra v 9:00", "Sun 22 Nov 2026 09:00", "Czech"),
+        ("jutro o 9:00", "Sun 22 Nov 2026 09:00", "Polish"),
         ("demain à 9h", "Sun 22 Nov 2026 09:00", "French"),
         ("mañana a las 9:00", "Sun 22 Nov 2026 09:00", "Spanish"),
         ("le 3 décembre à 14h30", "Thu 3 Dec 2026 14:30", "French"),
@@ -68,7 +70,7 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
     [
         "morgen von 9 bis 11 Uhr",
         "morgen 9 Uhr 75",
-        "vendredi 15h",  # ... reads the 15th
+        "vendredi 15",  # ... reads the 15th
         "the day before tomorrow",  # ... reads tomorrow
         "1st of the month",  # ... reads next month, this day
         "tomorrow 9am PST",  # ... drops the zone
@@ -80,6 +82,7 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
         "9:00 +2",
         "5 5",  # ... reads 5 May
         "10 10",
+        "v 22 hodin",  # ... reads a length of time
         "3 pm 12 12",
         "in 1,000 hours",  # ... reads one hour
         "in 1.000 Stunden",
@@ -102,6 +105,8 @@ def test_what_the_library_guesses_is_refused(text: str) -> None:
 
 def test_no_zone_means_no_long_tail() -> None:
     with pytest.raises(times.NotUnderstood):
+        understand("jutro o 9:00", now=NOW, zone=None)
+    with pytest.raises(InvalidArgument, match="no time zone is known"):
         understand("demain à 9h", now=NOW, zone=None)
 
 

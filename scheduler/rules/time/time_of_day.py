@@ -40,6 +40,8 @@ class Clock:
     """Whether the words said which half of the day."""
     part: str | None = None
     """The part of the day that stands for the time, where the words give no other."""
+    midnight: bool = False
+    """Whether the word was `midnight`, which begins a day, and of which people may mean the other end."""
 
 
 def kept_or_usual(kept: time | None) -> Clock:
@@ -78,7 +80,7 @@ def within(part: str, clock: Clock) -> Clock:
 
 def _named(row: Tokens) -> Clock | None:
     named = row.one_of(_NAMED)
-    return None if named is None else Clock(named)
+    return None if named is None else Clock(named, midnight=named == time())
 
 
 def _past(row: Tokens) -> Clock | None:

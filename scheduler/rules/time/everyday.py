@@ -1,0 +1,190 @@
+"""Everyday times in other languages, as the same in English: `morgen um 9` is `tomorrow at 9`.
+
+Each word stands for one of English, so a phrase means what its English twin means. A phrase with a word that is not in
+the tables, or in an order that is not here, has no twin.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from duetime.scheduler.rules.time.everyday_words import EVERYDAY, EverydayWords
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
+
+_TIME: Final = "(?P<at>a)?(?P<clock>c[oh]?|n[oh]n?|t|n)"
+_DAY: Final = "f?(?P<day>d|x?wx?|(?:wf?)?[qn]f?mf?y?)"
+_ORDERS: Final = tuple(
+    re.compile(order)
+    for order in (
+        "i(?P<idiom>k)",
+        f"i(?P<length>n[uh]|l)(?:{_TIME})?",
+        f"{_DAY}(?P<part>p)?(?:{_TIME}(?P<part_behind>p)?)?",
+        f"{_TIME}(?P<part>p)?(?:{_DAY}(?P<part_behind>p)?)?",
+    )
+)
+"""Orders of words, a letter for the kind of each: an idiom, a length of time, a day with a time, a time with a day."""
+
+_NUMERALS: Final = (
+    ("c", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
+    ("q", re.compile(r"(?<![0-9.,:])([0-9]{1,2})(?:\.(?= )|er\b|o\b)")),
+    ("y", re.compile(r"(?<![0-9.,:])([0-9]{4})(?![0-9:]|[.,][0-9])")),
+    ("n", re.compile(r"(?<![0-9.,:])([0-9]{1,3})(?![0-9:]|[.,][0-9])")),
+)
+"""Times of day, ordinals, years and other numbers."""
+
+_SEPARATORS: Final = " ,"
+_CALENDAR_UNITS: Final = ("day", "days", "week", "weeks", "month", "months")
+_PART_OF_DAY: Final = re.compile("afternoon|evening|night")
+_MINUTES: Final = re.compile("[0-5][0-9]")
+_TO_MIDNIGHT: Final = frozenset({"today", "this evening", "tonight"})
+
+
+class _Word(NamedTuple):
+    """A word of a phrase: the letter of its kind, and its English."""
+
+    kind: str
+    english: str
+
+
+_Lexicon = tuple[re.Pattern[str], Mapping[str, _Word]]
+"""How a phrase of a language begins, the longest first, and what each of them is."""
+
+
+def twins(text: str) -> Mapping[str, str]:
+    """Return the English phrases of the same meaning, each with the language that it is read in.
+
+    There are several where a phrase is ambiguous, and none where it is in none of the languages.
+    """
+    folded = _folded(text).rstrip(".!")
+    found: dict[str, str] = {}
+    for language, lexicon in _lexicons().items():
+        words = _words(folded, lexicon)
+        for english in _phrases(words):
+            found.setdefault(english, language)
+    return found
+
+
+def _folded(text: str) -> str:
+    """Return a text in small letters, without accents, with plain apostrophes and single spaces."""
+    plain = unicodedata.normalize("NFKD", text.lower().replace("\u2019", "'"))
+    return " ".join("".join(each for each in plain if not unicodedata.combining(each)).split())
+
+
+@cache
+def _lexicons() -> Mapping[str, _Lexicon]:
+    return {language: _lexicon(words) for language, words in EVERYDAY.items()}
+
+
+def _lexicon(words: EverydayWords) -> _Lexicon:
+    found = {_folded(phrase): word for phrase, word in _entries(words)}
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(map(re.escape, longest_first))})(?![^\W\d])"), found
+
+
+def _entries(words: EverydayWords) -> Iterator[tuple[str, _Word]]:
+    listed = (("i", words.into), ("a", words.at), ("f", words.articles), ("x", words.following), ("o", words.oclock))
+    for kind, phrases in listed:
+        yield from (
+            (phrase, _Word(kind, "next" if kind == "x" else "")) for phrase in filter(None, phrases.split(", "))
+        )
+    numbers = tuple(str(number) for number in range(1, 13))
+    for kind, english, phrases in (
+        ("n", numbers, words.numbers),
+        ("w", WEEKDAY_NAMES, words.weekdays),
+        ("m", MONTH_NAMES, words.months),
+    ):
+        for meaning, each in zip(english, phrases.split(", "), strict=True):
+            yield from ((phrase, _Word(kind, meaning.lower())) for phrase in each.split("/"))
+    hours = words.hours.replace(", ", "/")
+    tables = (("h", {"hours": hours}), ("u", words.units), ("d", words.days), ("p", words.parts), ("t", words.times))
+    for kind, table in (*tables, ("l", words.lengths)):
+        for meaning, each in table.items():
+            yield from ((phrase, _Word(kind, meaning)) for phrase in each.split("/"))
+    yield from ((phrase, _Word("k", " or ".join(meanings))) for phrase, meanings in words.idioms.items())
+
+
+def _words(text: str, lexicon: _Lexicon) -> tuple[_Word, ...]:
+    """Return the words of a whole text, none where one is unknown."""
+    found: list[_Word] = []
+    at = 0
+    while at < len(text):
+        word, at = _word_at(text, at, lexicon)
+        if word is None:
+            return ()
+        found.append(word)
+    return tuple(found)
+
+
+def _word_at(text: str, at: int, lexicon: _Lexicon) -> tuple[_Word | None, int]:
+    """Return the word at a place, and where the next one begins."""
+    phrase, known = lexicon
+    for kind, pattern in (*_NUMERALS, ("", phrase)):
+        if found := pattern.match(text, at):
+            word = _Word(kind, found[1]) if kind else known[found[0]]
+            return word, len(text) - len(text[found.end() :].lstrip(_SEPARATORS))
+    return None, at
+
+
+def _phrases(words: Sequence[_Word]) -> Iterator[str]:
+    """Yield the English of these words: nothing for an order that is not known."""
+    kinds = "".join(word.kind for word in words)
+    order = next((found for each in _ORDERS if (found := each.fullmatch(kinds))), None)
+    if order is None:
+        return
+    said = {name: words[slice(*order.span(name))] for name, letters in order.groupdict().items() if letters}
+    if "idiom" in said:
+        yield from said["idiom"][0].english.split(" or ")
+    elif "length" in said:
+        yield from _length(said)
+    elif kinds == "nh":  # `22 uur`
+        yield from (f"at {words[0].english}:00", f"in {words[0].english} hours")
+    else:
+        yield from _day_and_time(said)
+
+
+def _length(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
+    length = " ".join(word.english for word in said["length"])
+    length = length.rstrip("s") if length.startswith("1 ") else length
+    if "clock" not in said:
+        yield f"in {length}"
+    elif length.endswith(_CALENDAR_UNITS) and (clock := _clock(said, named=True)):
+        yield f"in {length} at {clock}"
+
+
+def _day_and_time(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
+    day = _day(said.get("day", ()))
+    parts = [said[name][0].english for name in ("part", "part_behind") if name in said]
+    clock = _clock(said, named=bool(day or parts))
+    if _PART_OF_DAY.search(" ".join((day, *parts))):
+        clock = clock.removesuffix(":00")  # `8 uur` of an evening is 20:00
+    if len(parts) > 1 or ("clock" in said and not clock):
+        return
+    if clock == "midnight" and day in _TO_MIDNIGHT:
+        yield "tonight at midnight"
+    elif day:
+        yield " ".join((day, *parts, *((f"at {clock}",) if clock else ())))
+    elif clock:
+        yield " ".join((f"at {clock}", *("at night" if part == "night" else f"in the {part}" for part in parts)))
+
+
+def _day(words: Sequence[_Word]) -> str:
+    named = [word for word in words if word.english]
+    return " ".join(word.english for word in sorted(named, key=lambda word: word.kind != "x"))
+
+
+def _clock(said: Mapping[str, Sequence[_Word]], *, named: bool) -> str:
+    """Return a time of day in English, empty for what may be a length of time: `9h` without a day or an `at`."""
+    hour, *rest = said.get("clock") or [_Word("", "")]
+    if hour.kind != "n":
+        return hour.english
+    at = "at" in said
+    unit, minutes = (word.english for word in (*rest, _Word("", ""), _Word("", ""))[:2])
+    if not rest:
+        return hour.english if at else ""
+    if (minutes and not _MINUTES.fullmatch(minutes)) or (unit and not at and not named):
+        return ""
+    return f"{hour.english}:{minutes or '00'}"
