@@ -55,6 +55,12 @@ TIMEZONE = Argument(
     "timezone='America/Edmonton'",
 )
 RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
+PAYLOAD_EXAMPLES: Mapping[str, str] = {
+    "webhook": "payload={'url': 'https://example.com/hook', 'method': 'POST'}",
+    "watch": "payload={'url': 'https://example.com/order', 'condition': \"status == 'shipped'\"}",
+}
+"""Payloads by the built-in actions that have no message alone."""
+
 PAYLOAD = Argument(
     "payload",
     Object(
@@ -68,6 +74,7 @@ PAYLOAD = Argument(
     ),
     "Replaces the payload",
     "payload={'message': 'Bring the contract'}",
+    examples=PAYLOAD_EXAMPLES,
 )
 """Its members are those of the built-in actions; each action refuses what it does not know."""
 PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority='high'")

@@ -15,6 +15,7 @@ from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.series.answered import counts_from_its_turn
+from duetime.scheduler.rules.series.moved_past import snoozed_until
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
@@ -95,6 +96,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         progress=progress_part(run),
         waiting_for=_reasons(view.waits),
         waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
+        snoozed_until=utc(again) if (again := snoozed_until(view.record.side_runs)) else None,
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record, view.held_until),

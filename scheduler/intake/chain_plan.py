@@ -31,7 +31,7 @@ from duetime.scheduler.intake.waits.approval import check_length
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -79,7 +79,7 @@ class ChainPlan:
 def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
     """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
     problems, planner, request = ProblemCollector(), planner.asked_by(request.raw), without_rule(request)
-    problems.of(check_text, "title", request.title)
+    problems.of(check_title, request.title)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)
     problems.of(check_natural_key, request, by)

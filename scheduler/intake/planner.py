@@ -44,7 +44,7 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.retry import as_policy
-from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.natural_key import template_text
@@ -119,7 +119,7 @@ class Planner:
         It `recurs` as a step with its chain.
         """
         problems, request = ProblemCollector(), without_rule(request)
-        problems.of(check_text, "title", request.title)
+        problems.of(check_title, request.title)
         timing = problems.of(self.times.timing, request, now)
         agent = request.raw is not None
         payload = problems.of(self.payload, request.action, request.payload, by.tenant, of_agent=agent)

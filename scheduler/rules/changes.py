@@ -27,7 +27,7 @@ from duetime.scheduler.rules.occurrences import (
 from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, was_let_go
 from duetime.scheduler.rules.series.awaited import has_its_turn
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
-from duetime.scheduler.rules.series.moved_past import is_moved, moved_onto, moved_past
+from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
 from duetime.scheduler.rules.states import TERMINAL
@@ -154,7 +154,7 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     alone = record.task.repeat is None or run.state in TERMINAL or has_started(run)
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
-    earlier = tuple(run for run in record.side_runs if run.state is State.SCHEDULED and not is_moved(run))
+    earlier = snoozes_to_come(record.side_runs)
     extra = side_run(record.task, fired, _later(record, earlier, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_side_runs=earlier, kind=EventKind.SNOOZED)
 

@@ -51,6 +51,14 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     return text
 
 
+def check_title(value: object) -> str:
+    """Return a title as `check_text` does, or raise `InvalidArgument` with an example of one."""
+    try:
+        return check_text("title", value)
+    except InvalidArgument as wrong:
+        raise InvalidArgument("title", wrong.problem, accepted=wrong.accepted, example="Call John") from None
+
+
 def json_bytes(value: Json) -> int:
     """Return how many bytes a JSON value has as it is stored."""
     return len(_ENCODE(value).encode())

@@ -98,12 +98,12 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "om 22 uur": "at 22:00",
     },
 }
-"""What users write, with what it means."""
+"""Phrases of users, each with its English twin."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """How a language says days, times and lengths, in an order of words of its own."""
+    """Days, times and lengths of a language, in an order of words of its own."""
 
     today: str
     tomorrow: str

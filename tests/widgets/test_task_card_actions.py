@@ -276,11 +276,20 @@ def test_what_is_due_later_than_in_an_hour_is_moved_and_not_snoozed(chat: Chat) 
             ["10 min 4:10 PM", "1 h 5:00 PM"],
         ),
         (
+            a_task(
+                due=NOW + timedelta(days=7),
+                repeat=weekly(),
+                last_run={"state": "succeeded", "ended": stamp(NOW)},
+                snoozed_until=stamp(NOW + timedelta(minutes=15)),
+            ),
+            ["10 min 4:25 PM", "1 h 5:15 PM"],
+        ),
+        (
             soon(repeat=weekly(), state="suspended", attempt=1, last_run={"state": "succeeded", "ended": stamp(NOW)}),
             ["10 min 4:40 PM", "1 h 5:30 PM"],
         ),
     ],
-    ids=["to come", "fired", "fired and to come", "fired and goes on"],
+    ids=["to come", "fired", "fired and to come", "fired and snoozed", "fired and goes on"],
 )
 def test_a_snooze_says_the_time_that_it_results_in(chat: Chat, task: dict[str, Any], times: list[str]) -> None:
     chat.show_task(task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -58,20 +58,25 @@ MIN_SIMILARITY_RATIO = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument; `about` is what models read, `example` a value that an error shows."""
+    """One argument; `about` is what models read, `example` a value that an error shows.
+
+    Calls of an `action` that has an example of its own among `examples` get that.
+    """
 
     name: str
     kind: ArgumentType
     about: str = ""
     example: str = ""
     required: bool = False
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     def schema(self) -> dict[str, Any]:
         return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
 
-    def problem(self, problem: str, given: Json = None) -> InvalidArgument:
+    def problem(self, problem: str, given: Json = None, *, action: Json = None) -> InvalidArgument:
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
-        example = f"{self.name}={near!r}" if near else self.example
+        own = self.examples.get(action, self.example) if isinstance(action, str) else self.example
+        example = f"{self.name}={near!r}" if near else own
         if near and isinstance(self.kind, Choice) and near not in self.kind.words:
             example = near  # the call of another tool
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
@@ -115,7 +120,7 @@ class Arguments:
             try:
                 read = argument.kind.read(value)
             except ValueError as error:
-                problems.append(argument.problem(str(error), value))
+                problems.append(argument.problem(str(error), value, action=given.get("action")))
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
         return values, [*problems, *self.unknown(given)]

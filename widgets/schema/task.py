@@ -64,6 +64,7 @@ class TaskPayload(PayloadPart):
     progress: ProgressPart | None = None
     waiting_for: tuple[str, ...] | None = None
     waits: tuple[WaitPart, ...] | None = None
+    snoozed_until: str | None = None
     last_run: LastRun | None = None
     payload: Any = None
     result: Any = None

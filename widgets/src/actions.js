@@ -42,13 +42,15 @@ function isNear(card) {
 
 /**
  * The time that a snooze counts from: now for what has fired or is due, else when it is due. Of a recurring task it is the
- * outcome that fired or the occurrence to come, whichever is nearer; one that has begun goes on at `when`.
+ * outcome that fired, or comes again after an earlier snooze, or the occurrence to come, whichever is nearer; one that has
+ * begun goes on at `when`.
  */
 export function snoozedFrom({ task, env }) {
+  const again = Date.parse(task.snoozed_until) || 0;
   const [now, due, fired] = [env.clock.now(), Date.parse(task.when.utc), Date.parse(task.last_run?.ended)];
   if (hasEnded(task)) return now;
   const since = now - fired;
-  return task.repeat && !task.attempt && since <= NEAR && since <= due - now ? now : Math.max(now, due);
+  return task.repeat && !task.attempt && since <= NEAR && since <= due - now ? Math.max(now, again) : Math.max(now, due);
 }
 
 /** A button that acts; while something is pending it keeps the focus but does nothing. */

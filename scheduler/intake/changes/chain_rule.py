@@ -15,7 +15,7 @@ from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.task import State
 
 RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs")
@@ -28,7 +28,7 @@ def own_change(found: ChainRecord, given: Mapping[str, Any], planner: Planner, n
     """Return the change of the chain itself, None where only its steps change. Raises InvalidArgument."""
     fields: dict[str, Any] = {}
     if "title" in given:
-        check_text("title", given["title"])
+        check_title(given["title"])
         fields["title"] = given["title"].strip()
     return ChainChange.of(found.chain, fields | _rule(found, given, planner, now))
 

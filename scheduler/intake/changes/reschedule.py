@@ -44,7 +44,7 @@ from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
-from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
@@ -106,7 +106,7 @@ def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mappi
 
 def _described(task: Task, request: Reschedule, planner: Planner) -> Task:
     problems = ProblemCollector()
-    title = None if request.title is None else problems.of(check_text, "title", request.title)
+    title = None if request.title is None else problems.of(check_title, request.title)
     given = planner.changed_payload(task.action, with_stored_secrets(request.payload, task))
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
     task = problems.of(with_origin, task, request) or task

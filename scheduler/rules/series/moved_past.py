@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -47,6 +48,16 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
 def is_moved(run: Run) -> bool:
     """Whether a side run is an occurrence of its series that was moved past others."""
     return run.slot is not None and not run.current
+
+
+def snoozes_to_come(side_runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return the snoozes of outcomes that fired, which have not come yet: a new snooze replaces them."""
+    return tuple(run for run in side_runs if run.state is State.SCHEDULED and not is_moved(run))
+
+
+def snoozed_until(side_runs: Iterable[Run]) -> datetime | None:
+    """Return when the outcome that was snoozed comes again, from where a new snooze counts; None without one."""
+    return max((run.wake_at or run.scheduled_for for run in snoozes_to_come(side_runs)), default=None)
 
 
 def moved_onto(change: Change) -> str:

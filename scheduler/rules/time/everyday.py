@@ -26,7 +26,7 @@ _ORDERS: Final = tuple(
         f"{_TIME}(?P<part>p)?(?:{_DAY}(?P<part_behind>p)?)?",
     )
 )
-"""Orders of words, a letter for the kind of each: an idiom, a length of time, a day with a time, a time with a day."""
+"""Orders of words, a letter for the kind of each: an idiom, a length, a day with a time, a time with a day."""
 
 _NUMERALS: Final = (
     ("c", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
@@ -38,7 +38,6 @@ _NUMERALS: Final = (
 
 _SEPARATORS: Final = " ,"
 _CALENDAR_UNITS: Final = ("day", "days", "week", "weeks", "month", "months")
-_PART_OF_DAY: Final = re.compile("afternoon|evening|night")
 _MINUTES: Final = re.compile("[0-5][0-9]")
 _TO_MIDNIGHT: Final = frozenset({"today", "this evening", "tonight"})
 
@@ -51,7 +50,7 @@ class _Word(NamedTuple):
 
 
 _Lexicon = tuple[re.Pattern[str], Mapping[str, _Word]]
-"""How a phrase of a language begins, the longest first, and what each of them is."""
+"""A pattern of the phrases of a language, the longest first, and the words that they stand for."""
 
 
 def twins(text: str) -> Mapping[str, str]:
@@ -159,8 +158,6 @@ def _day_and_time(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
     day = _day(said.get("day", ()))
     parts = [said[name][0].english for name in ("part", "part_behind") if name in said]
     clock = _clock(said, named=bool(day or parts))
-    if _PART_OF_DAY.search(" ".join((day, *parts))):
-        clock = clock.removesuffix(":00")  # `8 uur` of an evening is 20:00
     if len(parts) > 1 or ("clock" in said and not clock):
         return
     if clock == "midnight" and day in _TO_MIDNIGHT:

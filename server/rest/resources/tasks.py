@@ -24,7 +24,7 @@ from duetime.tools.arguments.filters import parts_of
 from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.arguments.waits import APPROVAL
 from duetime.tools.cancel_task import CANCEL_TASK
-from duetime.tools.definition import TASK_ID, Sender
+from duetime.tools.definition import PAYLOAD, PAYLOAD_EXAMPLES, TASK_ID, Sender
 from duetime.tools.get_task import WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -58,7 +58,7 @@ _SAID_HERE: Mapping[str, Argument] = {
     "action": Argument(
         "action", SCHEDULE_TASK.read().table["action"].kind, "Default reminder; GET /actions lists all", "webhook"
     ),
-    "payload": Argument("payload", Object(), "The input of the action", "payload={'message': 'Bring the contract'}"),
+    "payload": Argument("payload", Object(), "The input of the action", PAYLOAD.example, examples=PAYLOAD_EXAMPLES),
     "approval": replace(APPROVAL, kind=ApprovalTerms(every_form=True)),
     "needs": replace(SCHEDULE_TASK.read().table["needs"], about="Units held while it runs, by pool"),
 }

@@ -66,6 +66,19 @@ def test_a_snooze_of_a_run_that_has_begun_counts_from_the_time_that_is_shown(des
     assert snoozed.when.utc == utc(at(9, 30)), "ten minutes after 9:20, as the button says"
 
 
+def test_a_second_snooze_of_an_outcome_counts_from_the_first_as_its_card_is_told(desk: Desk) -> None:
+    task_id = desk.hourly()
+    desk.run(9, (9, 1), Done())
+    desk.clock.at = at(9, 5)
+    assert task_payload(desk.scheduler.get(task_id)).snoozed_until is None
+    first = task_payload(desk.scheduler.act(task_id, "snooze", minutes=10))
+    assert first.snoozed_until == utc(at(9, 15))
+    desk.clock.at = at(9, 7)
+    again = desk.scheduler.act(task_id, "snooze", minutes=10)
+    assert task_payload(again).snoozed_until == utc(at(9, 25))
+    assert [run.wake_at for run in again.record.side_runs] == [at(9, 25)]
+
+
 def test_a_snooze_of_a_series_that_has_begun_moves_its_next_step_and_not_the_outcome_before_it(desk: Desk) -> None:
     task_id = desk.hourly()
     desk.run(9, (9, 58), Done())

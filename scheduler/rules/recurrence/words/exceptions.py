@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
+from datetime import date
+from itertools import islice
+
 from duetime.scheduler.rules.recurrence.rule import DAILY, SUB_DAILY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.time.days.calendar_day import add_months
 from duetime.scheduler.rules.time.days.dates import read_last_day
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
-from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
+from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, Misread, Tokens, ordinal
 
 _LEADS = (
     "except for",
@@ -25,6 +30,8 @@ _LEADS = (
 )
 _EXAMPLE = "every day except fridays"
 _COUNTRY_CHARS = 2
+_MAX_MONTH_DAYS = 31
+_MAX_SEARCHED_MONTHS = 5  # two of any five in a row have a 31st
 _WEEKDAYS, _MONTHS = frozenset(range(7)), frozenset(range(1, 13))
 
 
@@ -45,12 +52,30 @@ def read_exception(row: Tokens, draft: Draft) -> bool:
 def _with_dates(row: Tokens, draft: Draft, rule: str) -> str:
     """Return a rule with the dates that come next in the argument that leaves them out."""
     today, dates = draft.today, list[str]()
+    while today and (each := row.attempt(_day_of_each_month, today)):
+        dates += [date.isoformat() for date in each]
+        join(row)
     while today and (day := row.attempt(read_last_day, today, draft.calendar)):
         coming = day.candidates if day.every == "month" else day.candidates[:1]
         dates += [date.isoformat() for date in coming]
         join(row)
     rest = f" {row.rest}" if dates and row.rest else ""
     return f"repeat={rule + rest!r}, repeat_policy={{'except': {dates or ['2026-12-24']}}}"
+
+
+def _day_of_each_month(row: Tokens, today: date) -> tuple[date, ...] | None:
+    """Read `the first of the month`, and return the next two such days."""
+    _ = row.accept("the")
+    word = row.take()
+    number = ORDINALS.get(word) or ordinal(word) or 0
+    _ = row.accept("day")
+    if not (row.accept("of") and row.accept("the", "each", "every", "a") and row.accept("month")):
+        return None
+    if not 1 <= number <= _MAX_MONTH_DAYS:
+        return None
+    starts = (add_months(today.replace(day=1), ahead) for ahead in range(_MAX_SEARCHED_MONTHS))
+    days = (start.replace(day=number) for start in starts if number <= monthrange(start.year, start.month)[1])
+    return tuple(islice((day for day in days if day >= today), 2))
 
 
 def refuse_exception_alone(row: Tokens) -> None:
