@@ -122,6 +122,18 @@ class StoredPool:
 
 
 @dataclass(frozen=True, slots=True)
+class RunHolder:
+    """The worker that started a running run, when it was last seen, and when its lease of the run ends.
+
+    `seen_at` is None once the worker has no row any more.
+    """
+
+    worker: str
+    seen_at: datetime | None
+    lease_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerProcess:
     """A process that runs tasks, as it says of itself at `seen_at` by the store's clock.
 

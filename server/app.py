@@ -23,7 +23,7 @@ from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.heartbeat import someone_drained, someone_knows, someone_works
+from duetime.scheduler.nodes.heartbeat import silent_holders, someone_drained, someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
@@ -114,9 +114,9 @@ class App:
 
     def ready(self, *, verbose: bool = False) -> str:
         """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""
-        if not isinstance(self.runner, Member):
+        if not isinstance(node := self.runner, Member):
             return readiness(self.store, self.backlog, None, verbose=verbose)
-        return readiness(self.store, self.backlog, self.runner.queue.away, damage=self.runner.damage, verbose=verbose)
+        return readiness(self.store, self.backlog, node.queue.away, damage=node.damage, verbose=verbose, shared=True)
 
     def begin_end(self) -> None:
         """Start to hand back what runs, and return at once; calls are still served until `close`."""
@@ -275,6 +275,7 @@ class _Parts:
             working=partial(someone_works, store) if shared else lambda: True,
             drained=partial(someone_drained, store),
             known=partial(someone_knows, store) if shared else partial(_knows, runner, self.handlers),
+            silent_holders=partial(silent_holders, store) if shared else None,
         )
 
     def _placement(self) -> Placement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -36,9 +36,9 @@ class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
-    after a resume, and `known` whether one has a handler for the action. `left_running` is a run that is stored as
-    running, while no process runs tasks. `upstreams` are what the task comes after, `approval` is what is asked,
-    `awaited` an event. `side_approvals` is what runs next to it ask.
+    after a resume, and `known` whether one has a handler for the action. `left_running` says what is known of the
+    process of a run that is stored as running, where that does not run any more. `upstreams` are what the task comes
+    after, `approval` is what is asked, `awaited` an event. `side_approvals` is what runs next to it ask.
     """
 
     queue: Explanation | None = None
@@ -48,7 +48,7 @@ class RunFacts:
     working: bool = True
     drained: bool = False
     known: bool = True
-    left_running: bool = False
+    left_running: processes.LeftRunning | None = None
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
@@ -68,8 +68,10 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     if record.run.state in TERMINAL:
         return ()
     approval = facts.approval if facts else None
-    left = facts is not None and facts.left_running and record.run.state is State.RUNNING
-    found = [*_held(record, now, left_running=left), *([processes.left_running(record)] if left else [])]
+    left = facts.left_running if facts and record.run.state is State.RUNNING else None
+    found = list(_held(record, now, left_running=left is not None))
+    found += processes.left_running(record, left, now) if left else ()
+    found += [processes.no_worker(drained=facts.drained)] if facts and left and not facts.working else []
     side_approvals = facts.side_approvals if facts else ()
     found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
@@ -99,25 +101,6 @@ def is_due(record: TaskRecord, now: datetime) -> bool:
 def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
     """Return why the run is in its state, in at least one sentence: for a user who requested it."""
     return waiting_for(record, now, facts) or (_plainly(record, now),)
-
-
-def stalled(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[TaskRecord], RunFacts]) -> str:
-    """Say of due tasks and of those that are stored as running that no process runs them; empty where one does.
-
-    The facts of one of each stand for all.
-    """
-    due, sentences = [record for record in records if is_due(record, now)], []
-    running = [record for record in records if record.run.state is State.RUNNING]
-    facts = facts_of(due[0]) if due else RunFacts()
-    if not facts.working or facts.silence is not None:
-        reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
-        sentences.append(f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}")
-    if running and facts_of(running[0]).left_running:
-        verb, whose = ("is", "its") if len(running) == 1 else ("are", "their")
-        sentences.append(
-            f"{len(running)} {verb} not running any more: {whose} process is gone, so {processes.START_A_PROCESS}"
-        )
-    return ". ".join(sentences)
 
 
 def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:

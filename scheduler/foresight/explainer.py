@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.chain.inherited import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
+from duetime.scheduler.foresight.reasons.processes import LeftRunning
 from duetime.scheduler.queue import Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
+from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import relative
@@ -21,6 +23,10 @@ from duetime.scheduler.views import TaskRecord
 
 Lengths = Callable[[str, str, timedelta | None], Estimate]
 """Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
+
+
+Holders = Callable[[Collection[str]], Mapping[str, RunHolder]]
+"""Returns by run who holds those among these runs whose worker is silent."""
 
 
 def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
@@ -41,6 +47,7 @@ class Explainer:
         working: Callable[[], bool] = lambda: True,
         drained: Callable[[], bool] = lambda: False,
         known: Callable[[str], bool] = lambda _action: True,
+        silent_holders: Holders | None = None,
     ) -> None:
         self._store = store
         self._remote_queue = remote_queue
@@ -49,6 +56,7 @@ class Explainer:
         self._working = working
         self._drained = drained
         self._known = known
+        self._silent_holders = silent_holders
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name."""
@@ -67,7 +75,12 @@ class Explainer:
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
         if record.run.state is State.RUNNING:
-            return RunFacts(left_running=self._remote_queue.explain(record.run.id)[0] is NoAnswer.NO_PROCESS)
+            left = self.left_running([record]).get(record.run.id)
+            return (
+                replace(self._workers(record), left_running=left)
+                if left and left.holder
+                else RunFacts(left_running=left)
+            )
         if not is_due(record, self._store.now()):
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
@@ -75,6 +88,18 @@ class Explainer:
         if found is None or found.shortage is None:
             return base
         return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
+
+    def left_running(self, records: Sequence[TaskRecord]) -> Mapping[str, LeftRunning]:
+        """Return which of these running tasks their processes have left, by run.
+
+        Where workers are processes of their own, each is asked for its heartbeat; else one process runs all or none.
+        """
+        runs = [record.run.id for record in records]
+        if self._silent_holders is not None:
+            return {run_id: LeftRunning(holder) for run_id, holder in self._silent_holders(runs).items()}
+        if not runs or self._remote_queue.explain(runs[0])[0] is not NoAnswer.NO_PROCESS:
+            return {}
+        return dict.fromkeys(runs, LeftRunning())
 
     def _workers(self, record: TaskRecord) -> RunFacts:
         working = self._working()

@@ -11,7 +11,7 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.decision_log import DecisionLog
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.dispatch.maintenance import NO_NEIGHBOURS, MaintainedWorker, Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.retention import RetentionLoop
 from duetime.scheduler.handlers import Handlers
@@ -43,7 +43,10 @@ SEAL_PAUSE_RATIO = 9
 
 
 class DispatchEngine:
-    """An engine without a worker: it makes due runs ready for other processes."""
+    """An engine without a worker: it makes due runs ready for other processes, and ends attempts of dead ones.
+
+    `worker` is that of the same process, if it has one.
+    """
 
     def __init__(
         self,
@@ -53,13 +56,25 @@ class DispatchEngine:
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
+        worker: MaintainedWorker = NO_NEIGHBOURS,
     ) -> None:
         self._store = store
         self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
+        self.maintenance = Maintenance(
+            store,
+            queue,
+            worker=worker,
+            dispatcher=self._dispatcher,
+            placement=placement,
+            epoch=epoch,
+            notifier=notifier,
+        ).loop
+        self._loops = [self._dispatcher.loop, self.maintenance]
 
     def start(self) -> None:
         self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
-        self._dispatcher.loop.start()
+        for loop in self._loops:
+            loop.start()
 
     def wake(self) -> None:
         """Look at once for due runs. May be called from any thread."""
@@ -76,7 +91,10 @@ class DispatchEngine:
         """Do nothing: no run of this process has to end."""
 
     def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
-        self._dispatcher.loop.stop(STEP_TIMEOUT_S)
+        for loop in self._loops:
+            loop.stop(0)
+        for loop in self._loops:
+            loop.stop(STEP_TIMEOUT_S)
 
 
 class Engine(DispatchEngine):
@@ -98,8 +116,6 @@ class Engine(DispatchEngine):
         deliverer: Deliverer | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
-        stopping = replace(notifier, on_stop_wanted=self.check)
-        super().__init__(store, queue, placement=placement, epoch=epoch, notifier=stopping)
         self._deliverer, self._notifier = deliverer, notifier
         channels = deliverer.channels if deliverer else Channels()
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
@@ -111,10 +127,11 @@ class Engine(DispatchEngine):
             epoch=epoch,
             notifier=replace(notifier, on_settled=self._settled),
         )
+        stopping = replace(notifier, on_stop_wanted=self.check)
+        super().__init__(store, queue, placement=placement, epoch=epoch, notifier=stopping, worker=self.worker)
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
-        self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
-        self._loops = [self._dispatcher.loop, self.maintenance, self._delivery, *self._background(handlers)]
+        self._loops += [self._delivery, *self._background(handlers)]
         self._retention = self._make_retention(options, notifier)
         if self._retention is not None:
             self._loops.append(self._retention.loop)
@@ -124,10 +141,8 @@ class Engine(DispatchEngine):
 
     def start(self) -> None:
         self._store.dependencies.listen(self._freed)
-        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
         self.worker.start()
-        for loop in self._loops:
-            loop.start()
+        super().start()
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
@@ -163,19 +178,6 @@ class Engine(DispatchEngine):
         blocked = BlockedChecks(self._store, handlers, self._notifier.changed)
         loops = [Loop("audit", self._seal), self._decisions.loop, *([blocked.loop] if blocked.is_needed else [])]
         return [*loops, Loop("search index", self._index)] if self._store.search.needs_advance else loops
-
-    def _make_maintenance(
-        self, queue: DispatchQueue, placement: Placement, epoch: int | None, notifier: RunNotifier
-    ) -> Loop:
-        return Maintenance(
-            self._store,
-            queue,
-            worker=self.worker,
-            dispatcher=self._dispatcher,
-            placement=placement,
-            epoch=epoch,
-            notifier=notifier,
-        ).loop
 
     def _make_retention(self, options: WorkerOptions, notifier: RunNotifier) -> RetentionLoop | None:
         if not options.retention.rules:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.records import RunHolder, WorkerProcess
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.workers import DrainMode
@@ -60,6 +60,14 @@ def someone_knows(store: Store, action: str) -> bool:
     """Whether any live worker, on any machine, has a handler for an action."""
     now = store.now()
     return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())
+
+
+def silent_holders(store: Store, run_ids: Collection[str]) -> Mapping[str, RunHolder]:
+    """Return the holders of those among these runs whose worker is silent, by run."""
+    now = store.now()
+    return {
+        run_id: holder for run_id, holder in store.workers.holders(run_ids).items() if not is_alive(holder.seen_at, now)
+    }
 
 
 class Heartbeat:

@@ -5,7 +5,7 @@ Leases decide about crashes; what a worker reports here is for display.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,7 +14,7 @@ from typing import Any
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.worker_run import WorkerRun
-from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.records import RunHolder, WorkerProcess
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.tables.pools import workers
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
 _IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
@@ -36,6 +36,12 @@ _RUNS = (
     .select_from(ATTEMPTS_OF_RUNS.join(tasks, tasks.c.id == runs.c.task_id))
     .where(IS_RUNNING)
     .order_by(attempts.c.started_at, runs.c.id)
+)
+_HOLDERS = (
+    select(runs.c.id, runs.c.worker, workers.c.seen_at, runs.c.lease_until)
+    .select_from(runs.outerjoin(workers, workers.c.id == runs.c.worker))
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .where(runs.c.state == State.RUNNING, runs.c.worker.is_not(None))
 )
 _NAMES = [field.name for field in fields(WorkerProcess)]
 _REPORTED = [name for name in _NAMES if name != "drain"]
@@ -117,6 +123,15 @@ class Workers:
         statement = _RUNS.limit(limit)
         return self._database.read(
             lambda connection: [WorkerRun(*row) for row in unreadable.rows(connection, statement)]
+        )
+
+    def holders(self, run_ids: Collection[str]) -> Mapping[str, RunHolder]:
+        """Return who holds the running ones among these runs, by run."""
+        wanted = {"run_ids": list(run_ids)}
+        return self._database.look(
+            lambda connection: {
+                run_id: RunHolder(*row) for run_id, *row in unreadable.rows(connection, _HOLDERS, wanted)
+            }
         )
 
     def remove(self, worker_id: str) -> None:

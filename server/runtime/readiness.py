@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.rebuild import Damage
 from duetime.scheduler.foresight.lateness import BacklogMonitor
+from duetime.scheduler.nodes.heartbeat import someone_drained, someone_works
 from duetime.scheduler.queue import QueueDamaged, QueueTaken
 from duetime.scheduler.store import Store
 
@@ -14,17 +15,32 @@ DAMAGE_SHOWN_FOR = timedelta(minutes=5)
 
 
 def readiness(
-    store: Store, backlog: BacklogMonitor, away: Exception | None, *, damage: Damage | None = None, verbose: bool
+    store: Store,
+    backlog: BacklogMonitor,
+    away: Exception | None,
+    *,
+    damage: Damage | None = None,
+    verbose: bool,
+    shared: bool = False,
 ) -> str:
     """Return `ok`, with any lesser problem: a queue that is `away` or was damaged lately, a tier that stays late.
 
-    With `verbose`, further lines are the backlog of each tier, and the throughput. Raises StoreUnavailable when nothing
-    can be scheduled.
+    With `verbose`, further lines are that no worker takes runs, where workers are processes of their own (`shared`),
+    the backlog of each tier, and the throughput. Raises StoreUnavailable when nothing can be scheduled.
     """
     store.history.latest()
     problems = [*_of_queue(away), *_of_damage(damage, store.now()), *backlog.late()]
     state = f"ok, but {'; '.join(problems)}" if problems else "ok"
-    return "\n".join((state, *backlog.report().lines())) if verbose else state
+    if not verbose:
+        return state
+    return "\n".join((state, *(_of_workers(store) if shared else ()), *backlog.report().lines()))
+
+
+def _of_workers(store: Store) -> Iterator[str]:
+    if someone_drained(store) and not someone_works(store):
+        yield "no worker takes runs: all are drained, so nothing starts until one is resumed"
+    elif not someone_works(store):
+        yield "no worker is running: nothing starts until there is one"
 
 
 def _of_damage(damage: Damage | None, now: datetime) -> Iterator[str]:

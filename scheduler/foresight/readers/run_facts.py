@@ -8,6 +8,7 @@ from dataclasses import replace
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
+from duetime.scheduler.foresight.reasons.processes import LeftRunning
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -46,6 +47,10 @@ class RunFactReader:
             known = found.get(each.run.id, RunFacts())
             found[each.run.id] = replace(self._explainer.facts(each), side_approvals=known.side_approvals)
         return found
+
+    def left_running(self, records: Sequence[TaskRecord]) -> Mapping[str, LeftRunning]:
+        """Return which of these running tasks their processes have left, by run."""
+        return self._explainer.left_running(records) if self._explainer else {}
 
     def open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""

@@ -11,10 +11,11 @@ from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.early import goes_early
-from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained, stalled
+from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.stalled import stalled
 from duetime.scheduler.foresight.task_view import linked, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -214,7 +215,9 @@ class TaskReader:
         return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
 
     def _stalled(self, page: TaskPage, now: datetime) -> str:
-        return stalled([view.record for view in page.views if not view.expected], now, self._facts.of)
+        return stalled(
+            [view.record for view in page.views if not view.expected], now, self._facts.of, self._facts.left_running
+        )
 
     def recurring(
         self,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.rules.time.times import about, describe, relative
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
 
 START_A_PROCESS = "start `duetime serve` or open a chat client"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRunning:
+    """What is known of a run whose process is gone or silent: its `holder`, None where no process runs tasks."""
+
+    holder: RunHolder | None = None
 
 
 def no_worker(*, drained: bool) -> WaitReason:
@@ -27,11 +37,25 @@ def no_handler(action: str) -> WaitReason:
     return WaitReason(WaitKind.NO_WORKER, text)
 
 
-def left_running(record: TaskRecord) -> WaitReason:
-    """Describe a run that is stored as running while no process runs tasks: the next one ends the attempt."""
-    attempt = attempt_in_words(record.run, record.task.retry)
-    return WaitReason(
-        WaitKind.NO_WORKER, f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
+def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> Iterator[WaitReason]:
+    """Describe a run that is stored as running while its process is gone: others end the attempt."""
+    attempt, holder = attempt_in_words(record.run, record.task.retry), found.holder
+    if holder is None:
+        text = f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
+    else:
+        text = f"the end of {attempt}: its worker {holder.worker} {_silence(holder, now)}, {_lease(holder, now)}"
+    yield WaitReason(WaitKind.NO_WORKER, text)
+
+
+def _silence(holder: RunHolder, now: datetime) -> str:
+    return f"has been silent for {about(now - holder.seen_at)}" if holder.seen_at else "is gone"
+
+
+def _lease(holder: RunHolder, now: datetime) -> str:
+    if holder.lease_until is None or holder.lease_until <= now:
+        return "and its lease has expired, so a server or another worker ends the attempt in seconds"
+    return (
+        f"and a server or another worker ends the attempt when its lease expires, {relative(holder.lease_until, now)}"
     )
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from duetime.scheduler.foresight.report_text import report_lines
 from duetime.scheduler.history.work_report import ActionWork
+from duetime.scheduler.records import RunHolder, WorkerProcess
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -86,3 +87,16 @@ def test_runs_of_workers_are_those_that_run_now_the_longest_first(store: Store, 
         (second.run.id, "w1", TENANT, "reminder", 1),
     ]
     assert [run.run_id for run in store.workers.runs(limit=1)] == [first.run.id]
+
+
+def test_the_holder_of_a_running_run_is_told_with_its_last_sign_and_the_end_of_its_lease(
+    store: Store, clock: Clock
+) -> None:
+    seen, unseen = started(store, clock(), worker="w_seen"), started(store, clock(), worker="w_unseen")
+    store.workers.beat(WorkerProcess("w_seen", "host", 1, 2, NOON))
+    ended = started(store, clock(), worker="w_seen")
+    store.claims.settle([settlement(ended)])
+    assert store.workers.holders([each.run.id for each in (seen, unseen, ended)]) == {
+        seen.run.id: RunHolder("w_seen", NOON, NOON + LEASE),
+        unseen.run.id: RunHolder("w_unseen", None, NOON + LEASE),
+    }

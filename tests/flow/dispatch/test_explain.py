@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.approvals.approval import Approval
-from duetime.scheduler.foresight.explain import RunFacts, explained, stalled, waiting_for, waits_of
+from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
+from duetime.scheduler.foresight.reasons.processes import LeftRunning
+from duetime.scheduler.foresight.stalled import stalled
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -19,6 +21,7 @@ from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Entry, Explanation, 
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue, answer
+from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.run_records import Start
@@ -139,17 +142,55 @@ def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) 
     task, _ = stored(store, title="Build")
     restarted(store, store.tasks.get(TENANT, task.id))
     record = store.tasks.get(TENANT, task.id)
-    gone = Explainer(store, RemoteQueue(lambda _question: None), dict).facts(record)
-    unreachable = Explainer(store, RemoteQueue(lambda _question: None, lambda: NoAnswer.AWAY), dict).facts(record)
+    no_process = Explainer(store, RemoteQueue(lambda _question: None), dict)
+    away = Explainer(store, RemoteQueue(lambda _question: None, lambda: NoAnswer.AWAY), dict)
+    gone, unreachable = no_process.facts(record), away.facts(record)
     said = "a process that runs tasks: the one that ran attempt 1 of 4 is gone, so start `duetime serve`"
     assert explained(record, NOW, gone)[0].startswith(said)
     assert explained(record, NOW, unreachable) == ("it waits for nothing: it is running, attempt 1 of 4",)
     stopping = replace(record, run=replace(record.run, cancel_requested=True))
     assert [wait.kind for wait in waits_of(stopping, NOW, gone)] == [WaitKind.NO_WORKER]
-    assert stalled([record, record], NOW, lambda _: gone) == (
+    other = replace(record, run=replace(record.run, id="r_other"))
+    assert stalled([record, other], NOW, no_process.facts, no_process.left_running) == (
         "2 are not running any more: their process is gone, so start `duetime serve` or open a chat client"
     )
-    assert stalled([record], NOW, lambda _: unreachable) == ""
+    assert stalled([record], NOW, away.facts, away.left_running) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen_s_ago", "lease_s", "said"),
+    [
+        (
+            20,
+            10,
+            "has been silent for 20 s, and a server or another worker ends the attempt when its lease expires, in 10 s",
+        ),
+        (40, -1, "has been silent for 40 s, and its lease has expired, so a server or another worker ends the attempt"),
+        (None, 5, "is gone, and a server or another worker ends the attempt when its lease expires, in 5 s"),
+    ],
+)
+def test_a_run_whose_worker_is_silent_says_for_how_long_and_when_its_attempt_ends(
+    store: Store, seen_s_ago: int | None, lease_s: int, said: str
+) -> None:
+    task, _ = stored(store, title="Build")
+    restarted(store, store.tasks.get(TENANT, task.id))
+    record = store.tasks.get(TENANT, task.id)
+    seen_at = None if seen_s_ago is None else NOW - timedelta(seconds=seen_s_ago)
+    holder = RunHolder("node-7", seen_at, NOW + timedelta(seconds=lease_s))
+    explainer = Explainer(
+        store,
+        RemoteQueue(lambda _question: {"explanation": None}),
+        dict,
+        working=lambda: False,
+        silent_holders=lambda run_ids: dict.fromkeys(run_ids, holder),
+    )
+    first, second = explained(record, NOW, explainer.facts(record))
+    assert first.startswith(f"the end of attempt 1 of 4: its worker node-7 {said}")
+    assert second == "a worker: none is running, so start one with `duetime worker`"
+    assert explainer.facts(record).left_running == LeftRunning(holder)
+    assert stalled([record], NOW, explainer.facts, explainer.left_running) == (
+        "1 is not running any more: its worker is silent, and its attempt ends when the lease does"
+    )
 
 
 def test_a_run_that_a_worker_has_names_the_worker() -> None:

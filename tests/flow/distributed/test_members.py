@@ -17,9 +17,10 @@ from duetime.scheduler.nodes import heartbeat
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.views import TaskFilter, TaskView
 from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
 from duetime.server.app import App, Role
@@ -114,6 +115,39 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
     assert "none is running" in waits()[0], "one that takes nothing more does not count"
     server.store.workers.drain("w_1", DrainMode.FINISH, AuditEntry("local", AuditKind.WORKER_DRAINED, "ann", "cli"))
     assert waits()[0].startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
+
+
+def test_a_server_ends_attempts_of_dead_workers_and_says_before_that_they_are_silent(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = installation.member(Role.SERVE, start=False)
+    view = server.scheduler.schedule("Orphan", when="now")
+    view = a_dead_worker_holds(server, view)
+    assert server.ready(verbose=True).splitlines()[:2] == [
+        "ok",
+        "no worker is running: nothing starts until there is one",
+    ]
+    assert server.ready() == "ok"
+    first, *_ = server.scheduler.get(view.record.task.id).waiting_for
+    assert first.startswith("the end of attempt 1 of 5: its worker w_dead is gone, and its lease has expired")
+    monkeypatch.setattr(heartbeat, "WORKER_ALIVE_FOR", timedelta(0))
+    server.store.workers.beat(WorkerProcess("w_dead", "host", 1, 2, server.store.now()))
+    _, (first, *_) = server.scheduler.explain(view.record.task.id)
+    assert first.startswith("the end of attempt 1 of 5: its worker w_dead has been silent for ")
+    assert "1 is not running any more" in server.scheduler.tasks.list(TaskFilter()).overdue
+    server.start()
+    eventually(lambda: state(server, view) is not State.RUNNING, "the server ended the attempt")
+    (crashed,) = server.scheduler.past.attempts(view.record.task.id)
+    assert crashed.outcome == "crashed"
+
+
+def a_dead_worker_holds(server: App, view: TaskView) -> TaskView:
+    """Claim a run for a worker that has no process, under a lease that has expired."""
+    claims, run = server.store.claims, view.record.run
+    claims.make_ready(limit=10)
+    (claim,) = claims.start([Start(run.id)], worker="w_dead", epoch=None, lease=timedelta(0))
+    assert claim.run.id == run.id
+    return view
 
 
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
