@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, Self, TypedDict, cast
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
@@ -118,6 +118,11 @@ class Repeatable:
     def of(cls, name: str, task_id: str, arguments: Mapping[str, Any], call: CallArguments) -> Repeatable:
         given = {**arguments, "revision": call.get("revision")}
         return cls(name, task_id, given, call.get("idempotency_key"), call.get("raw"))
+
+    def without(self, name: str) -> Self:
+        """Return the same call without a raw argument."""
+        raw = self.raw
+        return self if raw is None else replace(self, raw={each: raw[each] for each in raw if each != name})
 
     def content(self) -> dict[str, Json]:
         """Return what identifies the call; a key of the caller's holds whatever revision the call is based on."""

@@ -20,7 +20,7 @@ from duetime.server.rest.observed import observe
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.plain_refusals import API_PREFIX
-from duetime.server.rest.problem import Malformed, defect, not_served, problem
+from duetime.server.rest.problem import STALE, Malformed, defect, not_served, problem
 from duetime.server.rest.request_arguments import ReadArguments, read_body, read_condition, read_key, read_query
 from duetime.server.rest.signals import fire
 from duetime.server.rest.streams import changes, log_stream
@@ -112,7 +112,15 @@ class _Served:
 
     def answered(self, by: Principal, request: Request, body: bytes) -> RestAnswer:
         """Read a request and answer it, on a thread. Raises DuetimeError."""
-        return self._operation.answer(self.read(by, request, body))
+        call = self.read(by, request, body)
+        while True:
+            try:
+                return self._operation.answer(call)
+            except STALE as stale:  # it has stored nothing
+                if stale.current not in call.other_revisions:
+                    raise
+                others = tuple(each for each in call.other_revisions if each != stale.current)
+                call = replace(call, revision=stale.current, other_revisions=others)
 
     def read(self, by: Principal, request: Request, body: bytes) -> RestCall:
         """Read a request, on a thread. Raises DuetimeError."""
@@ -125,7 +133,8 @@ class _Served:
         error = found.error()
         if error is not None:
             raise found.error(operation.also_wrong(call, given)) or error
-        return replace(call, revision=read_condition(operation, request.headers))
+        revisions = read_condition(operation, request.headers)
+        return replace(call, revision=revisions[0], other_revisions=revisions[1:]) if revisions else call
 
 
 def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:

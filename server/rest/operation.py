@@ -68,7 +68,8 @@ class Installation(Protocol):
 class RestCall:
     """A request as an operation gets it: `values` by argument, from path, query and body together.
 
-    `revision` is that of If-Match, `idempotency_key` the one of its header.
+    `revision` is that of If-Match, `idempotency_key` the one of its header. Where If-Match names several,
+    `other_revisions` are the rest.
     """
 
     parts: Installation
@@ -76,6 +77,7 @@ class RestCall:
     values: Mapping[str, Any]
     revision: int | None = None
     idempotency_key: str | None = None
+    other_revisions: tuple[int, ...] = ()
 
     @property
     def scheduler(self) -> Scheduler:

@@ -58,6 +58,10 @@ _CUT_BYTES = 16
 log = logging.getLogger(__name__)
 
 
+STALE: Final = (StaleRevision, StalePolicy, StalePool)
+"""Refusals of what is based on an older revision; each says which is the present one."""
+
+
 class ProblemDetails(BaseModel):
     """Why a request failed: `detail` says what is wrong, what is accepted, and what to do.
 
@@ -92,6 +96,15 @@ class Malformed(DuetimeError):
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, *, argument: str = "") -> None:
         self.status = status
+        super().__init__(message, argument=argument)
+
+
+class ForeignTag(DuetimeError):
+    """A condition names only tags that this server gives to nothing, so that it never holds."""
+
+    code = "stale_revision"
+
+    def __init__(self, message: str, argument: str) -> None:
         super().__init__(message, argument=argument)
 
 
@@ -140,13 +153,17 @@ def defect(operation: str, error: Exception) -> Response:
 
 def not_served(status: int, detail: str, headers: Mapping[str, str] | None = None, *, code: str = "") -> Response:
     """Answer a request to no route, or by no method of one; without a code its name is that of the status."""
-    return _answer(HTTPStatus(status), code or HTTPStatus(status).name.lower(), detail, headers=headers)
+    return _answer(HTTPStatus(status), code or _code_of(HTTPStatus(status)), detail, headers=headers)
+
+
+def _code_of(status: HTTPStatus) -> str:
+    return Malformed.code if status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE else status.name.lower()
 
 
 def _members(error: DuetimeError) -> dict[str, Json]:
-    if isinstance(error, StaleRevision | StalePolicy | StalePool):
+    if isinstance(error, STALE):
         return {"revision": error.current}
-    one = isinstance(error, InvalidArgument | Malformed | IdempotencyConflict) and error.argument
+    one = isinstance(error, InvalidArgument | Malformed | ForeignTag | IdempotencyConflict) and error.argument
     return {"argument": in_bytes(error.argument, 100)} if one else {}
 
 

@@ -14,7 +14,7 @@ from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.task import Json
 from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
-from duetime.server.rest.problem import Malformed, Unfit
+from duetime.server.rest.problem import ForeignTag, Malformed, Unfit
 from duetime.tools.arguments.arguments import Argument, Arguments
 from starlette.datastructures import Headers
 
@@ -24,6 +24,11 @@ CONDITION_HEADER: Final = "If-Match"
 KEY_PATTERN: Final = r"^[!-~]{1,200}$"
 
 _ENTITY_TAG = re.compile(r'"(0|[1-9][0-9]{0,8})"')
+"""A tag as this server gives it."""
+
+_TAG_LIST = re.compile(r'[ \t,]*(?:W/)?"[^"\s]*"(?:[ \t]*,[ \t,]*(?:W/)?"[^"\s]*")*[ \t,]*')
+"""Tags as RFC 9110 has them."""
+
 _WHOLE = re.compile(r"-?[0-9]{1,100}")
 
 
@@ -167,16 +172,21 @@ def _of_pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return found
 
 
-def read_condition(operation: Operation, headers: Headers) -> int | None:
-    """Return the revision that If-Match names, None without one. Raises Malformed for what nothing ever has."""
-    given = headers.getlist(CONDITION_HEADER)
-    if not operation.conditional or not given or given == ["*"]:
-        return None
-    tag = _ENTITY_TAG.fullmatch(given[0]) if len(given) == 1 else None
-    if tag is None:
-        text = 'nothing has this tag; expected one, as ETag gives it, such as "3".'
-        raise Malformed(text, HTTPStatus.PRECONDITION_FAILED, argument=CONDITION_HEADER)
-    return int(tag[1])
+def read_condition(operation: Operation, headers: Headers) -> tuple[int, ...]:
+    """Return the revisions that If-Match names, one of which the present one has to be; none without a condition.
+
+    Raises Malformed for what is no list of tags, and ForeignTag where nothing ever has any of them.
+    """
+    given = ", ".join(headers.getlist(CONDITION_HEADER)).strip()
+    if not operation.conditional or CONDITION_HEADER not in headers or given == "*":
+        return ()
+    if not _TAG_LIST.fullmatch(given):
+        text = 'expected tags as ETag gives them, such as "3", or *.'
+        raise Malformed(text, argument=CONDITION_HEADER)
+    found = tuple(int(tag) for tag in _ENTITY_TAG.findall(re.sub(r'W/"[^"]*"', "", given)))
+    if not found:
+        raise ForeignTag('nothing has such a tag; expected one as ETag gives it, such as "3".', CONDITION_HEADER)
+    return found
 
 
 def read_key(operation: Operation, headers: Headers) -> str | None:

@@ -25,8 +25,8 @@ def readiness(
 ) -> str:
     """Return `ok`, with any lesser problem: a queue that is `away` or was damaged lately, a tier that stays late.
 
-    With `verbose`, further lines are that no worker takes runs, where workers are processes of their own (`shared`),
-    the backlog of each tier, and the throughput. Raises StoreUnavailable when nothing can be scheduled.
+    With `verbose`, further lines are the backlog of each tier, and the throughput. Where workers are processes of their
+    own (`shared`), a line before them says that none takes runs. Raises StoreUnavailable when nothing can be scheduled.
     """
     store.history.latest()
     problems = [*_of_queue(away), *_of_damage(damage, store.now()), *backlog.late()]

@@ -18,7 +18,7 @@ START_A_PROCESS = "start `duetime serve` or open a chat client"
 
 @dataclass(frozen=True, slots=True)
 class LeftRunning:
-    """What is known of a run whose process is gone or silent: its `holder`, None where no process runs tasks."""
+    """A run whose process is gone or silent: its `holder` is None where no process runs tasks."""
 
     holder: RunHolder | None = None
 

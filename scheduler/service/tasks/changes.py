@@ -88,8 +88,9 @@ class ChangeService:
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         if dry_run:
-            return replace(self._rehearsed(repeatable, call, decide, locks, planner), warnings=tuple(notes))
-        view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
+            view = self._rehearsed(repeatable, call, decide, locks, planner)
+        else:
+            view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(view, warnings=tuple(dict.fromkeys((*notes, *view.warnings))))
 
     def _rehearsed(
@@ -100,8 +101,10 @@ class ChangeService:
         locks: LinkLocks | None,
         planner: Planner,
     ) -> TaskView:
-        """Return a task as a reschedule would leave it, at its present revision."""
+        """Return a task as a reschedule would leave it, at its present revision; a repeat would leave it as it is."""
         by, tried = call.get("by", LOCAL), list[tuple[TaskRecord, Change]]()
+        check_key_text(repeatable.idempotency_key)
+        key = key_of(repeatable.without("dry_run"), by, self._store.now()) if repeatable.idempotency_key else None
 
         def decided(found: TaskRecord) -> Change:
             tried[:] = [(found, decide(found))]
@@ -112,9 +115,12 @@ class ChangeService:
             "revision": call.get("revision"),
             **by.acting(self._via),
         }
-        record = self._store.tasks.change_once(
-            by.tenant, repeatable.task_id, None, decide=decided, locks=locks, dry_run=True, **event
-        ).record
+        found = self._store.tasks.change_once(
+            by.tenant, repeatable.task_id, key, decide=decided, locks=locks, dry_run=True, **event
+        )
+        if found.repeated:
+            return self._seen(found.record, (REPEATED_CALL,))
+        record = found.record
         [(before, change)] = tried
         was, facts = before.task, None
         record = replace(record, task=replace(record.task, revision=was.revision, updated_at=was.updated_at))

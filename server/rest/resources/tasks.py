@@ -124,12 +124,11 @@ def change(call: RestCall, **fixed: Any) -> RestAnswer:
     given = {**call.without("task_id", "retry", "dry_run"), **fixed}
     if "retry" in call.values:
         given["retry"] = retry_policy(call.values["retry"])
-    if call.values.get("dry_run"):
-        tried = call.scheduler.reschedule(call.task_id, **given, dry_run=True, by=call.by)
-        return RestAnswer(task_payload(as_dry_run(tried)))
-    view = call.scheduler.reschedule(
-        call.task_id, **given, revision=call.revision, idempotency_key=call.idempotency_key, by=call.by
-    )
+    tried = bool(call.values.get("dry_run"))
+    given |= {"revision": call.revision, "idempotency_key": call.idempotency_key, "by": call.by}
+    view = call.scheduler.reschedule(call.task_id, **given, dry_run=tried)
+    if tried:
+        return RestAnswer(task_payload(as_dry_run(view)), revision=view.record.task.revision)
     return answer(view)
 
 

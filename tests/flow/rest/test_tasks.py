@@ -97,6 +97,36 @@ async def test_a_change_is_made_at_the_revision_that_it_names_or_not_at_all(site
     assert any_revision.json()["title"] == "Call Joe"
 
 
+async def test_one_of_several_tags_has_to_be_that_of_the_task(site: Site) -> None:
+    path = f"/tasks/{(await made(site))['id']}"
+    tags = {"If-Match": '"7", "1", "3"'}
+    lines = [("If-Match", '"7"'), ("If-Match", '"3", "2"')]
+    first = await sent(site, "PATCH", path, body={"title": "Call Ann"}, headers=tags)
+    second = await sent(site, "PATCH", path, body={"title": "Call Eve"}, headers=tags)
+    third = await site.http.patch(f"/v1{path}", json={"title": "Call Joe"}, headers=lines)
+
+    assert (first.status_code, first.headers["ETag"]) == (200, '"2"')
+    assert (second.status_code, second.json()["revision"]) == (412, 2)
+    assert (third.status_code, third.headers["ETag"]) == (200, '"3"')
+
+
+async def test_a_dry_run_of_a_change_is_refused_as_the_change_would_be_and_names_the_revision(site: Site) -> None:
+    path = f"/tasks/{(await made(site))['id']}"
+    tried = {"title": "Call Ann", "dry_run": True}
+    shown = await sent(site, "PATCH", path, body=tried, headers={"If-Match": '"1"', "Idempotency-Key": "k"})
+    stale = await sent(site, "PATCH", path, body=tried, headers={"If-Match": '"9"'})
+    await sent(site, "PATCH", path, body={"title": "Call Ann"}, headers={"Idempotency-Key": "k"})
+    other = await sent(site, "PATCH", path, body={**tried, "title": "x"}, headers={"Idempotency-Key": "k"})
+    repeat = await sent(site, "PATCH", path, body=tried, headers={"Idempotency-Key": "k"})
+
+    assert (shown.status_code, shown.headers["ETag"], shown.json()["title"]) == (200, '"1"', "Call Ann")
+    assert shown.json()["warnings"] == ["dry run: nothing was stored"]
+    assert (stale.status_code, stale.json()["code"]) == (412, "stale_revision")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_conflict")
+    assert (repeat.status_code, repeat.headers["ETag"]) == (200, '"2"')
+    assert repeat.json()["warnings"][1].startswith("this repeats an earlier call")
+
+
 async def test_an_empty_list_empties_and_an_absent_one_leaves_as_it_was(site: Site) -> None:
     task = await made(site, labels=["a", "b"])
     path = f"/tasks/{task['id']}"
