@@ -91,6 +91,11 @@ class TaskView:
         return () if task.paused and task.paused_until is None else self.upcoming
 
     @property
+    def last_run(self) -> Run | None:
+        """The last run that has ended, with its state, summary and result; None before the first one has."""
+        return self.record.last_run
+
+    @property
     def waiting_for(self) -> tuple[str, ...]:
         return tuple(wait.sentence for wait in self.waits)
 

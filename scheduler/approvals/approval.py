@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, Self
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
@@ -73,11 +73,34 @@ def question_of(task: Task, run: Run, approval: Approval) -> UserNotice:
     return notice(task, run, approval.question or USUAL_QUESTION, State.WAITING, approval.asked_at)
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedAnswer:
+    """The answer to what a run asked: `by` is the user, or `duetime` for the default; `reason` is None without one."""
+
+    answer: ApprovalAnswer
+    by: str | None = None
+    reason: str | None = None
+
+    @property
+    def approved(self) -> bool:
+        """Whether the run may go."""
+        return self.answer is ApprovalAnswer.APPROVE
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as the process of a handler gets it."""
+        return {"answer": self.answer.value, "by": self.by, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(ApprovalAnswer(given["answer"]), given.get("by"), given.get("reason"))
+
+
 def as_answer(approval: Approval | None) -> dict[str, Json] | None:
-    """Return an answer as handlers read it."""
+    """Return an answer as the process of a handler gets it."""
     if approval is None or approval.answer is None:
         return None
-    return {"answer": approval.answer.value, "by": approval.answered_by, "reason": approval.reason}
+    return ReceivedAnswer(approval.answer, approval.answered_by, approval.reason).to_json()
 
 
 def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from duetime.scheduler.access.secret import SecretUnavailable
+from duetime.scheduler.approvals.approval import ReceivedAnswer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import check_json, clean_text
@@ -193,12 +194,14 @@ class Context:
         return self.link.inputs()
 
     @property
-    def approval(self) -> Mapping[str, Any] | None:
-        """The answer to what this run asked last by `Wait(approval=...)`: `answer`, `by` and `reason`; None before.
+    def approval(self) -> ReceivedAnswer | None:
+        """The answer to what this run asked last by `Wait(approval=...)`; None before.
 
-        `answer` is `approve` or `reject`; `by` is the user, or `duetime` for the default answer.
+        Its `answer` is `approve` or `reject`, and `approved` whether it is the first. `by` is the user, or `duetime`
+        for the default answer. `reason` is None without one. Each look reads it from the database.
         """
-        return self.link.approval()
+        found = self.link.approval()
+        return None if found is None else ReceivedAnswer.from_json(found)
 
     @property
     def event(self) -> ReceivedSignal | None:

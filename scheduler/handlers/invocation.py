@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context, check_checkpoint
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS, MAX_RETRY_DELAY, checked_wait
-from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Spawn, Wait, Yielded
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.runtime.secret_mask import masked, masked_json, secrets_masked
@@ -25,7 +25,8 @@ MAX_EXCEPTION_CHARS: Final = 10_000
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_SPAWN_BYTES: Final = 1024 * 1024
 _NO_TEXT: Final = "<exception str() failed>"
-_OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
+_OUTCOMES = ", ".join(outcome.__name__ for outcome in (Done, Spawn, *get_args(Outcome)[1:]))
+_NO_REASON = "the handler gave no reason"
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -100,7 +101,8 @@ def _without_credentials(failure: object) -> str:
 
 def _reason(failure: object) -> str:
     """Return the reason of a failure, which is often the text of an exception that the handler caught."""
-    return clean_text(_without_credentials(failure), MAX_HANDLER_REASON_CHARS)
+    text = clean_text(_without_credentials(failure), MAX_HANDLER_REASON_CHARS)
+    return text if text.strip() else _NO_REASON
 
 
 def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
@@ -69,6 +70,32 @@ def check_natural_key(request: Request, by: Principal) -> None:
         )
     values = field_values(template, by.tenant, by.user, request.action, request.labels)
     check_template(request.idempotency_key or "", template, values, recurring=request.repeat is not None)
+
+
+def shared_keys(keys: Sequence[IdempotencyKey | None], together: str) -> list[InvalidArgument]:
+    """Return a problem for each key that an earlier item of a call has too, with other content.
+
+    `together` is the argument that has the items. A key of recurring work may be shared.
+    """
+    first, found = dict[str, int](), list[InvalidArgument]()
+    for place, key in enumerate(keys):
+        if key is None or key.derived:
+            continue
+        earlier = keys[first.setdefault(key.key, place)]
+        if earlier is not None and earlier.fingerprint != key.fingerprint:
+            found.append(_shared(key, earlier, f"{together}[{first[key.key]}]").at(f"{together}[{place}]"))
+    return found
+
+
+def _shared(key: IdempotencyKey, earlier: IdempotencyKey, where: str) -> InvalidArgument:
+    there, here = earlier.fingerprint, key.fingerprint
+    differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    return InvalidArgument(
+        "idempotency_key",
+        f"{key.key[:60]!r} is that of {where} too, with other content ({', '.join(differing)})",
+        accepted="a key of its own for each task",
+        example=f"{key.key[:60]}-2",
+    )
 
 
 def is_wrong_key(request: Request, by: Principal) -> bool:

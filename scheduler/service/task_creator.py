@@ -13,7 +13,7 @@ from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
-from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
+from duetime.scheduler.intake.idempotency import is_wrong_key, key_of, shared_keys
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.validation import ProblemCollector, check_one_of_many
 from duetime.scheduler.principal import LOCAL, Principal
@@ -98,8 +98,12 @@ class TaskCreator:
 
         Raises InvalidArgument(s), whose problems name their places. A chain and a dry run are for `submit`.
         """
+        return self.create_named(requests, "requests", by)
+
+    def create_named(self, requests: Sequence[Request], together: str, by: Principal) -> list[TaskView]:
+        """Store several tasks like `create_many`; `together` is the argument by which their places are named."""
         now = self._store.now()
-        planned = self._checked(self._all_planned(requests, by, now), now)
+        planned = self._checked(self._all_planned(requests, by, now, together), now)
         acting = by.acting(self._via)
         new = [plan.new_task(plan.task, **acting) for plan in planned if isinstance(plan, Plan)]
         admission = self._quotas.admission(by.tenant, new, now)
@@ -124,7 +128,9 @@ class TaskCreator:
                 raise
             return made
 
-    def _all_planned(self, requests: Sequence[Request], by: Principal, now: datetime) -> list[Plan | TaskRecord]:
+    def _all_planned(
+        self, requests: Sequence[Request], by: Principal, now: datetime, together: str
+    ) -> list[Plan | TaskRecord]:
         """Return what requests mean, or raise the problems of all of them."""
         sibling_id, problems = new_task_id(), ProblemCollector()
 
@@ -132,7 +138,8 @@ class TaskCreator:
             check_one_of_many(request)
             return self._planned(request, by, now, sibling_id)
 
-        found = [problems.at(f"requests[{place}]", planned, request) for place, request in enumerate(requests)]
+        found = [problems.at(f"{together}[{place}]", planned, request) for place, request in enumerate(requests)]
+        problems.add(shared_keys([plan.key if isinstance(plan, Plan) else None for plan in found], together))
         if problems:
             raise problems.error()
         return [each for each in found if each is not None]

@@ -293,11 +293,17 @@ def test_the_caller_chooses_where_a_coroutine_runs() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, True, "done", {"ok": 1}, Done, (Done(),)])
-def test_what_is_no_outcome_fails_and_lists_the_five(returned: object) -> None:
+def test_what_is_no_outcome_fails_and_lists_all(returned: object) -> None:
     outcome = run_handler(returning(returned), CTX, {})
     assert isinstance(outcome, Failed)
     assert f"handler odd returned {type(returned).__name__}" in outcome.reason
-    assert "Done, Retry, Wait, Yielded, Failed" in outcome.reason
+    assert "Done, Spawn, Retry, Wait, Yielded, Failed" in outcome.reason
+
+
+@pytest.mark.parametrize("kind", [Failed, Retry])
+def test_a_failure_without_a_reason_says_that_there_is_none(kind: type[Failed | Retry]) -> None:
+    for reason in ("", " \n"):
+        assert run_handler(returning(kind(reason)), CTX, {}) == kind("the handler gave no reason")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def schedule_batch(call: RestCall) -> RestAnswer:
     """Store all tasks in one transaction."""
     requests = [request_of(one) for one in call.values["tasks"]]
     try:
-        views = call.scheduler.task_creator.create_many(requests, by=call.by)
+        views = call.scheduler.task_creator.create_named(requests, TASKS.name, call.by)
     except (InvalidArgument, InvalidArguments) as error:
         found = list(_wrong_ones(call, requests))
         raise InvalidArguments(found) if found else error from None

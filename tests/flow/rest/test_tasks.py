@@ -223,6 +223,16 @@ async def test_a_batch_is_stored_whole_and_in_order(site: Site) -> None:
     assert [task["id"] for task in first.json()["tasks"]] == [task["id"] for task in again.json()["tasks"]]
 
 
+async def test_a_key_of_two_tasks_of_a_batch_is_refused_by_its_place(site: Site) -> None:
+    tasks = [{"title": title, "when": "in 2 hours", "idempotency_key": "k"} for title in ("x", "requests[0]")]
+    answer = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks})
+
+    assert (answer.status_code, answer.json()["argument"]) == (422, "tasks[1].idempotency_key")
+    assert answer.json()["detail"].startswith(
+        "tasks[1].idempotency_key: 'k' is that of tasks[0] too, with other content (title). Accepted: a key of its own"
+    )
+
+
 async def test_a_batch_with_a_wrong_task_stores_none_and_names_each_place(site: Site) -> None:
     good = {"title": "x", "when": "in 2 hours"}
     unread = {"tasks": [good, {"title": "y", "whem": "now"}, {"title": 5}]}

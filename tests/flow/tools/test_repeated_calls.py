@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,20 @@ def test_a_repeat_of_many_that_was_extended_stores_what_is_new(scheduler: Schedu
     again = scheduler.task_creator.create_many([*two_requests(), Request("Call Joe", when="in 1 hour")])
     assert [view.created for view in again] == [False, False, True]
     assert len(scheduler.tasks.list().views) == 3
+
+
+def test_a_key_of_two_of_many_is_refused_by_its_place_unless_they_are_the_same(scheduler: Scheduler) -> None:
+    first = Request("One", when="tomorrow", idempotency_key="k")
+    same, other = replace(first), replace(first, title="Two")
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.task_creator.create_many([Request("Zero", when="tomorrow"), first, same, other])
+    assert str(refused.value) == (
+        "requests[3].idempotency_key: 'k' is that of requests[1] too, with other content (title). "
+        "Accepted: a key of its own for each task. Example: k-2"
+    )
+    assert scheduler.tasks.list().views == ()
+    made = scheduler.task_creator.create_many([first, same])
+    assert [view.record.task.id for view in made] == [made[0].record.task.id] * 2
 
 
 def test_one_of_many_that_is_past_and_new_refuses_them_all(scheduler: Scheduler, clock: Clock) -> None:

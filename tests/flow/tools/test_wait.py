@@ -95,7 +95,7 @@ def test_of_a_recurring_task_the_run_of_now_is_waited_for(
 
     threading.Thread(target=end, daemon=True).start()
     view = scheduler.wait(task_id, timeout=MINUTE)
-    assert (view.record.run.state, view.record.last_run and view.record.last_run.state) == (
+    assert (view.record.run.state, view.last_run and view.last_run.state) == (
         State.SCHEDULED,
         State.SUCCEEDED,
     )

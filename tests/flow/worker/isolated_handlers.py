@@ -121,6 +121,13 @@ def order(ctx: Context) -> Done | Wait:
     return Done("paid", dict(event.data)) if event else Done(f"too late: {ctx.event_timed_out}")
 
 
+@handler("asks-user", isolation="process")
+def asks_user(ctx: Context) -> Done | Wait:
+    """Ask the user, and say what the answer was."""
+    answer = ctx.approval
+    return Done(f"{answer.approved}: {answer.reason}") if answer else Wait(approval="May it go on?")
+
+
 @handler("leaves", isolation="process")
 async def leaves(_ctx: Context) -> Done:
     """End the program, as a library's parser of arguments does."""

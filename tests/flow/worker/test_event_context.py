@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from duetime import testing
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Outcome
@@ -43,6 +44,14 @@ def test_a_handler_gets_the_event_that_its_run_waited_for(store: Store, clock: C
     eventually(lambda: scheduler.get(task.task.id, by=ALICE).record.run.ended_at, "the run to end")
     worker.stop(timedelta(0))
     assert scheduler.get(task.task.id, by=ALICE).record.run.result == ["order.paid", {"order": 7}]
+
+
+def test_a_handler_in_a_process_of_its_own_gets_the_answer_to_what_it_asked() -> None:
+    with testing.open_scheduler(handlers=[isolated_handlers.asks_user], run=True) as scheduler:
+        task_id = scheduler.schedule("Ask", when="now", action="asks-user").record.task.id
+        eventually(lambda: scheduler.get(task_id).record.run.state is State.SUSPENDED, "it asks")
+        scheduler.approve(task_id, reason="go on")
+        assert scheduler.wait(task_id, timeout=60).record.run.summary == "True: go on"
 
 
 @pytest.mark.parametrize("comes", [True, False])
