@@ -32,8 +32,9 @@ SWEEP_INTERVAL = timedelta(days=1)
 FAILED_SWEEP_INTERVAL = timedelta(hours=1)
 SWEEP_CHECK_INTERVAL_S = 300.0
 
-RETENTION_ORDER = tuple(RetentionKind)
-"""Tasks go first: what goes with them need not be looked for again."""
+_KEEPERS = (RetentionKind.INBOX, RetentionKind.DELIVERIES, RetentionKind.DEAD_LETTERS)
+RETENTION_ORDER = (*_KEEPERS, *(kind for kind in RetentionKind if kind not in _KEEPERS))
+"""Rows that keep others go first. Tasks go next: what goes with them need not be looked for again."""
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.days.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
-from duetime.scheduler.rules.time.times import Resolved, describe, relative
+from duetime.scheduler.rules.time.times import Resolved, describe, length, relative
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import Occurrence, RepeatPolicy
 
@@ -80,6 +80,9 @@ def resolve_moment(
 
 def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved:
     if isinstance(given, timedelta):
+        if given < timedelta(0):
+            text = f"a timedelta of -{length(-given)} is in the past"
+            raise InvalidArgument(argument, text, accepted="a timedelta from 0", example="in 2 hours")
         return _instant(now + given, now=now, zone=zone, argument=argument)
     if isinstance(given, datetime) and given.tzinfo is not None:
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
@@ -92,6 +95,13 @@ def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, f
             _refuse_recurrence(words, now=now, zone=zone, argument=argument, frame=frame)
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
+
+
+def words_of(given: Moment) -> str:
+    """Return a time as it is kept with its task: words as they are, a length of time in words."""
+    if isinstance(given, timedelta):
+        return f"in {length(given)}" if given else "now"
+    return str(given)
 
 
 def written(given: date) -> str:

@@ -21,7 +21,7 @@ from duetime.scheduler.intake.contract.outcome_contract import (
 )
 from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
-from duetime.scheduler.intake.instants import Timing
+from duetime.scheduler.intake.instants import Timing, words_of
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_interval, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.repeat_policy import check_one_question
@@ -219,7 +219,7 @@ class Planner:
             action=request.action,
             payload=payload,
             timezone=timing.zone,
-            when=str(request.when) if request.when is not None else "now",
+            when=words_of(request.when) if request.when is not None else "now",
             repeat=timing.recurrence.rule if timing.recurrence else None,
             anchor=timing.recurrence.anchor if timing.recurrence else timing.first,
             until=timing.until,

@@ -17,7 +17,7 @@ from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promise
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.changes.whole_series import moves_no_series
 from duetime.scheduler.intake.examples.corrected import corrects_examples
-from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
+from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
 from duetime.scheduler.intake.series_end import (
@@ -242,7 +242,7 @@ def _new_time(
     stays = resolved.instant == record.run.scheduled_for and zone == change.task.timezone
     if stays and record.run.state in {State.SCHEDULED, State.WAITING}:
         return change, resolved.assumptions
-    when = str(request.when) if request.when is not None else change.task.when
+    when = words_of(request.when) if request.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if request.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
     alone = _said_of_series(moved) if task.repeat else ()

@@ -180,10 +180,11 @@ def _ending(
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:
     run, crashes = claim.run, claim.run.crashes + 1
-    reason = f"its worker process ({claim.worker}) died during the attempt (crash {crashes} of {MAX_CRASHES})"
+    lost = f"its worker process ({claim.worker}) died or was paused longer than its lease"
+    reason = f"{lost}, during the attempt (crash {crashes} of {MAX_CRASHES})"
     to = State.FAILED if crashes >= MAX_CRASHES else State.RETRYING
     if run.cancel_requested:
-        to, reason = State.CANCELLED, f"cancelled; its worker process ({claim.worker}) died before the handler stopped"
+        to, reason = State.CANCELLED, f"cancelled; {lost}, before the handler stopped"
     return Settlement(
         run_id=run.id,
         attempt=run.attempt,

@@ -183,6 +183,18 @@ def test_only_what_older_runners_left_running_is_recovered(store: Store) -> None
     assert store.claims.settle([settlement(left), settlement(mine)]) == [Verdict.FENCED, Verdict.SETTLED]
 
 
+def test_an_attempt_whose_lease_has_passed_does_not_say_that_its_worker_died_for_sure(
+    store: Store, clock: Clock
+) -> None:
+    claim = started(store, worker="w-7")
+    clock.forward(hours=1)
+    store.claims.recover_lapsed(epoch=None, held=(), before=clock())
+    [attempt] = store.history.attempts(TENANT, claim.task.id)
+    assert attempt.reason == (
+        "its worker process (w-7) died or was paused longer than its lease, during the attempt (crash 1 of 3)"
+    )
+
+
 def test_a_crashed_run_that_was_to_be_cancelled_is_cancelled(store: Store) -> None:
     claim = restarted(store, added(store), epoch=store.runners.take_over(pid=1, endpoint="", token=""))
 

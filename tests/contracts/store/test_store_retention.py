@@ -179,6 +179,17 @@ def test_a_task_with_an_unread_message_stays_unless_the_rule_says_otherwise(stor
     assert swept(store, rule(unread=True))["tasks"] == 1
 
 
+def test_one_sweep_takes_first_what_keeps_other_rows(store: Store, clock: Clock) -> None:
+    """A message keeps its task, and a dead letter its attempts, until rules of their own let them go."""
+    failed(store, read=False)
+    failed(store, read=False, tenant="globex")
+    clock.forward(days=91)
+    inbox, letters = rule(RetentionKind.INBOX, unread=True), rule(RetentionKind.DEAD_LETTERS)
+    of_tenant = rule(tenant=TENANT)
+    found = swept(store, of_tenant, rule(RetentionKind.ATTEMPTS), inbox, letters)
+    assert (found["inbox"], found["tasks"], found["dead_letters"], found["attempts"]) == (2, 1, 2, 2)
+
+
 def test_a_task_with_a_pending_delivery_stays(store: Store, clock: Clock) -> None:
     claim = started(store)
     store.claims.settle([settlement(claim, State.FAILED, inbox=message(claim), deliveries=(delivery(claim),))])

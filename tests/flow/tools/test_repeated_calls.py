@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -80,6 +81,18 @@ def test_a_key_of_two_of_many_is_refused_by_its_place_unless_they_are_the_same(s
     assert scheduler.tasks.list().views == ()
     made = scheduler.task_creator.create_many([first, same])
     assert [view.record.task.id for view in made] == [made[0].record.task.id] * 2
+
+
+def test_a_length_of_time_is_kept_in_words_and_a_negative_one_is_refused(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Call", when=timedelta(hours=2, minutes=30))
+    assert view.record.task.when == "in 2 h 30 min"
+    moved = scheduler.reschedule(view.record.task.id, when=timedelta(days=3))
+    assert moved.record.task.when == "in 3 d"
+    said = "when: a timedelta of -1 s is in the past. Accepted: a timedelta from 0. Example: when='in 2 hours'"
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
+        scheduler.schedule("Late", when=timedelta(seconds=-1))
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
+        scheduler.reschedule(view.record.task.id, when=timedelta(seconds=-1))
 
 
 def test_one_of_many_that_is_past_and_new_refuses_them_all(scheduler: Scheduler, clock: Clock) -> None:
