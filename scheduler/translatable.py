@@ -64,6 +64,7 @@ class NoteKind(StrEnum):
     SAME_TITLE_AND_TIME = "same_title_and_time"
     ALSO_RUNS = "also_runs"
     STEPS_STOP = "steps_stop"
+    STEPS_AT_ONCE = "steps_at_once"
     NOT_TAKEN_BACK = "not_taken_back"
     NOT_CHANGED = "not_changed"
     BLOCKED_NOW = "blocked_now"

@@ -52,7 +52,8 @@ class WaitReason:
 
     `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
     and `state` are those of a task that it comes after. `title` of an approval is the question, `run` what asks it.
-    `event` is the name of the event that it waits for. At `until` a run without its event or answer `goes_on`, or not.
+    `event` is the name of the event that it waits for, `match` what its data have to be. At `until` a run without its
+    event or answer `goes_on`, or not.
     A handler that asked goes on with the `default_answer`.
     A sentence may stand for a `count` of tasks.
     """
@@ -66,6 +67,7 @@ class WaitReason:
     title: str | None = None
     state: str | None = None
     event: str | None = None
+    match: str | None = None
     run: str | None = None
     goes_on: bool | None = None
     default_answer: str | None = None

@@ -119,7 +119,7 @@ RESCHEDULE_TASK = Definition(
         Argument("remove", Choices(REMOVABLE_ARGUMENTS), "Empty these, or back to the default", "remove=['needs']"),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("pause_until", TIME, "Pause, and go on by itself then", "pause_until='monday 9am'"),
-        Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
+        Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true or pause_until='monday 9am'"),
         Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
         Argument("dry_run", Flag(), "Only show what would change", "dry_run=true"),
         IDEMPOTENCY_KEY,

@@ -83,6 +83,7 @@ def wait_reason_part(wait: WaitReason) -> WaitPart:
         title=title,
         state=state,
         event=wait.event,
+        match=cut(wait.match, MAX_SAID_CHARS) if wait.match else None,
         goes_on=wait.goes_on,
         default_answer=ApprovalAnswer(wait.default_answer) if wait.default_answer else None,
     )

@@ -33,6 +33,7 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 Read = TypeVar("Read")
@@ -102,10 +103,19 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
         plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)
     chain = _recurring(chain, series) if series else chain
-    warnings = dict.fromkeys(warning for plan in plans.values() for warning in plan.warnings)
+    warnings = dict.fromkeys((*_at_once(steps, plans), *(each for plan in plans.values() for each in plan.warnings)))
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
+
+
+def _at_once(steps: Sequence[StepRequest], plans: Mapping[str, Plan]) -> tuple[str, ...]:
+    """Say that all steps of a chain start at the same time, where no step is said to come after another."""
+    ordered = any(not is_outside(each) for step in steps for each in step.after)
+    if ordered or len(steps) == 1 or len({plan.run.scheduled_for for plan in plans.values()}) > 1:
+        return ()
+    text = f"{len(steps)} steps start at once: no step has `after`"
+    return (Translatable.of(NoteKind.STEPS_AT_ONCE, text, count=f"{len(steps)}"),)
 
 
 def _with_times(

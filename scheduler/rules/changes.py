@@ -266,7 +266,8 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
     """Skip the next occurrence of a recurring task; it does not count towards `max_runs`."""
     task, run = record.task, record.run
     if recurrence_of(task) is None:
-        raise Refused(f"{task.id} is not recurring.", argument="skip_next", remedy=remedies.Cancel(task.id))
+        problem = f"{task.id} runs once: there is no other occurrence to go on with."
+        raise Refused(problem, argument="skip_next", remedy=remedies.Cancel(task.id))
     if run.state in TERMINAL or has_started(run):
         how = run.state if run.state in TERMINAL else "under way"
         raise Refused(

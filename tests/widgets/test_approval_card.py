@@ -103,6 +103,7 @@ def test_a_series_says_for_which_event_each_run_waits(chat: Chat) -> None:
     for wait, said in (
         ({"event": "report.ready", "timeout": "2 h", "on_timeout": "skip"}, "Waits for the event report.ready"),
         ({"any": [{"event": "paid"}, {"event": "waived"}]}, "Waits for the event paid or waived"),
+        ({"event": "paid", "match": {"order.id": 7, "by": "Ann"}}, 'the event paid (order.id = 7, by = "Ann")'),
     ):
         chat.show_task(a_task(repeat={**weekly(), "wait_for": wait}))
         expect(chat.card.locator(".facts")).to_contain_text(said)
@@ -113,6 +114,32 @@ def test_several_events_of_which_one_is_enough_are_named_so(chat: Chat) -> None:
     waits = [{"kind": "event", "event": "paid, waived", "until": until}]
     chat.show_task(asking(waits=waits, waiting_for=["the event paid or waived"]))
     expect(chat.card.locator(".facts")).to_contain_text("Waits for the event paid or waivedEnds in 2 days")
+
+
+def test_a_wait_for_an_event_says_what_its_data_have_to_be(chat: Chat) -> None:
+    until = stamp(NOW + timedelta(days=2))
+    waits = [{"kind": "event", "event": "order.paid", "match": "order.id = 7", "until": until, "goes_on": False}]
+    chat.show_task(asking(waits=waits, waiting_for=["the event order.paid"]))
+    expect(chat.card.locator(".facts")).to_contain_text("the event order.paidorder.id = 7Ends in 2 days")
+
+
+@pytest.mark.parametrize(
+    ("locale", "watch", "webhook"),
+    [
+        ("en-US", "Looks at shop.example every 5 min", "Sends a request to shop.example"),
+        ("de-DE", "Sieht alle 5 min bei shop.example nach", "Sendet eine Anfrage an shop.example"),
+    ],
+)
+def test_a_watch_and_a_webhook_name_their_host_alone(chat: Chat, locale: str, watch: str, webhook: str) -> None:
+    address = "https://shop.example/order/7/a-token"
+    for target, said in (
+        ({"address": address, "every": "5 min", "ends": "after 7 d"}, watch),
+        ({"address": address}, webhook),
+        ({"address": "parcel", "every": "5 min"}, watch.replace("shop.example", "parcel")),
+    ):
+        chat.show_task(a_task(action="watch", target=target), locale=locale)
+        expect(chat.card.locator(".facts")).to_contain_text(said)
+        expect(chat.card.locator(".facts")).not_to_contain_text("a-token")
 
 
 def test_nothing_is_answered_that_is_not_asked(chat: Chat) -> None:

@@ -110,6 +110,7 @@ def test_an_example_is_shown_with_its_state_time_and_facts(demo: Demo) -> None:
         ("List 1", "secret 'crm': there is none of this name"),
         ("Task 3", "It waits until this is there: secret 'crm'"),
         ("Task 4", "Pay the invoice of Acme over 90 EUR?"),
+        ("Task 4", "Ends in 2 hours, then does not run"),
         ("Empty list", "No tasks"),
         ("Unreadable", "cannot be shown"),
     ],
@@ -175,6 +176,23 @@ def test_each_state_has_the_buttons_that_it_allows(demo: Demo) -> None:
         expect(card.get_by_role("button")).to_have_text(names)
         row.click()
         expect(card).to_have_count(0)
+
+
+def test_a_question_says_until_when_it_is_open_and_what_follows_without_an_answer(demo: Demo) -> None:
+    task = json.loads((PAYLOADS / "task.json").read_text("utf-8"))["examples"][0]
+    wait = {"kind": "approval", "title": "Pay?", "until": "2026-11-23T17:00:00Z"}
+    said: dict[str, dict[str, Any]] = {
+        "Ends in 2 hours, then goes ahead": {"goes_on": True},
+        "Ends in 2 hours, then counts as approved and goes on": {"goes_on": True, "default_answer": "approve"},
+        "Ends in 2 hours, then counts as rejected and goes on": {"goes_on": True, "default_answer": "reject"},
+    }
+    answers = iter([{**task, "state": "waiting", "waits": [{**wait, **parts}]} for parts in said.values()])
+    demo.page.route(f"{ORIGIN}/v1/tasks/t_7k3m9qx2w4hb", lambda route: route.fulfill(json=next(answers)))
+    row = demo.card("List 1").get_by_role("button", name="Call John", exact=True)
+    for words in said:
+        row.click()
+        expect(demo.card("List 1").get_by_role("article")).to_contain_text(f"Pay?{words}")
+        row.click()
 
 
 def test_what_users_wrote_stays_text(demo: Demo) -> None:

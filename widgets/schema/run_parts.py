@@ -101,7 +101,8 @@ class WaitPart(PayloadPart):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
-    `event` is the name of the one that it waits for. Without its event or answer a run `goes_on` at `until`, or not.
+    `event` is the name of the one that it waits for, `match` what its data have to be. Without its event or answer a
+    run `goes_on` at `until`, or not.
     `default_answer` is what the handler is told then, where it asked.
     """
 
@@ -113,6 +114,7 @@ class WaitPart(PayloadPart):
     title: str | None = None
     state: State | None = None
     event: str | None = None
+    match: str | None = None
     goes_on: bool | None = None
     default_answer: ApprovalAnswer | None = None
 

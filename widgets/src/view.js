@@ -110,7 +110,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card), ownerFact(card.task), labelsFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), targetFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card), ownerFact(card.task), labelsFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
@@ -131,8 +131,13 @@ function repeatFact(card) {
 
 /** That its user is asked before each run, and what; or which event each run waits for. */
 function asksWords({ approval, wait_for: wait }) {
-  return wait ? t("wait.event", { event: listed((wait.any ?? [wait]).map(({ event }) => event), "disjunction") })
+  return wait ? t("wait.event", { event: listed((wait.any ?? [wait]).map(({ event, match }) => event + matchWords(match)), "disjunction") })
     : approval?.question ? parts("repeats.asks_this", { question: h("bdi", {}, approval.question) }) : approval && t("repeats.asks");
+}
+
+function matchWords(match = {}) {
+  const members = Object.entries(match).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  return members.length ? ` (${members.join(", ")})` : "";
 }
 
 /** That the next occurrence is an exception of its series, and where it would be. */
@@ -164,6 +169,13 @@ function lastFact({ task, env }) {
   if (last.state === task.state) return summary && fact(picture, t("last.outcome"), last.summary);
   return fact(picture, t("last.name"),
     h("span", { class: `tone-${tone} toned` }, t("last.time", { state: inside(word) })), " ", h("span", { class: "quiet" }, ended), summary);
+}
+
+/** To which host a webhook or a watch sends requests: the whole address may be long, and is nobody's business. */
+function targetFact({ target }) {
+  if (!target) return "";
+  const host = h("bdi", {}, /^https?:\/\/([^/]*)/.exec(target.address)?.[1] ?? target.address);
+  return fact("flag", t("address.name"), target.every ? parts("address.looks", { host, every: target.every }) : parts("address.sends", { host }));
 }
 
 function addressFact({ fire_address: addressed }) {

@@ -14,14 +14,14 @@ export function waitingFact({ task, env }) {
 }
 
 /** A reason in the reader's language; one of a kind that this card does not know, as the server says it. */
-export function lineOf({ kind, pool, until, after, task, title, state, event, goes_on, default_answer }, sentence, env) {
+export function lineOf({ kind, pool, until, after, task, title, state, event, match, goes_on, default_answer }, sentence, env) {
   if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
   if (kind === "resume" && until) return parts("wait.paused_until", { time: moment(at, env.reader(), env.clock.now()) });
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, listed((event ?? "").split(", "), "disjunction")), time });
-  const first = { approval: title, blocked: after }[kind];
+  const first = { approval: title, blocked: after, event: match }[kind];
   const beside = [first, until && !line.includes(time) ? waitEnd(kind, time, default_answer ?? goes_on) : "", first === after ? "" : after].filter(Boolean);
   return [...line, ...beside.map(aside)];
 }

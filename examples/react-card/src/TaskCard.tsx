@@ -40,7 +40,7 @@ export function TaskCard({ task: given, act }: Props) {
       <Head task={task} heading={heading} now={now} />
       {failure && <p className="dt-notice dt-danger" role="alert">{failure}</p>}
       {task.damaged && <p className="dt-notice dt-danger">This task is damaged and can only be cancelled.</p>}
-      <Held task={task} />
+      <Held task={task} now={now} />
       {task.warnings?.map((warning) => <p key={warning} className="dt-notice dt-warning">{warning}</p>)}
       {isChain(task) && <Steps chain={task.chain} />}
       <Facts task={task} />
@@ -68,15 +68,28 @@ function Head({ task, heading, now }: { task: Task; heading: string; now: number
 }
 
 /** What the user is asked, or what a blocked task misses: it stands above all else. */
-function Held({ task: { waits = [] } }: { task: Task }) {
-  const questions = new Set(waits.filter(({ kind }) => kind === "approval").map(({ title }) => title ?? "May this run?"));
+function Held({ task: { waits = [] }, now }: { task: Task; now: number }) {
+  const asked = waits.filter(({ kind }) => kind === "approval");
+  const questions = new Map(asked.map((wait) => [wait.title ?? "May this run?", endOf(wait, now)]));
   const missing = waits.filter(({ kind }) => kind === "blocked").map(({ after }) => after);
   return (
     <>
-      {[...questions].map((question) => <p key={question} className="dt-notice dt-warning" dir="auto">{question}</p>)}
+      {[...questions].map(([question, end]) => (
+        <div key={question} className="dt-notice dt-warning">
+          <p dir="auto">{question}</p>
+          {end && <p className="dt-quiet">{end}</p>}
+        </div>
+      ))}
       {missing.map((reason) => <p key={reason} className="dt-notice dt-danger" dir="auto">It waits until this is there: {reason}</p>)}
     </>
   );
+}
+
+/** Until when a question is open, and what follows without an answer. */
+function endOf({ until, goes_on: goesOn, default_answer: answer }: NonNullable<Task["waits"]>[number], now: number): string {
+  if (!until) return "";
+  const then = answer ? `counts as ${answer === "approve" ? "approved" : "rejected"} and goes on` : goesOn ? "goes ahead" : "does not run";
+  return `Ends ${relative(until, now)}, then ${then}`;
 }
 
 /** The state as sign, word and colour; a reader of screens hears of its change. */

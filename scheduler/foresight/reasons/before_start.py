@@ -143,7 +143,7 @@ def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitRea
     text = f"the event {_named(wait)}, {until}"
     goes = run.state is State.SUSPENDED or wait.at_once or wait.on_timeout is OnTimeout.RUN
     events = ", ".join(each.name for each in wait.all)
-    return WaitReason(WaitKind.EVENT, text, until=wait.until, event=events, goes_on=goes)
+    return WaitReason(WaitKind.EVENT, text, until=wait.until, event=events, match=_matches(wait), goes_on=goes)
 
 
 def paused(task: Task, now: datetime) -> WaitReason:
@@ -161,5 +161,16 @@ def _named(wait: SignalWait) -> str:
 
 def _matching(wait: SignalWait) -> str:
     """Say which data an event has to have, if that matters."""
-    members = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in wait.match.items())
+    members = _members(wait)
     return f" with {quoted(members, _MAX_MATCH_CHARS)}" if members else ""
+
+
+def _matches(wait: SignalWait) -> str | None:
+    """Return which data an event has to have, by the name of the event where there are several."""
+    found = [(each.name, members) for each in wait.all if (members := _members(each))]
+    texts = [members if len(wait.all) == 1 else f"{name}: {members}" for name, members in found]
+    return "; ".join(texts) or None
+
+
+def _members(wait: SignalWait) -> str:
+    return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in wait.match.items())

@@ -31,6 +31,7 @@ UNDOES_DONE = "u_done"
 
 UNDO = "undo"
 RUN_NOW = "run_now"
+SKIP_NEXT = "skip_next"
 _CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
 UNDOES_SCHEDULING = "u_1"
 """The token that undoes the call that made a task, or a chain: a cancel, as long as nothing of it has run."""
@@ -68,7 +69,7 @@ def decide_action(
             lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now, holidays), now),
         ),
         RUN_NOW: (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
-        "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
+        SKIP_NEXT: (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
         UNDO: (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
     }
     if action not in decisions:

@@ -37,7 +37,7 @@ OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *PAUSE_ARGUMEN
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
 _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
-_OF_SERIES: Final = ("repeat_policy", "skip_next", "all_following")
+_OF_SERIES: Final = ("repeat_policy", "all_following")
 
 
 def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +64,11 @@ def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str
 
 def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     """Return how to change what a whole chain has not."""
+    if name == "skip_next":
+        return no_skip_of_chain(found)
+    if name in _OF_SERIES and found.chain.repeat is None:
+        accepted = "`when`, which moves it"
+        return InvalidArgument(name, "this chain runs once", accepted=accepted, example="when='tomorrow 9am'")
     if name in _OF_SERIES:
         problem = "a chain that recurs runs all generations of its rule"
         accepted = "repeat, until or max_runs of the chain; or `when`, the time of its next generation"
@@ -71,6 +76,16 @@ def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     step = next((each for each in found.steps if each.record.run.state in OPEN), found.steps[0])
     accepted = f"{name} with the id of a step; of the whole chain {', '.join(OF_CHAINS)}"
     return InvalidArgument(name, "each step has its own", accepted=accepted, example=f"task_id='{step.record.task.id}'")
+
+
+def no_skip_of_chain(found: ChainRecord) -> InvalidArgument:
+    """Return the refusal to skip the next generation of a chain, with what moves it past others."""
+    if found.chain.repeat is None:
+        accepted, example = "`when`, which moves it; or a cancel", "when='tomorrow 9am'"
+        return InvalidArgument("skip_next", "this chain runs once", accepted=accepted, example=example)
+    problem = "the next generation of a chain is moved to the time of a later one"
+    accepted = "`when`, the time of its next generation: those before it are left out"
+    return InvalidArgument("skip_next", problem, accepted=accepted, example="when='monday 9am'")
 
 
 def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:

@@ -100,7 +100,8 @@ class BulkService:
         by_filter = not call.task_ids
         if call.verb is BulkVerb.DISCARD:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
-        spent = replayed_too_often(self._store, call, self._targets.meant(call)) if call.verb is BulkVerb.REPLAY else ()
+        replays = by_filter and call.verb is BulkVerb.REPLAY
+        spent = replayed_too_often(self._store, call, self._targets.meant(call)) if replays else ()
         decision = self._targets.decided(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
             return previewed_result(

@@ -81,7 +81,7 @@ class BulkTargets:
     def _ids_meant(self, call: BulkCall) -> Sequence[str]:
         """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none.
 
-        Raises Refused for the discard of a chain of which no step has failed.
+        Raises Refused for the replay or the discard of a chain of which no step has failed.
         """
         steps = {found.chain.id: _steps_meant(found, call.verb) or found.steps for found in self._chains_of(call)}
         ids = (
@@ -103,7 +103,7 @@ def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
         return [step for step in found.steps if step.record.run.state in OPEN]
     failed = failed_first(found)
-    if verb is BulkVerb.DISCARD and not failed:
+    if not failed:
         chain_id = found.chain.id
         message = f"no step of {chain_id} has failed."
         raise Refused(message, argument="task_ids", remedy=remedies.Inspect(chain_id))

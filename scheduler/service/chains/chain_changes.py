@@ -13,9 +13,9 @@ from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO
+from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of
-from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
+from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain, no_skip_of_chain
 from duetime.scheduler.intake.changes.chain_notes import left_out
 from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.planner import Planner
@@ -77,6 +77,8 @@ class ChainService:
         """Run what failed again now, or undo a change. Raises Refused for what is done to a step."""
         if action == RUN_NOW:
             return self._run_again(chain_to_change(self._store, chain_id, call), {"action": RUN_NOW}, call)
+        if action == SKIP_NEXT:
+            raise no_skip_of_chain(chain_to_change(self._store, chain_id, call))
         if action != UNDO:
             raise Refused(
                 f"{action!r} is for one task, and {chain_id} is a chain: name the step.",

@@ -405,6 +405,18 @@ def test_a_failed_chain_runs_again_from_what_failed_by_itself_with_one_undo(
         scheduler.act(chain_id, "run_now")
 
 
+def test_steps_of_which_none_comes_after_another_are_said_to_start_at_once(scheduler: Scheduler) -> None:
+    apart: list[StepArguments] = [{"name": "fetch"}, {"name": "load"}, {"name": "mail"}]
+    said = "3 steps start at once: no step has `after`"
+    for dry_run in (True, False):
+        view = scheduler.schedule("Report", when="in 1 hour", steps=apart, dry_run=dry_run)
+        assert f"{said}." in task_text(task_payload(view))
+    later: StepArguments = {"name": "mail", "when": "in 2 hours"}
+    behind: StepArguments = {"name": "mail", "after": ["load"]}
+    for steps in ([*apart[:2], later], [*apart[:2], behind], apart[:1]):
+        assert "at once" not in str(scheduler.schedule("Report", when="in 1 hour", steps=steps).warnings)
+
+
 def test_the_undo_of_a_replayed_chain_says_which_step_has_begun(
     scheduler: Scheduler, store: Store, clock: Clock
 ) -> None:

@@ -55,6 +55,14 @@ def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: 
     assert [row.event for row in list_payload(found).tasks] == ["order.paid"]
 
 
+def test_a_wait_says_what_the_data_of_its_event_have_to_be(scheduler: Scheduler) -> None:
+    one = {"event": "order.paid", "match": {"order.id": 7}}
+    several = {"any": [one, {"event": "order.gift"}]}
+    for wait, said in ((one, "order.id = 7"), (several, "order.paid: order.id = 7"), ({"event": "order.paid"}, None)):
+        [found] = task_payload(scheduler.schedule("Ship", wait_for=wait)).waits or ()
+        assert found.match == said
+
+
 def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     first = scheduler.schedule("Fetch", when="in 1 hour").record.task.id
     scheduler.schedule("Ship", wait_for={"event": "order.paid", "match": {"order.id": 7}})

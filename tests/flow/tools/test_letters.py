@@ -123,3 +123,14 @@ def test_a_discard_of_a_chain_means_the_steps_that_failed_by_themselves(
     ask("change_tasks", change="replay", task_ids=[chain["id"]])
     with pytest.raises(Refused, match=r"no step of c_.* has failed"):
         scheduler.bulk.change("discard", [chain["id"]], reason="too late")
+
+
+def test_a_replay_of_a_chain_without_a_failed_step_is_refused_once_and_a_repeated_one_is_not(
+    scheduler: Scheduler, ask: Ask, store: Store, clock: Clock
+) -> None:
+    chain = ask("schedule_task", title="Sync", steps=[{"name": "push", **STEP}, {"name": "tell", **STEP}])[1]
+    with pytest.raises(Refused, match=r"no step of c_.* has failed"):
+        scheduler.bulk.change("replay", [chain["id"]])
+    settled(store, clock(), Failed("404 Not Found"))
+    done = [ask("change_tasks", change="replay", task_ids=[chain["id"]])[1] for _ in range(2)]
+    assert [[each["bulk"]["changed"], "refused" in each["bulk"]] for each in done] == [[2, False]] * 2

@@ -247,6 +247,8 @@ WRONG = [
         {"approval": {"question": "Pay?", "by": "tomorrow"}},
         {"repeat_policy": {"overlap": "queue"}},
         {"deadline": "2027-01-01"},
+        {"skip_next": "next week"},
+        {"skip_next": 3},
     )),
     # actions of one task
     (R, {"task_id": "FRESH", "state": "cancelled"}),
@@ -394,6 +396,7 @@ MEANT = [
     ),
     (S, {"when": "tomorrow", "needs": "gpu"}, "needs={'key:customer-42': 1}"),
     (S, {"at": "tomorrow"}, "when='tomorrow'"),
+    (R, {"task_id": "DAILY", "skip_next": "next week"}, "skip_next=true or pause_until='monday 9am'"),
     (R, {"task_id": "ONE", "when": "17:45", "all_following": True}, "when='17:45', all_following=false"),
     (
         A,
