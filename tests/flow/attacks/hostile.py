@@ -10,7 +10,8 @@ from hypothesis import settings
 
 from tests.search import USUAL_EXAMPLE_COUNT
 
-PART_COUNT: Final = 5
+PART_COUNT: Final = 10
+KIND_PART_COUNT: Final = 2
 
 
 def nested(depth: int) -> Json:
@@ -284,10 +285,10 @@ CURSORS: Final[tuple[str, ...]] = (
 )
 
 
-def values(name: str) -> list[Any]:
-    """Return what is sent as an argument of this name: a part of everything, and all that belongs to its kind.
+def values(place: str, name: str) -> list[Any]:
+    """Return what is sent in a place as an argument of this name: a part of everything, and more of its kind.
 
-    Another argument gets another part; in `.ci/run search` each gets all.
+    Another argument gets another part, and so does the same one in another place; in `.ci/run search` each gets all.
     """
     word = name.lower()
     kinds: list[tuple[str, tuple[Any, ...]]] = [
@@ -297,12 +298,11 @@ def values(name: str) -> list[Any]:
         ("url", URLS),
     ]
     timed = ("when", "deadline", "until", "since", "before", "after", "at", "expires", "overlap", "zone")
-    found: list[Any] = [*TEXTS, *NUMBERS, *SHAPES]
-    if settings().max_examples <= USUAL_EXAMPLE_COUNT:
-        found = found[crc32(word.encode()) % PART_COUNT :: PART_COUNT]
-    for part, more in kinds:
-        if part in word:
-            found += more
+    general: list[Any] = [*TEXTS, *NUMBERS, *SHAPES]
+    special = [value for part, more in kinds if part in word for value in more]
     if any(part == word or word.endswith(part) for part in timed):
-        found += TIMES
-    return found
+        special += TIMES
+    if settings().max_examples > USUAL_EXAMPLE_COUNT:
+        return general + special
+    turn = crc32(f"{place} {word}".encode())
+    return general[turn % PART_COUNT :: PART_COUNT] + special[turn % KIND_PART_COUNT :: KIND_PART_COUNT]

@@ -32,10 +32,11 @@ async def entered(target: Target) -> Admin:
     return admin
 
 
+@pytest.mark.random_walk
 async def test_no_query_of_a_page_breaks_anything(target: Target) -> None:
     await entered(target)
     for path, name in QUERIES:
-        for value in hostile.values(name):
+        for value in hostile.values(path, name):
             if isinstance(value, str) and len(value) < 20_000:
                 sent = {name: value.encode("utf-8", "replace")}
                 answer = await target.attack("GET", f"/admin{path}", token=None, params=sent)
@@ -44,6 +45,7 @@ async def test_no_query_of_a_page_breaks_anything(target: Target) -> None:
     await target.survives()
 
 
+@pytest.mark.random_walk
 async def test_no_field_of_a_form_breaks_anything(target: Target) -> None:
     admin = await entered(target)
     token = await admin.token()
@@ -58,7 +60,7 @@ async def test_no_field_of_a_form_breaks_anything(target: Target) -> None:
         (f"/schedules/{target.task_id}/pause", "pause"), ("/pools", "spec"), ("/pools/gpu", "spec"),
     )  # fmt: skip
     for path, name in forms:
-        for value in hostile.values(name):
+        for value in hostile.values(path, name):
             if isinstance(value, str):
                 sent = {"csrf_token": token, "pick": target.task_id, name: value.encode("utf-8", "replace")}
                 answer = await target.attack("POST", f"/admin{path}", token=None, data=sent, headers={"Origin": ORIGIN})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,7 @@ PLACES = (
 )
 
 
+@cache
 def operations() -> dict[str, tuple[str, str, Mapping[str, Any]]]:
     """Return the operations of the published document by name: method, path, and the rest."""
     paths = json.loads(DOCUMENT.read_text("utf-8"))["paths"]
@@ -50,16 +52,17 @@ async def sent(target: Target, method: str, path: str, body: object = None) -> N
     await target.attack(method, f"/v1{path}", token=target.admin_key, **given)
 
 
+@pytest.mark.random_walk
 @pytest.mark.parametrize("name", operations())
 async def test_no_argument_of_an_operation_breaks_anything(target: Target, name: str) -> None:
     """Each asks about a task, a run and a key of another tenant."""
     method, path, operation = operations()[name]
     asked = requests_about(target.task_id, target.victim_key_id, target.run_id)[name][0]
     for member in members(operation):
-        for value in hostile.values(member):
+        for value in hostile.values(name, member):
             await sent(target, method, asked.path, {**asked.given.get("body", {}), member: value})
     for parameter in operation.get("parameters", []):
-        for value in hostile.values(parameter["name"]):
+        for value in hostile.values(name, parameter["name"]):
             await with_parameter(target, (method, path), parameter, asked, value)
     await target.survives()
 

@@ -41,10 +41,11 @@ async def arguments_of(target: Target) -> AsyncIterator[tuple[str, dict[str, Any
             yield tool["name"], given, argument
 
 
+@pytest.mark.random_walk
 async def test_no_argument_of_a_tool_breaks_anything(target: Target) -> None:
     """The arguments are those that the server itself names."""
     async for tool, given, argument in arguments_of(target):
-        for value in hostile.values(argument):
+        for value in hostile.values(tool, argument):
             await target.call(tool, {**given, argument: value})
     await target.survives()
 
@@ -58,11 +59,12 @@ def armed(template: Any, value: Any) -> Any:
     return {name: armed(each, value) for name, each in template.items()} if isinstance(template, dict) else template
 
 
+@pytest.mark.random_walk
 @pytest.mark.parametrize("method", SURFACES)
 async def test_no_resource_prompt_or_completion_breaks_anything(target: Target, method: str) -> None:
     """Subscriptions are those of clients of 2025, which have a session."""
     session = await target.site.session(target.key) if "subscribe" in method else {}
     for template in SURFACES[method]:
-        for value in [*hostile.values("uri"), target.task_id, [target.task_id], {"task_id": target.task_id}]:
+        for value in [*hostile.values(method, "uri"), target.task_id, [target.task_id], {"task_id": target.task_id}]:
             await target.ask(method, armed(template, value), session)
     await target.survives()

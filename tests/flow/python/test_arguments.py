@@ -162,9 +162,9 @@ def task_id(scheduler: Scheduler) -> str:
 def test_each_value_of_each_argument_is_taken_or_refused_with_a_sentence(
     scheduler: Scheduler, task_id: str, method: str, argument: str
 ) -> None:
-    call = getattr(scheduler, method)
+    call, given = getattr(scheduler, method), usual(method, task_id)
 
-    said = with_each_value(lambda value: call(**(usual(method, task_id) | {argument: value})))
+    said = with_each_value(lambda value: call(**(given | {argument: value})))
 
     assert said, "an argument that takes everything checks nothing"
     assert not re.search(r"_task\b|list_tasks|--\w", "\n".join(said)), "a tool or an option is named"
