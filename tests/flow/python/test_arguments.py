@@ -215,7 +215,8 @@ def test_python_takes_what_the_tools_show_for_an_argument_of_that_name(method: s
     assert {"expect", "on_failure", "needs", "labels", "estimate", "approval"} <= taken
 
     for name in taken:
-        value = shown[name].partition("=")[2].replace("true", "True")
+        first, _, _ = shown[name].partition(" or ")  # further ones may be of other arguments
+        value = first.partition("=")[2].replace("true", "True")
         argument = SPECIAL_ARGUMENTS.get(f"{method}.{name}") or USUAL[name]
         argument.kind.read(ast.literal_eval(value))
 
