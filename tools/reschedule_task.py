@@ -82,6 +82,9 @@ def _no_state(name: str) -> InvalidArgument:
     return InvalidArgument(name, "a task gets another state by what is done to it", accepted=accepted, example=example)
 
 
+_SKIPS = "true or false; pause_until='monday 9am' passes over all before that time"
+"""Models ask for several occurrences to be skipped, such as those of next week."""
+
 RESCHEDULE_TASK = Definition(
     "reschedule_task",
     "Change a task",
@@ -119,7 +122,7 @@ RESCHEDULE_TASK = Definition(
         Argument("remove", Choices(REMOVABLE_ARGUMENTS), "Empty these, or back to the default", "remove=['needs']"),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("pause_until", TIME, "Pause, and go on by itself then", "pause_until='monday 9am'"),
-        Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true or pause_until='monday 9am'"),
+        Argument("skip_next", Flag(_SKIPS), "Skip the next occurrence", "skip_next=true"),
         Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
         Argument("dry_run", Flag(), "Only show what would change", "dry_run=true"),
         IDEMPOTENCY_KEY,

@@ -396,7 +396,6 @@ MEANT = [
     ),
     (S, {"when": "tomorrow", "needs": "gpu"}, "needs={'key:customer-42': 1}"),
     (S, {"at": "tomorrow"}, "when='tomorrow'"),
-    (R, {"task_id": "DAILY", "skip_next": "next week"}, "skip_next=true or pause_until='monday 9am'"),
     (R, {"task_id": "ONE", "when": "17:45", "all_following": True}, "when='17:45', all_following=false"),
     (
         A,
@@ -442,6 +441,16 @@ def test_a_credential_in_an_argument_is_not_repeated(answer: Answer) -> None:
     _, said = answer(S, {"title": "A", "action": "webhook", "payload": payload})
     assert "blue lamp" not in said
     assert said.endswith("Example: payload.url='https://example.com/hook'")
+
+
+def test_a_skip_of_several_occurrences_names_the_one_call_that_passes_over_them(
+    answer: Answer, ids: dict[str, str]
+) -> None:
+    _, said = answer(R, {"task_id": ids["DAILY"], "skip_next": "next week"})
+    assert "pause_until='monday 9am' passes over all before that time. Example: skip_next=true" in said
+    accepted, said = answer(R, {"task_id": ids["DAILY"], "pause_until": "monday 9am", "dry_run": True})
+    assert accepted
+    assert "Paused until Mon 30 Nov 2026 09:00" in said
 
 
 def test_an_end_that_never_comes_is_none(answer: Answer) -> None:
