@@ -31,6 +31,7 @@ from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, message, restarted, settlement
 from tests.contracts.store.pausable import Pausable
+from tests.invariants import assert_sound
 
 APPROVE, REJECT = ApprovalAnswer
 ASKED = os.environ.get("APPROVAL_WALKS")
@@ -160,7 +161,7 @@ def test_a_walk_ends_where_the_model_says(url: str, store: Store, clock: Clock, 
     most = WALKS_OF_STORE if url.startswith("sqlite") else WALKS_ON_POSTGRES
     for seed in range(first, min(first + most, FIRST_SEED + WALKS)):
         _walk(store, clock, seed)
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)
 
 
 def _walk(store: Store, clock: Clock, seed: int) -> None:
@@ -339,4 +340,4 @@ def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock
             walk.check(model)
         except AssertionError as error:
             raise AssertionError(f"{said}: {error}") from None
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)

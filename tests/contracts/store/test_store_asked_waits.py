@@ -17,6 +17,7 @@ from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 TENANT = "local"
 SCHEDULED, WAITING, SKIPPED, CANCELLED = State.SCHEDULED, State.WAITING, State.SKIPPED, State.CANCELLED
@@ -94,7 +95,7 @@ def kinds(desk: Desk, task_id: str, run_id: str) -> list[EventKind]:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0
 
 

@@ -21,6 +21,7 @@ from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 BOB = Principal("local", "bob")
 FIRST, LAST = {"name": "fetch"}, {"name": "mail", "after": ["fetch"]}
@@ -70,7 +71,7 @@ def due(view: TaskView) -> tuple[int, int]:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0
 
 

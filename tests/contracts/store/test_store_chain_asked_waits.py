@@ -17,6 +17,7 @@ from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 TENANT = "local"
 SCHEDULED, WAITING, SUCCEEDED = State.SCHEDULED, State.WAITING, State.SUCCEEDED
@@ -98,7 +99,7 @@ def kinds(desk: Desk, run: Run) -> list[EventKind]:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0
 
 

@@ -25,6 +25,7 @@ from duetime.widgets.history import changes_of, history_payload
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 SCHEDULED, WAITING = State.SCHEDULED, State.WAITING
 THREE: list[StepArguments] = [
@@ -329,7 +330,7 @@ def test_the_history_of_a_chain_has_what_changed_of_the_chain_itself(desk: Desk)
     ]
     past = history_payload([], events, "UTC", steps={events[0].task_id: "fetch"})
     assert {part.step for part in past.events if part.changes and "max_runs" in part.changes} == {None}
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
 
 
 def test_the_undo_of_a_change_of_the_chain_alone_is_in_its_history(desk: Desk) -> None:
@@ -360,7 +361,7 @@ def test_what_failed_and_what_ended_with_it_go_on_together(desk: Desk, change: A
     desk.end(desk.start(9), Failed("no rows"))
     desk.scheduler.bulk.change(change, [first, second], **more)
     assert [desk.scheduler.get(each).record.run.state for each in (first, second)] == [SCHEDULED, WAITING]
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
 
 
 def test_the_undo_of_a_resume_leaves_what_was_cancelled_as_it_was(desk: Desk) -> None:

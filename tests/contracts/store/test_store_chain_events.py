@@ -18,6 +18,7 @@ from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 FETCH: StepArguments = {"name": "fetch"}
 MAIL: StepArguments = {"name": "mail", "after": ["fetch"]}
@@ -85,7 +86,7 @@ def span(desk: Desk, chain_id: str, name: str) -> tuple[datetime, datetime]:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0
 
 

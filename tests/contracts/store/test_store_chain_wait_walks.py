@@ -28,6 +28,7 @@ from duetime.scheduler.views import TaskView
 from sqlalchemy import select
 
 from tests.builders import LEASE, Clock
+from tests.invariants import assert_sound
 
 WALKS = int(os.environ.get("CHAIN_WAIT_WALKS", "20"))
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
@@ -380,5 +381,5 @@ def test_a_walk_of_a_chain_ends_where_the_model_says(store: Store, clock: Clock,
             operation: Callable[[], None] = getattr(walk, name)
             operation()
             walk.check()
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)
     assert store.dependencies.repair(limit=99) == 0

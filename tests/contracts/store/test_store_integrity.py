@@ -17,6 +17,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, insert
 
 from tests.builders import NOON, TENANT, Clock, added, cancelled, delivery, log_chunk, message, settlement, started
+from tests.invariants import broken_tables
 
 pytestmark = pytest.mark.damages
 
@@ -166,8 +167,10 @@ def test_a_store_in_use_has_no_findings_and_every_row_was_read(store: Store, run
 def test_each_damage_is_found_with_its_remedy(store: Store, run_id: str, name: str) -> None:
     table, words, statement = DAMAGES[name]
     plant(store, statement.format(run=run_id))
-    found = [each for each in store.integrity.examine().findings if each.table == table and words in each.broken]
+    findings = store.integrity.examine().findings
+    found = [each for each in findings if each.table == table and words in each.broken]
     assert [bool(each.count and each.examples and each.remedy.endswith(".")) for each in found] == [True]
+    assert broken_tables(store) == {each.table for each in findings}, "the suite's own question finds the same"
 
 
 def test_every_invariant_has_a_damage_that_breaks_it() -> None:

@@ -20,6 +20,7 @@ from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 APPROVE, REJECT = ApprovalAnswer
 TENANT = "local"
@@ -62,7 +63,7 @@ def state(desk: Desk, task_id: str) -> State:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
 
 
 def test_each_occurrence_asks_when_it_is_due_and_runs_when_it_is_approved(desk: Desk) -> None:

@@ -34,6 +34,7 @@ from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
 from tests.contracts.store.pausable import Pausable
+from tests.invariants import assert_sound
 
 WALKS = int(os.environ.get("WAIT_WALKS", "20"))
 """Each has a store of its own, since its clock begins at noon."""
@@ -389,4 +390,4 @@ def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int)
             walk.check()
         except AssertionError as error:
             raise AssertionError("\n".join([*said, str(error)])) from None
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)

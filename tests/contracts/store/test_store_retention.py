@@ -42,6 +42,7 @@ from tests.builders import (
     settlement,
     started,
 )
+from tests.invariants import assert_sound
 
 DAYS_90 = timedelta(days=90)
 _WRITTEN = {"retention_sweeps", "audit_entries"}  # by a sweep itself
@@ -235,7 +236,7 @@ def test_earlier_runs_of_a_task_that_recurs_go_and_its_last_one_stays(store: Sto
     assert swept(store, rule(RetentionKind.RUNS)) == Counter(runs=3, attempts=3)
     assert ids_of_runs(store) == before[3:]
     assert store.tasks.get(TENANT, record.task.id).last_run is not None
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)
 
 
 def test_events_of_deleted_runs_stay_until_they_are_old_themselves(store: Store, clock: Clock) -> None:
@@ -256,7 +257,7 @@ def test_old_events_go_but_for_the_first_and_the_last_and_numbers_go_on(store: S
     assert [event.seq for event in left[:-1]] == [before[0].seq]
     cancelled(store, store.tasks.get(TENANT, record.task.id))
     assert store.history.events(TENANT, EventFilter(task_id=record.task.id), limit=1).events[0].seq == before[0].seq + 1
-    assert store.integrity.examine().findings == ()
+    assert_sound(store)
 
 
 def test_events_of_an_open_run_stay(store: Store, clock: Clock) -> None:
@@ -347,7 +348,7 @@ def test_a_task_of_very_many_rows_goes_in_several_transactions(
     def noted(*arguments: Any) -> Any:
         done = delete(*arguments)
         sizes.append(done.counts.total())
-        assert store.integrity.examine().findings == ()
+        assert_sound(store)
         return done
 
     monkeypatch.setattr(store.retention, "delete", noted)

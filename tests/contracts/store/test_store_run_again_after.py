@@ -17,6 +17,7 @@ from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 HOUR = timedelta(hours=1)
 ENDED = {"fail": State.FAILED, "skip": State.SKIPPED}
@@ -50,7 +51,7 @@ def questions(desk: Desk) -> list[str]:
 
 
 def sound(desk: Desk) -> None:
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0, "nothing is left to be followed"
 
 

@@ -17,6 +17,7 @@ from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.invariants import assert_sound
 
 TENANT = "local"
 SCHEDULED, WAITING, READY = State.SCHEDULED, State.WAITING, State.READY
@@ -210,7 +211,7 @@ def test_a_step_whose_turn_came_by_a_cancel_waits_for_its_turn_again_after_the_u
     desk.end(desk.start(9, 30))
     assert desk.start(9, 31) == []
     assert held_until(desk, load) == from_then(held, 9, 31), "its question and its wait begin with its turn"
-    assert desk.store.integrity.examine().findings == ()
+    assert_sound(desk.store)
     assert desk.store.dependencies.repair(limit=99) == 0
 
 
