@@ -1,7 +1,7 @@
 """Whether the rows of a store meet every invariant, by one statement.
 
 Nearly every test of the store ends with this question. `Integrity.examine` reads each table in pages, which takes
-longer than many of these tests, so it is asked only for what to say of a store that is broken.
+longer than many of these tests. It is asked only what to say of a store that is broken.
 """
 
 from __future__ import annotations
