@@ -67,9 +67,12 @@ def postgres_server() -> Iterator[str]:
 
 @contextmanager
 def postgres_database(server: str, *, options: str = "") -> Iterator[str]:
-    """Yield the URL of a new, empty database; it is dropped afterwards."""
+    """Yield the URL of a new, empty database; it is dropped afterwards.
+
+    Its files are copied as they are: through the log it takes twice the processor time.
+    """
     name = f"duetime_test_{uuid4().hex}"
-    administer(server, f'CREATE DATABASE "{name}" {options}')
+    administer(server, f'CREATE DATABASE "{name}" STRATEGY file_copy {options}')
     try:
         yield make_url(server).set(database=name).render_as_string(hide_password=False)
     finally:
