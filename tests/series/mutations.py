@@ -41,7 +41,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a snooze takes the place of an occurrence that was moved past others",
-        (("rules/changes.py", "is State.SCHEDULED and not is_moved(run))", "is State.SCHEDULED)"),),
+        (("series/moved_past.py", "is State.SCHEDULED and not is_moved(run))", "is State.SCHEDULED)"),),
     ),
     Mutation(
         "the undo of a move past others leaves the moved run",
