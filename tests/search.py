@@ -1,9 +1,11 @@
-"""The number of examples that a random test draws: as many as it says in the suite, and more in `.ci/run search`."""
+"""Numbers of examples and walks of random tests in the suite; `.ci/run search` draws more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+import pytest
 from hypothesis import settings
 
 USUAL_EXAMPLE_COUNT: Final = 100
@@ -16,3 +18,10 @@ def examples(count: int) -> settings:
     """Draw `count` examples, times what the loaded profile has more than the usual."""
     drawn: int = settings().max_examples
     return settings(max_examples=count * drawn // USUAL_EXAMPLE_COUNT)
+
+
+def walks(seeds: Iterable[int], on_postgres: Iterable[int]) -> pytest.MarkDecorator:
+    """Let a test of a store walk by `seeds` on SQLite, and by `on_postgres` there, where a step takes twice as long."""
+    cases = [("sqlite", seed) for seed in seeds]
+    slower = [pytest.param("postgres", seed, marks=pytest.mark.postgres) for seed in on_postgres]
+    return pytest.mark.parametrize(("url", "seed"), [*cases, *slower], indirect=["url"])

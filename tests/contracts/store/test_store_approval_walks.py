@@ -2,7 +2,7 @@
 
 A second model is of a series, which asks before each run: its occurrence, its pauses, and what an undo brings back.
 
-300 walks: 25 with each store on SQLite, 5 on PostgreSQL. `APPROVAL_WALKS=3000` asks for so many on each database,
+120 walks: 25 with each store on SQLite, 5 on PostgreSQL. `APPROVAL_WALKS=3000` asks for so many on each database,
 `WALK_FIRST_SEED` for others. The first seed with a store is part of each test's name, and a difference tells its own.
 """
 
@@ -35,7 +35,7 @@ from tests.invariants import assert_sound
 
 APPROVE, REJECT = ApprovalAnswer
 ASKED = os.environ.get("APPROVAL_WALKS")
-WALKS = int(ASKED or "250")
+WALKS = int(ASKED or "100")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 STEPS_COUNT, WALKS_OF_STORE = 40, 25
 WALKS_ON_POSTGRES = WALKS_OF_STORE if ASKED else 5
