@@ -165,7 +165,7 @@ def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_say
         ({"repeat": "daily"}, "repeat: this chain runs once.*a new chain with its steps.*repeat='daily at 9:00'"),
         ({"until": "in 3 hours"}, "until: this chain runs once.*Example: steps="),
         ({"remove": ["max_runs"]}, "max_runs: this chain runs once.*Example: steps="),
-        ({"skip_next": True}, "skip_next: a chain that recurs runs all.*`when`"),
+        ({"skip_next": True}, r"skip_next: this chain runs once\. Accepted: `when`"),
         ({"pause": True, "labels": ["x"]}, "pause: a chain is paused or changed"),
         ({"timezone": "Asia/Tokyo"}, "when: it is missing"),
         ({}, "nothing to change was given"),
