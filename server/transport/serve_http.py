@@ -18,6 +18,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
+from duetime.server.runtime.start import once_reachable
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.alerts.watch import watching
 from duetime.server.transport.browsers import HttpAccess
@@ -93,6 +94,10 @@ def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:
     return [route for routes in _SURFACES for route in routes(app, guard)]
 
 
+def _made(settings: Settings, *, reload: bool) -> App | ReloadingApp:
+    return ReloadingApp(settings) if reload else build(settings)
+
+
 def serve_http(settings: Settings, *, reload: bool = False) -> int:
     """Serve clients over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr.
 
@@ -105,7 +110,7 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
         listening(settings.host, settings.port, guarded=bool(settings.auth)) as bound,  # a taken port starts nothing
         ExitStack() as watched,
     ):
-        app = ReloadingApp(settings) if reload else build(settings)
+        app = once_reachable(settings.database_url, lambda: _made(settings, reload=reload))
         collect_less()
         guard = Guard.of(settings, lambda: app.store)
         watched.enter_context(watching(app, settings))

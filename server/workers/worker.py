@@ -14,6 +14,7 @@ from duetime.server.app import App, Role, build
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
+from duetime.server.runtime.start import once_reachable
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.alerts.watch import watching
 
@@ -44,8 +45,9 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         if until_eof:
             end_with_input(ending)
         exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
+        make = partial(build, settings, role=Role.WORK, exhausted=exhausted)
         with (
-            build(settings, role=Role.WORK, exhausted=exhausted) as app,
+            once_reachable(settings.database_url, make, pause=stopped.wait) as app,
             _metrics_of(app, settings.metrics_port),
             watching(app, settings),
         ):

@@ -63,10 +63,13 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
     if unknown is not None:
         meant = MEANT_STATES.get(unknown, "open")
         raise InvalidArgument(
-            argument, _unknown(unknown), accepted=", ".join(STATE_WORDS), example=f"{argument}={meant!r}"
+            argument,
+            _unknown(unknown),
+            accepted=f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last three",
+            example=f"{argument}={meant!r}",
         )
     return tuple(dict.fromkeys(state for word in words for state in STATES[word]))
 
 
 def _unknown(word: str) -> str:
-    return f"{word} stands alone" if word in set(Standing) else "there is no such state"
+    return f"{word} stands alone" if word in set(Standing) else f"there is no state {word[:40]!r}"

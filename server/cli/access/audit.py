@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import LOCAL
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import FAILED_CODE
@@ -21,7 +22,7 @@ from duetime.server.session import session
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_heads, verdicts_json
 from duetime.widgets.text.history_text import clock_time
 
-ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant")]
+ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant; `*` for all")]
 
 
 def list_(
@@ -68,8 +69,13 @@ def head(context: typer.Context, *, tenant: ChainTenant = None, as_json: AsJson 
     with session(context).store(create=True) as store:
         while store.audit_chain.seal(durable=True):
             pass
-        found = store.audit_chain.heads(tenant)
+        found = store.audit_chain.heads(_one(tenant))
     show_heads(heads_json(found), as_json=as_json)
+
+
+def _one(tenant: str | None) -> str | None:
+    """Return the tenant whose chain is meant, None for all."""
+    return None if tenant == ALL_TENANTS else tenant
 
 
 def show_heads(found: Mapping[str, Any], *, as_json: bool) -> None:
@@ -92,6 +98,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1."""
+    tenant = _one(tenant)
     kept = read_heads(head or (), tenant)
     began = time.monotonic()
     with session(context).store(create=True) as store, _progress() as (seen, expect):

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
@@ -55,12 +56,12 @@ def create(
 def list_(
     context: typer.Context,
     *,
-    tenant: Annotated[str | None, typer.Option(help="only the keys of this tenant")] = None,
+    tenant: Annotated[str | None, typer.Option(help="only the keys of this tenant; `*` for all")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the API keys: whose each is, what it may do, when it ends and when it was last used."""
     with session(context).store(create=True) as store:
-        now, found = store.now(), store.api_keys.all(tenant)
+        now, found = store.now(), store.api_keys.all(None if tenant == ALL_TENANTS else tenant)
     show_keys(keys_json(found, now), now, as_json=as_json)
 
 

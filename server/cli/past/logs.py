@@ -6,9 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.ids import RUN_PREFIX
 from duetime.server.cli import completion, output
 from duetime.server.session import session
@@ -44,7 +47,7 @@ def logs(
     as_json: LogJson = False,
 ) -> None:
     """Show what the handler of a run logged, oldest first."""
-    with session(context).scheduler() as scheduler:
+    with session(context).scheduler() as scheduler, _named(of):
         run_id = of if of.startswith(RUN_PREFIX) else scheduler.tasks.find(of)
 
         def read(after: str | None) -> LogPage:
@@ -53,6 +56,25 @@ def logs(
             return log_json(found)
 
         show(read, scheduler.zone or "UTC", follow=follow, as_json=as_json)
+
+
+class LogNotFound(DuetimeError):
+    """Neither a run nor a task of this tenant is meant."""
+
+    code = "not_found"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"no run or task {text[:40]!r}. `duetime runs` and `duetime list` show their ids.", argument="task_id"
+        )
+
+
+@contextmanager
+def _named(text: str) -> Iterator[None]:
+    try:
+        yield
+    except RunNotFound:
+        raise LogNotFound(text) from None
 
 
 def show(read: LogRead, zone: str, *, follow: bool, as_json: bool) -> None:

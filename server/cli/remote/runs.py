@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.ids import RUN_PREFIX
 from duetime.scheduler.rules.states import FAILURES
+from duetime.server.cli import output
 from duetime.server.cli.past import logs as here
 from duetime.server.cli.past import run_table
 from duetime.server.cli.past.count_tables import show_buckets, show_counts
@@ -57,10 +59,18 @@ def failed(server: RemoteServer, params: Params) -> None:
 
 def _page(server: RemoteServer, params: Params, where: dict[str, Any]) -> None:
     def read(limit: int, cursor: str | None) -> RemoteAnswer:
-        return server.get("/runs", **where, limit=limit, cursor=cursor)
+        answer = server.get("/runs", **where, limit=limit, cursor=cursor)
+        since, until = (answer.pop(name, None) for name in ("since", "until"))
+        if cursor == params["cursor"] and not params["as_json"]:
+            output.say_window("Runs", _instant(since), _instant(until), zone_of(params))
+        return answer
 
     found = full_page(read, "runs", PagePlace(params["limit"], params["cursor"]))
     run_table.show_page(params[CONTEXT], found, zone_of(params))
+
+
+def _instant(written: str | None) -> datetime | None:
+    return None if written is None else datetime.fromisoformat(written)
 
 
 def logs(server: RemoteServer, params: Params) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.intake.validation import tenant_read
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by, reader_of
+from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
 from duetime.tools.arguments.arguments import Argument
@@ -103,7 +102,7 @@ def entries(call: RestCall) -> RestAnswer:
 
 def heads(call: RestCall) -> RestAnswer:
     """Seal what is in no chain yet, and return the end of a tenant's chain, or of each."""
-    tenant, chain = _tenant(call), call.parts.store.audit_chain
+    tenant, chain = tenant_of(call), call.parts.store.audit_chain
     while chain.seal(durable=True):
         pass
     return RestAnswer(HeadsPayload.model_validate(heads_json(chain.heads(tenant))))
@@ -111,7 +110,7 @@ def heads(call: RestCall) -> RestAnswer:
 
 def verify(call: RestCall) -> RestAnswer:
     """Verify the chain of a tenant, or each."""
-    tenant = _tenant(call)
+    tenant = tenant_of(call)
     kept = read_heads(call.values.get("heads", ()), tenant)
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; repeat the request when it is done.")
@@ -120,12 +119,6 @@ def verify(call: RestCall) -> RestAnswer:
     finally:
         _verification.release()
     return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found)))
-
-
-def _tenant(call: RestCall) -> str | None:
-    """Return the tenant that is asked for, None for all, for operators alone; that is in the audit log."""
-    who = read_by(call)
-    return tenant_read(who["by"], who.get("tenant"))
 
 
 _FILTERS = (

@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
-from duetime.scheduler.intake.validation import ALL_TENANTS
+from duetime.scheduler.intake.validation import ALL_TENANTS, tenant_read
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskView
@@ -131,6 +131,12 @@ def read_by(call: RestCall) -> dict[str, Any]:
         raise only_operators(Scope.ADMIN_READ)
     call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, ALL_TENANTS))
     return {"by": call.by, "tenant": ALL_TENANTS}
+
+
+def tenant_of(call: RestCall) -> str | None:
+    """Return the tenant that is asked for, None for all, for operators alone; that is in the audit log."""
+    who = read_by(call)
+    return tenant_read(who["by"], who.get("tenant"))
 
 
 def of_all_tenants(call: RestCall) -> bool:

@@ -19,7 +19,7 @@ from duetime.server.auth.issued_keys import (
 )
 from duetime.server.auth.key_format import KeyText
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import TENANT, only_operators, reader_of
+from duetime.server.rest.resources.history import TENANT, only_operators, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.tools.arguments.arguments import Argument
@@ -63,11 +63,11 @@ class NewKeyPayload(KeyPayload):
 
 
 def keys(call: RestCall) -> RestAnswer:
-    """Return the keys of a tenant."""
-    return _listed(call, reader_of(call).tenant)
+    """Return the keys of a tenant, or of all for an operator."""
+    return _listed(call, tenant_of(call))
 
 
-def _listed(call: RestCall, tenant: str) -> RestAnswer:
+def _listed(call: RestCall, tenant: str | None) -> RestAnswer:
     store = call.parts.store
     return RestAnswer(KeysPayload.model_validate(keys_json(store.api_keys.all(tenant), store.now())))
 
@@ -126,7 +126,7 @@ OF_KEYS = (
         "list_keys",
         "GET",
         "/keys",
-        "List the API keys of a tenant",
+        "List the API keys of a tenant, or of all for an operator",
         keys,
         KeysPayload,
         Scope.ADMIN_READ,

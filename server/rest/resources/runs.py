@@ -10,6 +10,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -70,12 +71,17 @@ class RunPayload(RestPayload):
 
 
 class RunsPayload(RestPayload):
-    """One page of runs, newest first by default. It may be short: `cursor` goes on behind `searched_to`."""
+    """One page of runs, newest first by default. It may be short: `cursor` goes on behind `searched_to`.
+
+    `since` and `until` are how the bounds were read that were asked for.
+    """
 
     schema_: Annotated[Literal["duetime.runs/1"], Field(alias="schema")] = "duetime.runs/1"
     runs: tuple[RunPayload, ...]
     cursor: str | None = None
     searched_to: str | None = None
+    since: str | None = None
+    until: str | None = None
 
 
 class RunCountsPayload(RestPayload):
@@ -108,7 +114,8 @@ def runs(call: RestCall) -> RestAnswer:
     """Return a page of runs."""
     who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
     page = call.scheduler.past.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, **who)
-    payload = RunsPayload.model_validate(page_json(page, everywhere=of_all_tenants(call)))
+    read = {name: utc(at) for name in _BOUNDS if (at := getattr(page.where, name)) is not None}
+    payload = RunsPayload.model_validate({**page_json(page, everywhere=of_all_tenants(call)), **read})
     return RestAnswer(payload, cursor=page.cursor)
 
 

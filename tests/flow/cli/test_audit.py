@@ -88,6 +88,9 @@ def test_heads_that_were_kept_hold_while_the_chain_grows(said: Said, key: str) -
     assert "local: 3 entries hold, 1 not sealed yet." in said("audit", "verify", "--head", head)
     assert json.loads(said("audit", "head", "--json"))["heads"][0]["entries"] == 4
     assert "local: 4 entries hold." in said("audit", "verify", "--head", head)
+    assert "local: 4 entries hold." in said("audit", "verify", "--tenant", "*", "--head", head)
+    assert said("audit", "head", "--tenant", "*").startswith("local:4:")
+    assert "laptop" in said("keys", "list", "--tenant", "*")
 
 
 def test_a_break_is_named_and_exits_with_one(said: Said, key: str, tmp_path: Path) -> None:

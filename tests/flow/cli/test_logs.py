@@ -72,7 +72,10 @@ def test_a_run_that_logged_nothing_or_is_not_there_says_so(say: Say, tmp_path: P
     silent = started(store, tenant="local", owner="local")
     store.close()
     assert say("logs", silent.run.id) == ("", "Its handler logged nothing.\n")
-    assert "no run 'r_7k3m9qx2w4hb00000000'" in say("logs", "r_7k3m9qx2w4hb00000000", code=3)[1]
+    for text in ("r_7k3m9qx2w4hb00000000", "nope"):
+        assert say("logs", text, code=3)[1] == (
+            f"duetime: ID: no run or task '{text}'. `duetime runs` and `duetime list` show their ids.\n"
+        )
 
 
 def test_following_reads_on_behind_the_last_line_until_the_run_has_ended() -> None:

@@ -291,10 +291,12 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(
     assert two in said("dead", "list", "--csv")
 
 
-def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said) -> None:
+def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
     said("cancel", scheduled(said)["id"])
     assert "cancelled" in said("runs", "--since", "1h", "--state", "cancelled,failed")
     assert said("failed", "--since", "1h") == "No runs.\n"
+    assert run(["failed", "--since", "2026-11-24 06:00", "--until", "2026-11-24 07:00"]) == 0
+    assert capsys.readouterr().err.startswith("Runs from Tue 24 Nov 2026 06:00 to Tue 24 Nov 2026 07:00")
     assert json.loads(said("failed", "--since", "1h", "--json"))["runs"] == []
 
 
@@ -331,6 +333,20 @@ def test_quiet_hours_are_set_shown_and_cleared(said: Said, tmp_path: Path) -> No
     assert "of " + tmp_path.name in said("quiet-hours", "show")
     assert "No quiet hours for bob of " in said("quiet-hours", "set", "none", "--user", "bob")
     assert json.loads(said("quiet-hours", "clear", "--json"))["own"] is False
+
+
+def test_an_operator_lists_the_keys_and_verifies_the_chains_of_all_tenants(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said("keys", "create", "laptop")
+    assert "Only an operator may do this" in said("keys", "list", "--tenant", "*", code=4)
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "tasks", "admin"))
+    for each in ("local", tmp_path.name):
+        tenants = {key["tenant"] for key in json.loads(said("keys", "list", "--tenant", "*", "--json"))["keys"]}
+        assert each in tenants
+        assert f"{each}:" in said("audit", "head", "--tenant", "*")
+        assert f"{each}: " in said("audit", "verify", "--tenant", "*")
+    assert {key["tenant"] for key in json.loads(said("keys", "list", "--json"))["keys"]} == {"local"}
 
 
 def test_the_audit_log_is_listed_and_its_chain_verified(said: Said, tmp_path: Path) -> None:

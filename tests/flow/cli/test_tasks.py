@@ -230,8 +230,10 @@ def test_the_list_is_filtered(cli: Run, filters: tuple[str, ...], titles: list[s
 def test_a_state_that_does_not_exist_is_refused_with_those_that_do(cli: Run) -> None:
     ended = cli("list", "--state", "done")
     assert ended.code == 2
-    assert ended.err.startswith("duetime: --state: there is no such state. Accepted: open, ended, scheduled, waiting")
-    assert ended.err.endswith("Example: --state succeeded\n")
+    assert ended.err.startswith("duetime: --state: there is no state 'done'. Accepted: open, ended, scheduled, waiting")
+    assert ended.err.endswith("with commas between, but for the last three. Example: --state succeeded\n")
+    for verb in ("list", "runs"):
+        assert "there is no state 'bogus'. " in cli(verb, "--state", "failed,bogus").err
 
 
 def test_each_page_of_the_list_says_the_command_for_the_next(cli: Run) -> None:
