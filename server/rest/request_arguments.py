@@ -175,17 +175,15 @@ def _of_pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 def read_condition(operation: Operation, headers: Headers) -> tuple[int, ...]:
     """Return the revisions that If-Match names, one of which the present one has to be; none without a condition.
 
-    Raises Malformed for what is no list of tags, and ForeignTag where nothing ever has any of them.
+    Raises ForeignTag for what is no list of tags, and where nothing ever has any of them.
     """
     given = ", ".join(headers.getlist(CONDITION_HEADER)).strip()
     if not operation.conditional or CONDITION_HEADER not in headers or given == "*":
         return ()
-    if not _TAG_LIST.fullmatch(given):
-        text = 'expected tags as ETag gives them, such as "3", or *.'
-        raise Malformed(text, argument=CONDITION_HEADER)
-    found = tuple(int(tag) for tag in _ENTITY_TAG.findall(re.sub(r'W/"[^"]*"', "", given)))
+    strong = re.sub(r'W/"[^"]*"', "", given) if _TAG_LIST.fullmatch(given) else ""
+    found = tuple(int(tag) for tag in _ENTITY_TAG.findall(strong))
     if not found:
-        raise ForeignTag('nothing has such a tag; expected one as ETag gives it, such as "3".', CONDITION_HEADER)
+        raise ForeignTag('nothing has such a tag; expected one as ETag gives it, such as "3", or *.', CONDITION_HEADER)
     return found
 
 

@@ -174,12 +174,10 @@ async def test_a_key_that_cannot_be_read_is_refused(site: Site) -> None:
 
 async def test_a_tag_that_no_task_has_never_matches(site: Site) -> None:
     task = await made(site)
-    for tag in ('W/"1"', '"x", W/"1"', '"' + "9" * 40 + '"'):
+    strange = ("", "1", '"1" "2"', '*, "1"', "x" * 5_000, '"1' * 2_000)
+    for tag in ('W/"1"', '"x", W/"1"', '"' + "9" * 40 + '"', *strange):
         answer = await sent(site, "PATCH", f"/tasks/{task['id']}", body={"title": "y"}, headers={"If-Match": tag})
         assert check_problem(answer, 412, "stale_revision")["argument"] == "If-Match"
-    for text in ("", "1", '"1" "2"', '*, "1"', "x" * 5_000, '"1' * 2_000):
-        answer = await sent(site, "PATCH", f"/tasks/{task['id']}", body={"title": "y"}, headers={"If-Match": text})
-        assert check_problem(answer, 400, "malformed")["argument"] == "If-Match"
     first = {"If-Match": '"0"'}  # the tag of a policy that nobody has changed
     answer = await sent(site, "PATCH", f"/tasks/{task['id']}", body={"title": "y"}, headers=first)
     check_problem(answer, 412, "stale_revision")
