@@ -119,9 +119,16 @@ class Model:
     # -- what a user asks for
 
     def new_rule(self, words: Words, now: datetime, until: datetime | str | None = None) -> None:
+        if self.rule and self.rule.words == words and not self.run.ended:  # the rule that it has: only the end is new
+            self._refuse_cancelled()
+            if until is not None:
+                self.new_until(until if isinstance(until, datetime) else None, now)
+            return
         self._go_on_with(begun(words, self.zone, now), now, until)
 
     def new_zone(self, zone: str, now: datetime) -> None:
+        if zone == self.zone:
+            return
         if self.rule:
             self._go_on_with(self.rule.moved(zone), now, None)
         elif self.run.at > now and not self.run.under_way:

@@ -74,6 +74,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "the rule or the zone that a series has takes the move of an occurrence back",
+        (
+            (
+                "changes/reschedule.py",
+                "if request.when is None and keeps_its_run(record, rule, now):",
+                "if request.when is not None and keeps_its_run(record, rule, now):",
+            ),
+        ),
+    ),
+    Mutation(
         "a series that starts again counts its last run twice",
         (("rules/changes.py", "slot=slot, number=run.number + 1, occ", "slot=slot, number=run.number, occ"),),
     ),

@@ -12,10 +12,10 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.origin import with_origin
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
-from duetime.scheduler.intake.changes.skipped import without_skipped
+from duetime.scheduler.intake.changes.skipped import keeps_its_run, taken_back, without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.changes.whole_series import moves_no_series
+from duetime.scheduler.intake.changes.whole_series import moves_no_series, said_of_series
 from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
@@ -45,7 +45,6 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_title
-from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NO_DATE
@@ -55,16 +54,6 @@ from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
 NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
-ONCE_MORE = Translatable.of(
-    NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
-)
-ONE_OCCURRENCE = Translatable.of(
-    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, give all_following=true as well"
-)
-
-PAST_OTHERS = Translatable.of(
-    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; those before its new time stay"
-)
 
 
 @corrects_examples
@@ -143,7 +132,7 @@ def _timing_step(
         change, warnings = _all_following(record, change, request, planner, now)
     elif request.repeat is not None or (change.task.repeat is not None and _new_days(record, change, request)):
         change, warnings = _new_recurrence(record, change, request, planner, now)
-    elif request.when is not None or request.timezone is not None:
+    elif request.when is not None or _new_zone(change.task, request):
         change, warnings = _new_time(record, change, request, planner, now)
     frame = planner.times.frame(request.timezone, own=change.task.timezone)
     change, ended = end_step(record, change, request, frame, now)
@@ -185,10 +174,8 @@ def _new_days(record: TaskRecord, change: Change, request: Reschedule) -> bool:
 
 
 def _new_zone(task: Task, request: Reschedule) -> bool:
-    """Whether `request` moves the recurrence to its zone; the task's own with `when` only says how to read that."""
-    if request.timezone is None:
-        return False
-    return request.when is None or zones.find(request.timezone).key != task.timezone
+    """Whether `request` has another zone than the task; its own one only says how to read what else is given."""
+    return request.timezone is not None and zones.find(request.timezone).key != task.timezone
 
 
 def _new_recurrence(
@@ -214,10 +201,12 @@ def _new_recurrence(
     policy = changed_policy(replace(change.task, repeat=repeat), request)
     reader = planner.times if request.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
     rule, first, notes = reader.recurrence(repeat, zone, start, now, moved_from=had, policy=policy)
+    if request.when is None and keeps_its_run(record, rule, now):
+        return replace(change, task=replace(change.task, repeat_policy=policy)), ()
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
     if not changes.has_started(record.run):
         first, again = without_skipped(record, rule, first, now, when=words or request.when, frame=frame)
-        notes = (*notes, *again)
+        notes = (*notes, *again, *taken_back(record, first))
     check_runs_left(task, record.run, "repeat")
     if request.until is None:
         check_end(task, first)
@@ -245,18 +234,9 @@ def _new_time(
     when = words_of(request.when) if request.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if request.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
-    alone = _said_of_series(moved) if task.repeat else ()
+    alone = said_of_series(moved) if task.repeat else ()
     kept = () if request.when is not None else _kept_wall_time(record, resolved)
     return moved, (*resolved.assumptions, *kept, *alone)
-
-
-def _said_of_series(change: Change) -> tuple[str, ...]:
-    """Say what the move of one occurrence does to its series."""
-    if change.task.repeat is None:
-        return (ONCE_MORE,)
-    if onto := moved_onto(change):
-        return (onto,)
-    return (PAST_OTHERS if change.extra_run else ONE_OCCURRENCE,)
 
 
 def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:

@@ -1,15 +1,18 @@
-"""A new rule of a series with occurrences that were skipped ahead: where it begins, and what of them comes again."""
+"""A new rule of a series with occurrences that were skipped or moved: where it begins, and what of this it undoes."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, time
 from typing import Final
 
 from duetime.scheduler.intake.instants import names_no_day
 from duetime.scheduler.request import Moment
+from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.skipped_days import skipped_days
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Occurrence
@@ -44,3 +47,31 @@ def _comes_again(again: list[Occurrence], zone: str) -> str:
     more = f" and {len(again) - MAX_TIMES_NAMED} more" if len(again) > MAX_TIMES_NAMED else ""
     text = f"it runs again on days that were skipped: {shown}{more}; skip_next leaves out the next one"
     return Translatable.of(NoteKind.ALSO_RUNS, text, at=again[0].instant.isoformat())
+
+
+def keeps_its_run(record: TaskRecord, rule: Recurrence, now: datetime) -> bool:
+    """Whether `rule` is the one that a series has, so that its open run stays as it is, moved or not.
+
+    Other dates that it leaves out may take the day of that run away, or give it one before.
+    """
+    had, run = recurrence_of(record.task), record.run
+    if had is None or run.state in TERMINAL or (rule.rule, rule.zone) != (had.rule, had.zone):
+        return False
+    slot, home = run.slot or run.scheduled_for, zones.load(rule.zone)
+    days = {at.astimezone(home).date() for at in (slot, run.scheduled_for)}
+    if days & (rule.left_out - had.left_out):
+        return False
+    stays = had.without(rule.left_out)
+    begins = [zones.place(datetime.combine(day, time()), home).instant for day in had.left_out - rule.left_out]
+    back = [stays.after(max(begin - MICROSECOND, now)) for begin in begins]
+    return not any(each and each.instant < slot and each.wall.date() in had.left_out for each in back)
+
+
+def taken_back(record: TaskRecord, first: Occurrence) -> tuple[str, ...]:
+    """Say that a series whose next run moves to `first` loses the move of its next occurrence."""
+    run, zone = record.run, record.task.timezone
+    if run.state in TERMINAL or run.slot is None or run.scheduled_for in (run.slot, first.instant):
+        return ()
+    was, to = describe(run.slot, zone), describe(run.scheduled_for, zone)
+    day, _, clock = to.rpartition(" ")
+    return (f"the move of {was} to {clock if was.startswith(day) else to} is taken back",)

@@ -1,9 +1,23 @@
-"""Moves of a whole series: what is wrong with a call that moves none."""
+"""Moves of a series, or of one of its occurrences: where they begin, what they say, and calls that move none."""
 
 from __future__ import annotations
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.records import Change
 from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.translatable import NoteKind, Translatable
+
+ONCE_MORE = Translatable.of(
+    NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
+)
+ONE_OCCURRENCE = Translatable.of(
+    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, give all_following=true as well"
+)
+
+PAST_OTHERS = Translatable.of(
+    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; those before its new time stay"
+)
 
 
 def moves_no_series(request: Reschedule, *, recurs: bool) -> InvalidArgument:
@@ -18,3 +32,12 @@ def moves_no_series(request: Reschedule, *, recurs: bool) -> InvalidArgument:
         accepted="`when`, without `repeat`, of a task that recurs",
         example=example,
     )
+
+
+def said_of_series(change: Change) -> tuple[str, ...]:
+    """Say what the move of one occurrence does to its series."""
+    if change.task.repeat is None:
+        return (ONCE_MORE,)
+    if onto := moved_onto(change):
+        return (onto,)
+    return (PAST_OTHERS if change.extra_run else ONE_OCCURRENCE,)
