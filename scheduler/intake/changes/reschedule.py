@@ -15,7 +15,7 @@ from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_ste
 from duetime.scheduler.intake.changes.skipped import keeps_its_run, taken_back, without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.changes.whole_series import moves_no_series, said_of_series
+from duetime.scheduler.intake.changes.whole_series import begin_of_moved, moves_no_series, said_of_series
 from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
@@ -153,10 +153,11 @@ def _all_following(
     moved = recurrence.at_time(rule, _wall_time(had, task.timezone).time(), wall.time())
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
-    whole = replace(request, when=to.instant, repeat=moved, timezone=None, all_following=False)
+    begin = begin_of_moved(rule, request.when, to.instant, had, zone=zone, frame=frame)
+    whole = replace(request, when=begin, repeat=moved, timezone=None, all_following=False)
     change, notes = _new_recurrence(record, change, whole, planner, now, words=request.when)
     first = (change.next_run or change.run).scheduled_for
-    on_its_day = first == to.instant or names_no_day(request.when, first, zone=zone, frame=frame)
+    on_its_day = first in {begin, to.instant} or names_no_day(request.when, first, zone=zone, frame=frame)
     if not (on_its_day or changes.has_started(record.run)):
         raise InvalidArgument(
             "when",

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, time
+
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.instants import names_no_day
 from duetime.scheduler.records import Change
+from duetime.scheduler.request import Moment
 from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 ONCE_MORE = Translatable.of(
@@ -32,6 +39,24 @@ def moves_no_series(request: Reschedule, *, recurs: bool) -> InvalidArgument:
         accepted="`when`, without `repeat`, of a task that recurs",
         example=example,
     )
+
+
+def begin_of_moved(
+    rule: Recurrence, given: Moment, to: datetime, had: datetime, *, zone: str, frame: Frame
+) -> datetime:
+    """Return when a series begins that moves to the time `to`: on the day of that, if the rule has one then.
+
+    Else a time of day alone means the day of the next occurrence, `had`: a series does not begin before its day, and
+    each second week stays the same one.
+    """
+    home = zones.load(rule.zone)
+    wall = to.astimezone(home)
+    of_day = rule.first(zones.place(datetime.combine(wall.date(), time()), home).instant)
+    if of_day is not None and of_day.wall.date() == wall.date():
+        return to
+    same_day = datetime.combine(had.astimezone(home).date(), wall.time())
+    begin = zones.place(same_day, home).instant
+    return begin if begin >= to and names_no_day(given, begin, zone=zone, frame=frame) else to
 
 
 def said_of_series(change: Change) -> tuple[str, ...]:

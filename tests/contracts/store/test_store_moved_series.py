@@ -1,0 +1,62 @@
+"""A whole series that moves to another time of day: it keeps its days, and the day on which it begins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+
+from tests.builders import Clock
+from tests.contracts.store.desk import Desk
+
+BERLIN = "Europe/Berlin"
+SATURDAY = datetime(2026, 11, 28, 22, tzinfo=ZoneInfo(BERLIN))
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = SATURDAY.astimezone(UTC)
+    planner = Planner(Handlers.load(entry_points=False), BERLIN, upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def moved(desk: Desk, repeat: str, begin: str | None, when: str, *, after: timedelta = timedelta()) -> list[str]:
+    """Schedule a series, move it as a whole `after` a while, and return the next two times."""
+    task_id = desk.scheduler.schedule("Standup", repeat=repeat, when=begin).record.task.id
+    desk.clock.at += after
+    view = desk.scheduler.reschedule(task_id, when=when, all_following=True)
+    assert not [text for text in view.warnings if "no date given" in text]
+    return [f"{occurrence.wall:%d %b %H:%M}" for occurrence in view.upcoming[:2]]
+
+
+@pytest.mark.parametrize(
+    ("repeat", "begin", "when", "coming"),
+    [
+        ("every monday at 9:00", "2027-03-01", "10:00", ["01 Mar 10:00", "08 Mar 10:00"]),
+        ("every monday at 9:00", "2027-02-28", "8:00", ["01 Mar 08:00", "08 Mar 08:00"]),
+        ("daily at 9:00", "2027-03-01 9:00", "23:30", ["01 Mar 23:30", "02 Mar 23:30"]),
+        ("every month on the 15th at 9:00", "2027-03-01", "10:00", ["15 Mar 10:00", "15 Apr 10:00"]),
+        ("every day at 9:00 and 17:00", "2027-03-01", "8:00", ["01 Mar 08:00", "01 Mar 17:00"]),
+    ],
+)
+def test_a_series_of_the_future_still_begins_on_its_day(
+    desk: Desk, repeat: str, begin: str, when: str, coming: list[str]
+) -> None:
+    assert moved(desk, repeat, begin, when) == coming
+
+
+@pytest.mark.parametrize(
+    ("repeat", "coming"),
+    [
+        ("every 2 weeks on monday at 9:00", ["14 Dec 10:00", "28 Dec 10:00"]),
+        ("every 3 days at 9:00", ["05 Dec 10:00", "08 Dec 10:00"]),
+    ],
+)
+def test_every_second_week_stays_the_same_week(desk: Desk, repeat: str, coming: list[str]) -> None:
+    begin = "2026-11-30" if "weeks" in repeat else "2026-12-05"
+    assert moved(desk, repeat, begin, "10:00", after=timedelta(days=0 if "days" in repeat else 3)) == coming
