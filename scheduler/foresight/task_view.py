@@ -48,13 +48,14 @@ def view_of(
     """
     record, rule, damage = _readable(record)
     live = record.run.state not in TERMINAL and not is_stopping(record.run)
+    coming = _upcoming(record) if live else ()
     return TaskView(
         record=record,
         now=now,
-        upcoming=_upcoming(record) if live else (),
+        upcoming=coming,
         repeat_text=rule.text if rule else None,
         repeat_clauses=rule.clauses if rule else (),
-        repeat_notes=(*rule.notes(now, MAX_UPCOMING_TIMES), *_awaited(record)) if rule and live else (),
+        repeat_notes=(*rule.notes(now, coming), *_awaited(record)) if rule and live else (),
         waits=waits_of(record, now, facts),
         created=created,
         warnings=(*damage, *warnings, *_also(record)),

@@ -138,7 +138,7 @@ def steps_of(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
     with suppress(InvalidArgument):
         found, _ = recurrence.soonest(text, zone=ZONE, now=START)
         found.upcoming(START, 5)
-        found.notes(START, 5)
+        found.notes(START, found.upcoming(START, 5))
     return steps
 
 

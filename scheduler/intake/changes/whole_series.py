@@ -46,8 +46,8 @@ def begin_of_moved(
 ) -> datetime:
     """Return when a series begins that moves to the time `to`: on the day of that, if the rule has one then.
 
-    Else a time of day alone means the day of the next occurrence, `had`: a series does not begin before its day, and
-    each second week stays the same one.
+    Else a time of day alone means the day of the next occurrence, `had`. So a series does not begin before its day,
+    and a rule of each second week keeps its weeks.
     """
     home = zones.load(rule.zone)
     wall = to.astimezone(home)

@@ -113,14 +113,15 @@ class Recurrence:
             found.append(coming)
         return tuple(found)
 
-    def notes(self, after: datetime, n: int) -> tuple[str, ...]:
-        """Say where the clocks change among the next `n` occurrences: `1 Nov: clocks go back`."""
+    def notes(self, after: datetime, coming: Iterable[Occurrence]) -> tuple[str, ...]:
+        """Say where the clocks change after an instant, up to and between occurrences: `1 Nov: clocks go back`."""
         zone = zones.load(self.zone)
         notes: list[str] = []
         here = max(after, self.anchor)
-        for coming in self.upcoming(after, n):
-            notes += clock_notes(zone, here, coming)
-            here = coming.instant
+        for each in coming:
+            if each.instant >= here:
+                notes += clock_notes(zone, here, each)
+                here = each.instant
         return tuple(dict.fromkeys(notes))
 
 
