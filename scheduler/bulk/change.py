@@ -139,7 +139,7 @@ class StoredBatch:
     """One transaction of a call, as its repeat and its undo find it: tasks by id with what became of them.
 
     `undo` has the token that takes a task's change back. `left` are the tasks of later transactions, in the first one.
-    `chain` is what changed of a chain itself.
+    `chain` is what changed of a chain itself. `last_event` is the id of the last event before the transaction ended.
     """
 
     verb: BulkVerb
@@ -151,6 +151,7 @@ class StoredBatch:
     undo: Mapping[str, str]
     left: tuple[str, ...] = ()
     chain: ChainChange | None = None
+    last_event: int | None = None
 
     @property
     def is_undoable(self) -> bool:
@@ -174,6 +175,7 @@ class StoredBatch:
             "undo": dict(self.undo),
             "left": list(self.left),
             **({"chain": self.chain.to_json()} if self.chain else {}),
+            **({"event": self.last_event} if self.last_event is not None else {}),
         }
 
     @classmethod
@@ -190,6 +192,7 @@ class StoredBatch:
             stored["undo"],
             tuple(stored["left"]),
             ChainChange.from_json(stored["chain"]) if stored.get("chain") else None,
+            stored.get("event"),
         )
 
     def taken_back(self) -> Self:

@@ -24,10 +24,8 @@ def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]
     if call.idempotency_key is None and call.raw is None and not is_undo:
         return []
     found = store.batches.stored(call.of_tenant, call.token())
-    if call.idempotency_key is None:  # by its arguments: within a minute, unless it was taken back
-        stands = found if is_undo else [each for each in found if each.is_undoable]
-        window = BULK_UNDO_WINDOW + UNDO_GRACE if is_undo else REPEAT_WINDOW
-        return [each for each in stands if now - each.at <= window]
+    if call.idempotency_key is None:
+        return _still_derived(store, call, found, now)
     if any(each.arguments_digest != call.arguments_digest() for each in found):
         raise InvalidArgument(
             "idempotency_key",
@@ -36,6 +34,17 @@ def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]
             example="idempotency_key='move-afternoon-2'",
         )
     return found
+
+
+def _still_derived(store: Store, call: BulkCall, found: Sequence[StoredBatch], now: datetime) -> list[StoredBatch]:
+    """Return what a call did that is known by its arguments: for a minute, unless it is over.
+
+    It is over once it was taken back, or its caller has changed one of its tasks in another way.
+    """
+    if call.verb is BulkVerb.UNDO:
+        return [each for each in found if now - each.at <= BULK_UNDO_WINDOW + UNDO_GRACE]
+    stands = [each for each in found if each.is_undoable and now - each.at <= REPEAT_WINDOW]
+    return [] if stands and store.batches.is_changed_since(stands, call.by.user) else stands
 
 
 def stored_outcomes(store: Store, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:

@@ -82,6 +82,10 @@ class Batches:
         """Return the transactions of a call by the token of its undo; none when it is unknown by now."""
         return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
 
+    def is_changed_since(self, batches: Sequence[StoredBatch], actor: str) -> bool:
+        """Whether the actor has changed a task of a call in another way since the last of its transactions."""
+        return self._database.read(lambda connection: memory.is_changed_since(connection, batches, actor))
+
     def related(self, tenant: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
         """Return pairs of tasks whose changes follow from one another, and of steps with their chains."""
         return self._database.read(lambda connection: related.related(connection, tenant, task_ids))

@@ -5,6 +5,8 @@ They are rows of the idempotency keys, one for each transaction of a call, so th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -12,10 +14,20 @@ from duetime.scheduler.bulk.change import MAX_TASKS_AT_ONCE, MAX_TASKS_CHANGED, 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.tables.events import keys
-from sqlalchemy import Connection, delete, select, update
+from duetime.scheduler.store.schema.tables.events import events, keys
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 _MAX_ROWS = MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
+_LAST_EVENT = select(func.max(events.c.id))
+_LATER_CHANGE = (
+    select(events.c.id)
+    .where(
+        events.c.task_id.in_(bindparam("task_ids", expanding=True)),
+        events.c.id > bindparam("last_event"),
+        events.c.actor == bindparam("by_actor"),
+    )
+    .limit(1)
+)
 
 
 def stored(connection: Connection, tenant: str, token: str, now: datetime) -> list[StoredBatch]:
@@ -27,6 +39,16 @@ def stored(connection: Connection, tenant: str, token: str, now: datetime) -> li
     return [found[name] for name in names if name in found]
 
 
+def is_changed_since(connection: Connection, batches: Sequence[StoredBatch], actor: str) -> bool:
+    """Whether the actor has changed a task of a call in another way since the last of its transactions."""
+    marks = [each.last_event for each in batches if each.last_event is not None]
+    if not marks:
+        return False
+    task_ids = [task_id for each in batches for task_id in each.became]
+    since = {"task_ids": task_ids, "last_event": max(marks), "by_actor": actor}
+    return connection.execute(_LATER_CHANGE, since).first() is not None
+
+
 def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite) -> None:
     """Store one transaction of a call, where a repeat or an undo is to find it.
 
@@ -34,6 +56,7 @@ def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchW
     """
     if not batch.became or write.keep_until <= batch.at:
         return
+    batch = replace(batch, last_event=connection.execute(_LAST_EVENT).scalar())
     name = _name(batch.token, write.number)
     outdated = (keys.c.tenant == tenant, keys.c.key == name, keys.c.expires_at <= write.replaces)
     connection.execute(delete(keys).where(*outdated))
