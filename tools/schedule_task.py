@@ -103,7 +103,7 @@ _HANDLING = (
     ON_FAILURE,
     LABELS,
     AFTER,
-    AFTER_FAILURE,
+    replace(AFTER_FAILURE, goes_with="after"),
     VALID_OUTPUT,
     STEPS,
     APPROVAL,

@@ -33,7 +33,7 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     if request.valid_output is not None:
         check_schema(request.valid_output)
     if not request.after:
-        _refuse_schema_alone(request)
+        _refuse_alone(request)
         return ()
     policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
     wanted = list(dict.fromkeys(request.after))
@@ -71,7 +71,11 @@ def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[st
     return [Dependency(each.task_id, policy, schema if each.is_last else None) for each in steps]
 
 
-def _refuse_schema_alone(request: Request) -> None:
+def _refuse_alone(request: Request) -> None:
+    if request.after_failure is not None:
+        raise InvalidArgument(
+            "after_failure", "it is for the tasks in after", accepted="after as well", example="after_failure=null"
+        )
     if request.valid_output is not None:
         raise InvalidArgument(
             "valid_output", "it is for the results of other tasks", accepted="after as well", example=_EXAMPLE

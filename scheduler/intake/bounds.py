@@ -63,6 +63,7 @@ class Bounds:
             bound, end = given[name], instants.get("before", LAST_BOUND if to_come else None)
             if bound is not None:
                 instants[name] = resolve_bound(bound, now=now, zone=zone, argument=name, end=end, holidays=holidays)
+        _refuse_reversed(instants, zone)
         return cls(instants, cursor, now if words else None)
 
     def following(self, cursor: str | None) -> str | None:
@@ -70,6 +71,21 @@ class Bounds:
         if cursor is None or self._read_at is None:
             return cursor
         return f"{(self._read_at - _EPOCH) // timedelta(microseconds=1)}.{cursor}"
+
+
+def _refuse_reversed(instants: Mapping[str, datetime], zone: str | None) -> None:
+    """Refuse the bounds of a list of tasks between which no time lies."""
+    after, before = instants.get("after"), instants.get("before")
+    if after is None or before is None or after <= before:
+        return
+    home = zones.find(zone or "UTC")
+    first, last = (f"{each.astimezone(home):%Y-%m-%d %H:%M}" for each in (before, after))
+    raise InvalidArgument(
+        "after",
+        "it is later than `before`",
+        accepted="a time up to `before`",
+        example=f"after={first!r}, before={last!r}",
+    )
 
 
 def resolve_bound(

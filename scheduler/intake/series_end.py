@@ -105,6 +105,20 @@ def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
     )
 
 
+def refuse_second_count(rule: Recurrence | None, max_runs: int | None) -> None:
+    """Refuse a number of runs of a rule that has another one."""
+    if rule is None or not rule.count or max_runs in {None, rule.count}:
+        return
+    endless, _, _ = rule.text.rpartition(", ")
+    told = rule.text == f"{endless}, {rule.count} times"
+    raise InvalidArgument(
+        "max_runs",
+        f"repeat already ends after {rule.count} run{'s' * (rule.count != 1)}, and a task has only one end",
+        accepted="the number in repeat or in max_runs",
+        example=f"repeat={endless!r}, max_runs={max_runs}" if told else f"max_runs={rule.count}",
+    )
+
+
 def with_max_runs(task: Task, request: Reschedule) -> Task:
     """Return the task with another number of runs; a one-shot has one, whatever a client fills in."""
     if "max_runs" in request.remove:
@@ -114,6 +128,8 @@ def with_max_runs(task: Task, request: Reschedule) -> Task:
     if task.repeat is None and request.repeat is None:
         refuse_ends_without_repeat(replace(request, until=None))
         return task
+    if request.repeat is None:
+        refuse_second_count(recurrence_of(task), request.max_runs)
     return replace(task, max_runs=request.max_runs)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Recurring, Timing, resolve_begin, resolve_moment
 from duetime.scheduler.intake.repeat_policy import left_out, policy_of, spread, spread_note
-from duetime.scheduler.intake.series_end import series_end
+from duetime.scheduler.intake.series_end import refuse_second_count, series_end
 from duetime.scheduler.intake.validation import ProblemCollector, check_max_runs, no_zone, refuse_ends_without_repeat
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.recurrence import recurrence
@@ -96,6 +96,7 @@ class TimeReader:
         frame = self.frame(request.timezone)
         until = known.of(series_end, request.until, rule, now=now, zone=zone, first=begins, frame=frame)
         known.of(check_max_runs, request)
+        known.of(refuse_second_count, rule, request.max_runs)
         if read is None or known:
             raise known.error()
         policy = spread(read.rule, policy, timedelta(0) if request.action == REMINDER_ACTION else self.spread)

@@ -60,7 +60,7 @@ MIN_SIMILARITY_RATIO = 0.75
 class Argument:
     """One argument; `about` is what models read, `example` a value that an error shows.
 
-    Calls of an `action` that has an example of its own among `examples` get that.
+    Calls of an `action` that has an example of its own among `examples` get that. It `goes_with` another argument.
     """
 
     name: str
@@ -69,9 +69,16 @@ class Argument:
     example: str = ""
     required: bool = False
     examples: Mapping[str, str] = field(default_factory=dict)
+    goes_with: str = ""
 
     def schema(self) -> dict[str, Any]:
         return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
+
+    def problem_in(self, call: Mapping[str, Json], problem: str) -> InvalidArgument:
+        """Return what is wrong with the value of a call; one without what it goes with has to be left out."""
+        if self.goes_with and not call.get(self.goes_with):
+            return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=f"{self.name}=null")
+        return self.problem(problem, call[self.name], action=call.get("action"))
 
     def problem(self, problem: str, given: Json = None, *, action: Json = None) -> InvalidArgument:
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
@@ -120,7 +127,7 @@ class Arguments:
             try:
                 read = argument.kind.read(value)
             except ValueError as error:
-                problems.append(argument.problem(str(error), value, action=given.get("action")))
+                problems.append(argument.problem_in(given, str(error)))
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
         return values, [*problems, *self.unknown(given)]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.relinked import RelinkedChange
@@ -20,7 +21,7 @@ from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 MARK_DONE = "done"
@@ -32,6 +33,9 @@ UNDOES_DONE = "u_done"
 UNDO = "undo"
 RUN_NOW = "run_now"
 SKIP_NEXT = "skip_next"
+_TAKES: Final = {"snooze": ("minutes", "until"), UNDO: ("undo",)}
+"""Arguments of one action that no other takes."""
+
 _CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
 UNDOES_SCHEDULING = "u_1"
 """The token that undoes the call that made a task, or a chain: a cancel, as long as nothing of it has run."""
@@ -51,6 +55,19 @@ _OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_a
 def is_change_token(text: str) -> bool:
     """Whether a token undoes a change at a revision; any other one undoes a cancel."""
     return _CHANGE_TOKEN.fullmatch(text) is not None
+
+
+def refuse_of_others(action: str, minutes: int | None, until: Moment | None, undo: str | None) -> None:
+    """Refuse arguments that the action does not take, which it would do otherwise than they say."""
+    given = {"minutes": minutes, "until": until, "undo": undo}
+    others = [name for name, value in given.items() if value is not None and name not in _TAKES.get(action, ())]
+    if not others or action not in {*ACTIONS_OF_AGENTS, *ApprovalAnswer}:
+        return
+    taken = " or ".join(_TAKES.get(action, ()))
+    accepted = f"action={action!r} with {taken}" if taken else f"action={action!r} without minutes, until and undo"
+    lacks = action == "snooze" and minutes is None and until is None
+    example = ", ".join(["minutes=10"] * lacks + [f"{name}=null" for name in others])
+    raise InvalidArgument(others[0], f"{action} takes no {' or '.join(others)}", accepted=accepted, example=example)
 
 
 def decide_action(

@@ -10,7 +10,7 @@ from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, series_end
+from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
@@ -44,6 +44,7 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
         rule, first, _ = planner.times.recurrence(
             repeat, chain.timezone, None, now, moved_from=chain.due_at, policy=policy
         )
+        refuse_second_count(rule, given.get("max_runs"))
         fields = {"repeat": rule.rule, "anchor": rule.anchor}
         fields |= {} if has_begun(found) else {"due_at": first.instant}
     if "max_runs" in given.get("remove", ()):

@@ -145,9 +145,8 @@ def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: date
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=example)
     problems = ProblemCollector()
-    new = Request(
-        task.title, after=request.after or (), after_failure=request.after_failure, valid_output=request.valid_output
-    )
+    policy = request.after_failure if request.after else None
+    new = Request(task.title, after=request.after or (), after_failure=policy, valid_output=request.valid_output)
     if request.after is None and request.after_failure is not None:
         problems.of(_refuse_alone)
     after = problems.of(dependencies_of, new, task.tenant, planner.upstreams)

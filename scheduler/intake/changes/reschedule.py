@@ -26,6 +26,7 @@ from duetime.scheduler.intake.series_end import (
     end_step,
     never_recurs,
     refuse_cancelled,
+    refuse_second_count,
     with_max_runs,
 )
 from duetime.scheduler.intake.validation import (
@@ -202,6 +203,7 @@ def _new_recurrence(
     policy = changed_policy(replace(change.task, repeat=repeat), request)
     reader = planner.times if request.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
     rule, first, notes = reader.recurrence(repeat, zone, start, now, moved_from=had, policy=policy)
+    refuse_second_count(rule, request.max_runs)
     if request.when is None and keeps_its_run(record, rule, now):
         return replace(change, task=replace(change.task, repeat_policy=policy)), ()
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)

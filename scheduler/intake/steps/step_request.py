@@ -100,6 +100,8 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
     after = [known[name].task_id if name in known else name for name in step.after]
     is_first = not any(name in known for name in step.after)
     deadline = request.deadline if is_last else None
+    if not (after or request.after) and "after_failure" not in step.arguments:
+        own["after_failure"] = None  # that of the chain is for the steps that come after others
     kind = request.deadline_type if is_last or "deadline" in own else None
     if not is_first and "when" not in step.arguments and _starts_by_event(request):
         own["when"] = None  # the event may start the chain before its time

@@ -83,6 +83,8 @@ WRONG = [
     (S, {"repeat": "daily until 2026-12-31", "until": "2026-12-30"}),
     (S, {"repeat": "daily at 9", "until": "whenever"}),
     (S, {"repeat": "daily", "max_runs": -3}),
+    (S, {"repeat": "daily at 9:00 5 times", "max_runs": 3}),
+    (S, {"repeat": "FREQ=DAILY;COUNT=3", "max_runs": 5}),
     (S, {"when": "tomorrow", "until": "friday"}),
     (S, {"when": "tomorrow", "max_runs": 3}),
     (S, {"repeat": "daily", "repeat_policy": {"overlap": "queue"}}),
@@ -183,6 +185,7 @@ WRONG = [
     (S, {"after": "t_1, t_2"}),
     (S, {"after": ["ONE"], "repeat": "daily"}),
     (S, {"when": "tomorrow", "after_failure": "stop"}),
+    (S, {"when": "tomorrow", "after_failure": "skip"}),
     (S, {"after": ["ONE"], "after_failure": "stop"}),
     (S, {"when": "tomorrow", "steps": {"name": "a"}}),
     (S, {"when": "tomorrow", "steps": ["a"]}),
@@ -237,6 +240,7 @@ WRONG = [
         {"repeat_policy": {"overlap": "skip"}},
     )),
     *((R, {"task_id": "DAILY", **changes}) for changes in (
+        {"repeat": "weekdays at 9:00, 5 times", "max_runs": 3},
         {"when": "tomorrow", "repeat": "weekly", "all_following": True},
         {"until": "10 times"},
         {"until": "yesterday"},
@@ -250,6 +254,8 @@ WRONG = [
         {"skip_next": "next week"},
         {"skip_next": 3},
     )),
+    (A, {"task_id": "DAILY", "action": "skip_next", "minutes": 5}),
+    (A, {"task_id": "DAILY", "action": "skip_next", "until": "friday"}),
     # actions of one task
     (R, {"task_id": "FRESH", "state": "cancelled"}),
     (R, {"task_id": "FRESH", "status": "paused"}),
@@ -260,6 +266,9 @@ WRONG = [
         {"action": "snooze", "minutes": 5, "until": "friday"},
         {"action": "snooze", "until": "yesterday"},
         {"action": "snooze", "until": "whenever"},
+        {"action": "run_now", "minutes": 5, "until": "friday"},
+        {"action": "snooze", "minutes": 5, "undo": "u_1"},
+        {"action": "snooze", "undo": "u_1"},
         {"action": "delete"},
         {"action": "postpone", "minutes": 5},
     )),
@@ -278,6 +287,7 @@ WRONG = [
     ("list_tasks", {"state": "asleep"}),
     ("list_tasks", {"limit": 500}),
     ("list_tasks", {"before": "someday"}),
+    ("list_tasks", {"after": "tomorrow", "before": "yesterday"}),
     ("get_task", {"task_id": "ONE", "wait": "1 hour"}),
     ("send_event", {"name": "a b"}),
     ("send_event", {"name": "a", "data": "x"}),
@@ -451,6 +461,18 @@ def test_a_skip_of_several_occurrences_names_the_one_call_that_passes_over_them(
     accepted, said = answer(R, {"task_id": ids["DAILY"], "pause_until": "monday 9am", "dry_run": True})
     assert accepted
     assert "Paused until Mon 30 Nov 2026 09:00" in said
+
+
+def test_an_undo_takes_no_length(answer: Answer, ids: dict[str, str]) -> None:
+    accepted, said = answer(A, {"task_id": ids["ONE"], "action": "undo", "undo": "u_1", "minutes": 5})
+    assert not accepted
+    assert said == "minutes: undo takes no minutes. Accepted: action='undo' with undo. Example: minutes=null"
+
+
+def test_two_numbers_of_runs_that_agree_are_one_end(answer: Answer) -> None:
+    given = {"title": "A", "repeat": "daily at 9:00 5 times", "max_runs": 5, "dry_run": True}
+    accepted, said = answer(S, given)
+    assert accepted, said
 
 
 def test_an_end_that_never_comes_is_none(answer: Answer) -> None:
