@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, Reschedule
+from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
@@ -119,7 +119,12 @@ RESCHEDULE_TASK = Definition(
         replace(VALID_OUTPUT, about=""),
         replace(APPROVAL, kind=ApprovalTerms(listed=False), about="Adds it"),
         replace(WAIT_FOR, kind=Object(listed=False), about=""),
-        Argument("remove", Choices(REMOVABLE_ARGUMENTS), "Empty these, or back to the default", "remove=['needs']"),
+        Argument(
+            "remove",
+            Choices(REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE),
+            "Empty these, or back to the default",
+            "remove=['needs']",
+        ),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("pause_until", TIME, "Pause, and go on by itself then", "pause_until='monday 9am'"),
         Argument("skip_next", Flag(_SKIPS), "Skip the next occurrence", "skip_next=true"),

@@ -169,8 +169,16 @@ def later(
             coming = resolve(example, now=now, zone=zone, argument=argument, frame=frame).instant
         if coming > than or _CALL_EXAMPLE.match(wrong.example):
             raise
-        day = than.astimezone(zones.find(zone or "UTC")) + _LATER
-        raise InvalidArgument(argument, wrong.problem, accepted=wrong.accepted, example=f"{day:%Y-%m-%d}") from None
+        example = _later_example(than.astimezone(zones.find(zone or "UTC")), now, ends=ends)
+        raise InvalidArgument(argument, wrong.problem, accepted=wrong.accepted, example=example) from None
+
+
+def _later_example(than: datetime, now: datetime, *, ends: bool) -> str:
+    """Return an end well after this time, or else the next morning."""
+    if ends:
+        return f"{than + _LATER:%Y-%m-%d}"
+    is_today = than.date() == now.astimezone(than.tzinfo).date()
+    return "tomorrow 9am" if is_today else f"{than + timedelta(days=1):%Y-%m-%d} 9am"
 
 
 def resolve_begin(given: Moment, repeat: str, *, now: datetime, zone: str | None, frame: Frame = NEW_TASK) -> Resolved:

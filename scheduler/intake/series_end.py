@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, time
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -30,6 +31,7 @@ ENDLESS_WORDS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
 
 
+_END_OF_DAY: Final = time(23, 59, 59)
 _COUNTED = re.compile(r"(?:after )?([0-9]{1,6}|[a-z]+) (?:times?|runs?|occurrences?)")
 _STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
 
@@ -73,7 +75,7 @@ def series_end(
         return None
     end = _read_end(given, first, now=now, zone=zone, frame=frame)
     if rule and rule.until:
-        raise _second_end(rule, given)
+        raise _second_end(rule, max(end.instant, first), end.zone)
     if end.instant < first:
         begins = f"{describe(first, end.zone)} {end.zone}"
         raise InvalidArgument(
@@ -95,13 +97,16 @@ def _read_end(given: Moment, first: datetime, *, now: datetime, zone: str | None
     return later(given, first, now=now, zone=zone, argument="until", frame=frame, ends=True)
 
 
-def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
-    endless, _, end = rule.text.rpartition(" until ")
+def _second_end(rule: Recurrence, end: datetime, zone: str) -> InvalidArgument:
+    """Return the refusal of a second end, as a date: without the first one, its words may mean another day."""
+    endless, _, said = rule.text.rpartition(" until ")
+    wall = end.astimezone(zones.load(zone))
+    day = f"{wall:%Y-%m-%d}" if wall.time() == _END_OF_DAY else f"{wall:%Y-%m-%d %H:%M}"
     return InvalidArgument(
         "until",
-        f"repeat already ends at {end}, and a task has only one end",
+        f"repeat already ends at {said}, and a task has only one end",
         accepted="the end in repeat or in until",
-        example=f"repeat={endless!r}, until={str(given)!r}",
+        example=f"repeat={endless!r}, until={day!r}",
     )
 
 

@@ -24,6 +24,9 @@ _OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_run
 REMOVABLE_ARGUMENTS: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure", "after", "wait_for")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
+REMOVED_BY_VALUE: Final = {"deadline": "deadline='none'", "repeat": "repeat='never'", "until": "until='never'"}
+"""Arguments that a value of their own removes, as it is passed."""
+
 
 class RescheduleArguments(TaskArguments, total=False):
     """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
@@ -156,14 +159,14 @@ def with_removed(request: Reschedule) -> Reschedule:
     """Return the arguments with what `remove` names as empty values, where these say it."""
     for name in request.remove:
         if name not in REMOVABLE_ARGUMENTS:
-            raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
+            example = REMOVED_BY_VALUE.get(name, "remove=['needs']")
+            raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed", example)
         if getattr(request, name) is not None:
-            raise _wrong_removal(f"{name} is also given")
+            others = [each for each in request.remove if getattr(request, each, None) is None]
+            raise _wrong_removal(f"{name} is also given", f"remove={others or 'null'}")
     emptied = {name: empty for name, empty in _EMPTY.items() if name in request.remove}
     return replace(request, **emptied, remove=tuple(request.remove))
 
 
-def _wrong_removal(problem: str) -> InvalidArgument:
-    return InvalidArgument(
-        "remove", problem, accepted=f"a list of {', '.join(REMOVABLE_ARGUMENTS)}", example="remove=['needs']"
-    )
+def _wrong_removal(problem: str, example: str) -> InvalidArgument:
+    return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE_ARGUMENTS)}", example=example)

@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import ArgumentType, is_blank, shown
 
 MEANT_ARGUMENTS = {
@@ -27,6 +27,8 @@ MEANT_ARGUMENTS = {
     "rrule": "repeat",
     "recurrence": "repeat",
     "name": "title",
+    "event": "name",
+    "event_name": "name",
     "subject": "title",
     "task": "task_id",
     "id": "task_id",
@@ -50,6 +52,9 @@ MEANT_ARGUMENTS = {
     "takes": "estimate",
 }
 """The words that models write for an argument whose name is not near it in letters."""
+
+_OF_OTHER_TOOLS = frozenset({"state", "query", "minutes", "undo", "cursor", "limit"})
+"""Arguments of some tools, which are no slips of a name that other ones have."""
 
 _MAX_RENAMED_CHARS = 60
 MIN_SIMILARITY_RATIO = 0.75
@@ -83,6 +88,8 @@ class Argument:
     def problem(self, problem: str, given: Json = None, *, action: Json = None) -> InvalidArgument:
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
         own = self.examples.get(action, self.example) if isinstance(action, str) else self.example
+        if isinstance(self.kind, Choices):
+            own = self.kind.elsewhere(given) or own
         example = f"{self.name}={near!r}" if near else own
         if near and isinstance(self.kind, Choice) and near not in self.kind.words:
             example = near  # the call of another tool
@@ -166,4 +173,6 @@ class Arguments:
         meant = MEANT_ARGUMENTS.get(plain)
         if meant in self.table:
             return meant
+        if plain in _OF_OTHER_TOOLS:
+            return None
         return letters[found[0]] if found else None

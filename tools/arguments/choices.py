@@ -56,9 +56,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A list of words, each one of a few; its JSON text, or one word alone."""
+    """A list of words, each one of a few; its JSON text, or one word alone. Others are `meant` as another argument."""
 
     words: tuple[str, ...]
+    meant: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> str:
@@ -69,6 +70,11 @@ class Choices:
 
     def read(self, given: Json) -> list[str]:
         return [Choice(self.words).read(item) for item in Texts().read(given)]
+
+    def elsewhere(self, given: Json) -> str | None:
+        """Return the argument that a word is of, as it is passed; None where there is none."""
+        words = given if isinstance(given, list) else [given]
+        return next((self.meant[word] for word in words if isinstance(word, str) and word in self.meant), None)
 
 
 def _plain(word: str) -> str:

@@ -55,11 +55,19 @@ def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str
             "changes", "nothing to change was given", accepted=accepted, example="when='tomorrow 9am'"
         )
     if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSE_ARGUMENTS)):
-        raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
+        raise _zone_alone(found)
     if given.keys() & set(PAUSE_ARGUMENTS) and given.keys() - set(PAUSE_ARGUMENTS):
         accepted = "the pause in a call of its own"
         raise InvalidArgument("pause", "a chain is paused or changed", accepted=accepted, example="pause=true")
     return given
+
+
+def _zone_alone(found: ChainRecord) -> InvalidArgument:
+    """Return the refusal of a zone without a time to read in it."""
+    if found.chain.repeat is None:
+        return InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
+    problem = "a chain that recurs keeps the zone of its rule"
+    return InvalidArgument("timezone", problem, accepted="`when` with it, for the time of one generation")
 
 
 def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
@@ -72,7 +80,7 @@ def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     if name in _OF_SERIES:
         problem = "a chain that recurs runs all generations of its rule"
         accepted = "repeat, until or max_runs of the chain; or `when`, the time of its next generation"
-        return InvalidArgument(name, problem, accepted=accepted, example="repeat='every weekday at 9:00'")
+        return InvalidArgument(name, problem, accepted=accepted)  # an example would replace the rule
     step = next((each for each in found.steps if each.record.run.state in OPEN), found.steps[0])
     accepted = f"{name} with the id of a step; of the whole chain {', '.join(OF_CHAINS)}"
     return InvalidArgument(name, "each step has its own", accepted=accepted, example=f"task_id='{step.record.task.id}'")
@@ -92,9 +100,11 @@ def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
     """Refuse a rule for a chain that runs once: its steps may have waits and times that no generation could repeat."""
     asked = [name for name in RULE_ARGUMENTS if name in given or name in given.get("remove", ())]
     if asked and found.chain.repeat is None:
-        accepted = "a new chain with its steps and a repeat, once this one is cancelled"
-        example = "steps=[{'name': 'fetch'}], repeat='daily at 9:00'"
-        raise InvalidArgument(asked[0], "this chain runs once", accepted=accepted, example=example)
+        problem, accepted = (
+            "this chain runs once, and stays so",
+            "repeat of a new chain that is scheduled with its steps",
+        )
+        raise InvalidArgument(asked[0], problem, accepted=accepted)
     if "repeat" in given and "when" in given:
         accepted = "the new rule, and the time of one generation in a call of its own"
         raise InvalidArgument("when", "a new rule has its times", accepted=accepted, example="repeat='daily at 9:00'")

@@ -81,6 +81,7 @@ WRONG = [
     (S, {"repeat": "every friday at 18:00", "until": "yesterday"}),
     (S, {"repeat": "every friday at 18:00", "until": "tomorrow"}),
     (S, {"repeat": "daily until 2026-12-31", "until": "2026-12-30"}),
+    (S, {"repeat": "daily at 9:00 until friday", "until": "tuesday"}),
     (S, {"repeat": "daily at 9", "until": "whenever"}),
     (S, {"repeat": "daily", "max_runs": -3}),
     (S, {"repeat": "daily at 9:00 5 times", "max_runs": 3}),
@@ -227,6 +228,8 @@ WRONG = [
         {"repeat": "every 2nd friday"},
         {"repeat": "stop"},
         {"remove": ["title"]},
+        {"remove": ["deadline"]},
+        {"remove": ["labels", "needs"], "labels": ["a"]},
         {"remove": "labels, needs", "labels": ["a"]},
         {"remove": ["labels"], "labels": ["a"]},
         {"payload": {"text": "x"}},
@@ -265,6 +268,7 @@ WRONG = [
         {"action": "snooze", "minutes": 10**7},
         {"action": "snooze", "minutes": 5, "until": "friday"},
         {"action": "snooze", "until": "yesterday"},
+        {"action": "snooze", "until": "today"},
         {"action": "snooze", "until": "whenever"},
         {"action": "run_now", "minutes": 5, "until": "friday"},
         {"action": "snooze", "minutes": 5, "undo": "u_1"},
@@ -289,6 +293,7 @@ WRONG = [
     ("list_tasks", {"before": "someday"}),
     ("list_tasks", {"after": "tomorrow", "before": "yesterday"}),
     ("get_task", {"task_id": "ONE", "wait": "1 hour"}),
+    ("send_event", {"event": "order.paid"}),
     ("send_event", {"name": "a b"}),
     ("send_event", {"name": "a", "data": "x"}),
     ("send_event", {"name": "a", "event_id": "a b"}),
@@ -351,6 +356,17 @@ def test_an_example_that_is_sent_back_is_accepted(
 
 
 MEANT = [
+    (
+        S,
+        {"repeat": "daily at 9 until friday", "until": "tuesday"},
+        "repeat='every day at 09:00', until='2026-11-25 09:00'",
+    ),
+    ("send_event", {"event": "order.paid"}, "name='order.paid'"),
+    (A, {"task_id": "ONE", "action": "snooze", "until": "today"}, "until='2026-11-26 9am'"),
+    (A, {"task_id": "ONE", "action": "snooze", "until": "yesterday"}, "until='2026-11-26 9am'"),
+    (R, {"task_id": "ONE", "remove": ["deadline"]}, "deadline='none'"),
+    (R, {"task_id": "ONE", "remove": ["labels"], "labels": ["a"]}, "remove=null"),
+    (R, {"task_id": "ONE", "remove": ["labels", "needs"], "labels": ["a"]}, "remove=['needs']"),
     (S, {"repeat": "every friday at 18:00", "until": "10 times"}, "max_runs=10, until=null"),
     (S, {"repeat": "every friday at 18:00", "until": "yesterday"}, "until='2026-12-27'"),
     (S, {"repeat": "every monday at 9 starting february"}, "repeat='every monday at 9', when='2027-02-01'"),
@@ -461,6 +477,25 @@ def test_a_skip_of_several_occurrences_names_the_one_call_that_passes_over_them(
     accepted, said = answer(R, {"task_id": ids["DAILY"], "pause_until": "monday 9am", "dry_run": True})
     assert accepted
     assert "Paused until Mon 30 Nov 2026 09:00" in said
+
+
+def test_the_name_of_an_argument_of_another_tool_is_no_slip(answer: Answer) -> None:
+    _, said = answer(S, {"title": "A", "when": "tomorrow", "state": "open"})
+    assert said.startswith("state: schedule_task has no such argument. Accepted: title, when, ")
+    assert "Example" not in said
+
+
+@pytest.mark.parametrize(
+    "given", [{"repeat_policy": {"overlap": "skip"}}, {"timezone": "Asia/Tokyo"}], ids=lambda given: next(iter(given))
+)
+def test_what_a_recurring_chain_has_not_is_refused_without_an_example_that_would_change_it(
+    scheduler: Scheduler, answer: Answer, given: dict[str, Any]
+) -> None:
+    chain_id = scheduler.schedule("Report", repeat="daily at 9:00", steps=[{"name": "a"}]).record.task.id
+    accepted, said = answer(R, {"task_id": chain_id, **given})
+    assert not accepted
+    assert said.startswith(f"{next(iter(given))}: a chain that recurs ")
+    assert "Example" not in said
 
 
 def test_an_undo_takes_no_length(answer: Answer, ids: dict[str, str]) -> None:
