@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.foresight.explain import explained
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.reasons.before_start import questions
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.store import Store
+from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskView
 
 
@@ -37,7 +40,19 @@ class ChainReader:
             for each in open_waits(self._store, next_steps).values()
             for wait in each.reasons(found.chain.timezone, now)
         ]
-        return replace(view, waits=tuple(waits))
+        later = [reason for _, reason in self._asked_early(found, now)]
+        return replace(view, waits=(*waits, *later))
+
+    def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:
+        """Return what later steps ask already, by their names: the limit of an answer may pass before their turn."""
+        next_ids = {step.record.run.id for step in foremost(found)}
+        later = {step.record.run.id: step for step in found.steps if step.record.run.id not in next_ids}
+        waits = open_waits(self._store, [step.record for step in later.values()])
+        return [
+            (later[run_id].name, reason)
+            for run_id, each in waits.items()
+            for reason in questions(each.record, each.approval, each.side_approvals, now)
+        ]
 
     def explain(self, chain_id: str, *, by: Principal) -> tuple[TaskView, Sequence[str]]:
         """Return a chain, and what each step waits for that comes after no open one. Raises TaskNotFound."""
@@ -47,6 +62,7 @@ class ChainReader:
             for step in foremost(found)
             for reason in explained(step.record, now, self._facts.of(step.record))
         ]
+        reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
         return self.view_of(found), reasons or ["it waits for nothing: all its steps have ended"]
 
 

@@ -279,3 +279,19 @@ def test_an_undo_of_a_no_to_a_step_of_a_series_is_refused_since_its_generation_i
         assert "A no to a step of a chain that recurs cannot be undone." in str(refused.value)
     assert desk.store.tasks.get("local", asked) == before
     sound(desk)
+
+
+def test_a_chain_names_what_a_later_step_asks_already_with_its_limit(desk: Desk) -> None:
+    asks = {"question": "Publish?", "by": "2 minutes"}
+    steps: Any = [
+        {"name": "a", "approval": {"question": "Pay?", "by": "5 minutes"}},
+        {"name": "b", "after": ["a"], "approval": asks},
+    ]
+    chain_id = desk.scheduler.schedule("Report", when="in 1 hour", steps=steps).record.task.id
+    view = desk.scheduler.get(chain_id)
+    assert [(each.title, each.until and each.until - view.now) for each in view.waits] == [
+        ("Pay?", timedelta(minutes=5)),
+        ("Publish?", timedelta(minutes=2)),
+    ]
+    _, reasons = desk.scheduler.explain(chain_id)
+    assert reasons[-1].startswith("b: approval of «Publish?» by the user until ")
