@@ -41,6 +41,7 @@ ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already 
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
 
+_TOKEN = re.compile(r"u_[0-9a-z]{1,40}")
 _OF_MANY = re.compile(r"u_b[0-9a-z]{8,24}")
 """The token of a change of many tasks."""
 
@@ -86,9 +87,8 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         late = f"{record.task.id} was not cancelled in the last {length(window)}."
         raise Refused(late, argument="undo", remedy=remedies.ScheduleAnother())
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
-        raise Refused(
-            f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
-        )
+        known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is no token of a change"
+        raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(record.task.id))
     once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=replace(once_more, missed=run.missed), kind=EventKind.CANCEL_UNDONE)
 

@@ -121,6 +121,13 @@ def test_a_text_answer_is_the_document_of_the_condition(server: Server) -> None:
     assert end.result == {"outcome": "met", "value": "3 in stock", "looks": 2}
 
 
+def test_a_look_that_finds_nothing_says_so(server: Server) -> None:
+    answers(server, {}, {"status": "shipped"})
+    first, *_ = Watched({"url": server.url(), "condition": SHIPPED}).looks()
+    assert isinstance(first, Wait)
+    assert first.reason == "not met yet: nothing was found"
+
+
 def test_it_looks_a_last_time_when_its_time_is_over_and_then_has_expired(server: Server) -> None:
     answers(server, *[{"status": "packed"}] * 4)
     watched = Watched({"url": server.url(), "condition": SHIPPED, "every": "4 min", "until": "10 min"})

@@ -9,6 +9,9 @@ from duetime.scheduler.task import ApprovalAnswer, Json
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
 
+_NO_QUESTION = frozenset({"no", "none"})
+"""Words that ask nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
@@ -34,10 +37,12 @@ class ApprovalTerms:
         value = from_json_text(given) if isinstance(given, str) else given
         if isinstance(value, bool):
             return value
+        if isinstance(given, str) and given.strip().lower() in _NO_QUESTION:
+            return False
         if isinstance(given, str) and not isinstance(value, dict):
             value = {"question": given}
         if not isinstance(value, dict):
-            raise ValueError(f"{named(given)} is none")  # noqa: TRY004 - one family for all kinds
+            raise ValueError(f"{named(given)} is no question")  # noqa: TRY004 - one family for all kinds
         if all(name in value and is_blank(value[name], Text()) for name in ("question", "by")):
             return {}  # a client that fills in every argument, and means none
         return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}

@@ -59,7 +59,7 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
     window = window_in_words(page.where.after, page.where.before, zone)
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
     return [
-        f"{_standing_words(page.where)}{counts or 'Occurrences of recurring tasks'}{newest}.",
+        f"{_standing_words(page.where)}{counts or 'Occurrences of recurring tasks'}{_held_words(page)}{newest}.",
         sentences(_next_words(page, now), _unread_words(page), f"It is now {times.describe(now, zone)}."),
         f"{page.overdue}." if page.overdue else "",
         sentences(
@@ -69,6 +69,16 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
             f"{QUOTES_ARE_DATA}.",
         ),
     ]
+
+
+def _held_words(page: TaskPage) -> str:
+    """Say how many of the tasks that are counted by state are paused, and stop: of a page that has them all."""
+    looks = {view.record.task.id: look_of_view(view) for view in page.views}
+    counted = sum(count for state, count in page.counts.items() if state not in FAILURES)
+    whole = not page.at_least and len(looks) in {counted, sum(page.counts.values())}
+    held = [(look, list(looks.values()).count(look)) for look in ("paused", "stopping")]
+    said = ", ".join(f"{count} {word_of(look)}" for look, count in held if count)
+    return f", of which {said}" if whole and said and not page.where.standing else ""
 
 
 def _standing_words(where: TaskFilter) -> str:

@@ -144,7 +144,8 @@ class _Judgement:
     def _met(self, seen: SeenValue, *, fulfilled: bool) -> Outcome:
         record = self.before.seen(seen)
         if not fulfilled:
-            return self._again(record, f"not met yet: {seen.words}", self.payload.interval)
+            found = "nothing was found" if seen.shown is None else seen.words
+            return self._again(record, f"not met yet: {found}", self.payload.interval)
         text = self.payload.message or f"{self.place}: {self.payload.condition} holds"
         return Done(f"{text} ({seen.words})", self._result(WatchOutcome.MET, record, value=seen.shown))
 

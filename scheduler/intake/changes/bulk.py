@@ -72,7 +72,7 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
         return
     raise InvalidArgument(
         "to",
-        "a move needs a time, a pause may have an end, and nothing else takes one",
+        "a move needs the time to move to" if to is None else f"{verb} is neither a move nor a pause",
         accepted="a time, a day (each keeps its time of day), or how much later",
         example="to='1 day later'" if to is None else f"change='move', to={str(to)!r} or change='{verb}', to=null",
     )

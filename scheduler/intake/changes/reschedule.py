@@ -277,4 +277,7 @@ def _joined(change: Change, step: Change) -> Change:
         return replace(step, extra_run=change.extra_run)
     if step.next_run is None:
         return replace(change, task=step.task, next_run=step.run, kind=step.kind)
-    raise Refused("Two parts of the call would each make a new run.", remedy=remedies.SplitCall(step.task.id))
+    raise Refused(
+        "The new time and the skip or pause would each make another run, and a call makes one.",
+        remedy=remedies.SplitCall(step.task.id),
+    )

@@ -158,7 +158,7 @@ class Batches:
         return self._database.write(work)
 
 
-ENDED_AGAIN = "what it comes after was cancelled, so it is again"
+ENDED_AGAIN = "what it comes after is cancelled, so it stays cancelled"
 """Why the undo of a cancel changed nothing: another step had started, which no undo brings back."""
 
 

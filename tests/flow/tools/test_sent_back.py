@@ -520,3 +520,27 @@ def test_a_cancelled_task_is_not_said_to_run_again(scheduler: Scheduler, answer:
     scheduler.cancel(gone)
     _, said = answer(R, {"task_id": gone, "priority": "high"})
     assert said.endswith("Schedule a new task with schedule_task.")
+
+
+def test_refusals_say_what_a_user_can_understand(scheduler: Scheduler, answer: Answer) -> None:
+    gone = scheduler.schedule("Gone too", when="tomorrow 9am").record.task.id
+    scheduler.cancel(gone)
+    _, said = answer(A, {"task_id": gone, "action": "undo", "undo": "nonsense"})
+    assert said.startswith("undo: 'nonsense' is no token of a change.")
+    _, said = answer(C, {"change": "cancel", "query": "one", "to": "friday"})
+    assert said.startswith("to: cancel is neither a move nor a pause.")
+    _, said = answer(S, {"title": "A", "when": "tomorrow", "approval": 7})
+    assert said.startswith("approval: a number is no question.")
+
+
+def test_no_as_an_approval_asks_nothing(scheduler: Scheduler, answer: Answer) -> None:
+    accepted, said = answer(S, {"title": "A quiet one", "when": "tomorrow", "approval": "no"})
+    assert accepted
+    assert "approval" not in said
+
+
+def test_the_head_of_a_list_says_how_many_of_its_tasks_are_paused(scheduler: Scheduler, answer: Answer) -> None:
+    made = [scheduler.schedule(title, when="tomorrow 9am") for title in ("Zebra one", "Zebra two")]
+    scheduler.reschedule(made[-1].record.task.id, pause=True)
+    _, said = answer("list_tasks", {"query": "zebra"})
+    assert said.splitlines()[0] == "2 scheduled, of which 1 paused."
