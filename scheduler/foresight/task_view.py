@@ -22,7 +22,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.signal.signal import KeptWait
-from duetime.scheduler.task import Occurrence
+from duetime.scheduler.task import Occurrence, State
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -48,7 +48,7 @@ def view_of(
     """
     record, rule, damage = _readable(record)
     live = record.run.state not in TERMINAL and not is_stopping(record.run)
-    coming = _upcoming(record) if live else ()
+    coming = _upcoming(record, now) if live else ()
     return TaskView(
         record=record,
         now=now,
@@ -69,8 +69,11 @@ def _awaited(record: TaskRecord) -> tuple[str, ...]:
     return (f"each run waits for {awaited}",) if awaited else ()
 
 
-def _upcoming(record: TaskRecord) -> tuple[Occurrence, ...]:
-    """Return the next occurrences of a task: during a pause with an end, those after it."""
+def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
+    """Return the next occurrences of a task: during a pause with an end, those after it.
+
+    A run that waits for an answer or an event holds its series, whose times that pass until then do not come.
+    """
     task, run = record.task, record.run
     if task.paused and task.paused_until is not None:
         try:
@@ -78,7 +81,7 @@ def _upcoming(record: TaskRecord) -> tuple[Occurrence, ...]:
         except Refused:  # none is left
             return ()
         run = change.next_run or change.run
-    return upcoming(task, run, MAX_UPCOMING_TIMES)
+    return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
 
 
 def chain_view(
@@ -90,7 +93,7 @@ def chain_view(
     if rule is None:
         return view
     live = view.record.run.state not in TERMINAL and not is_stopping(view.record.run)
-    coming = upcoming(view.record.task, view.record.run, MAX_UPCOMING_TIMES) if live else ()
+    coming = _upcoming(view.record, now) if live else ()
     return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses)
 
 

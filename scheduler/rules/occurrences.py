@@ -120,12 +120,16 @@ def following(task: Task, run: Run, now: datetime, *, start: datetime, end: date
             raise TooManyOccurrences(task.id)
 
 
-def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
-    """Return up to `n` occurrences of a recurring task: `run` itself, at its current time, and its successors."""
+def upcoming(task: Task, run: Run, n: int, *, after: datetime | None = None) -> tuple[Occurrence, ...]:
+    """Return up to `n` occurrences of a recurring task: `run` itself, at its current time, and its successors.
+
+    Successors come `after` that instant, where one is given.
+    """
     rule = recurrence_of(task)
     if rule is None:
         return ()
-    shown = (_as_it_is(rule, run), *rule.upcoming(passed(run), n - 1))
+    begin = passed(run) if after is None else max(passed(run), after)
+    shown = (_as_it_is(rule, run), *rule.upcoming(begin, n - 1))
     return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
 
 

@@ -87,7 +87,7 @@ def first_sentence(task: TaskPayload) -> str:
         "it": it if found == "dry_run" else it.capitalize(),
         "word": word_of(look(task)),
         "due": time,
-        "time": f"Its time {'is' if due > now else 'was'} {time}.",
+        "time": _time_after_pause(task, now) or f"Its time {'is' if due > now else 'was'} {time}.",
         "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
         "until": moment(datetime.fromisoformat(task.paused_until), task.when.timezone, now)
@@ -95,6 +95,15 @@ def first_sentence(task: TaskPayload) -> str:
         else "",
     }
     return sentence.format(**words)
+
+
+def _time_after_pause(task: TaskPayload, now: datetime) -> str:
+    """Say when a series runs after a pause that has an end; empty for any other task."""
+    if not task.paused_until or task.repeat is None:
+        return ""
+    if not task.repeat.next:
+        return "None of its times comes after that."
+    return f"Its time is {moment(datetime.fromisoformat(task.repeat.next[0]), task.when.timezone, now)}."
 
 
 def _fuller(found: str, task: TaskPayload) -> str:

@@ -38,12 +38,18 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
         return ""
     shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
     year = datetime.fromisoformat(task.when.local).year
-    to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
+    now = datetime.fromisoformat(task.now)
+    is_of_run = task.state is State.RUNNING or (task.state is State.WAITING and _first(repeat, now) <= now)
+    to_come = repeat.next[1:] if is_of_run else repeat.next  # the first is the run itself
     coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
     asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""
     question = f"Asks the user before each run: {asks}." if asks else ""
     return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, question, f"Next: {coming}." if coming else "")
+
+
+def _first(repeat: Repeat, now: datetime) -> datetime:
+    return datetime.fromisoformat(repeat.next[0]) if repeat.next else now
 
 
 def exceptions_in_words(task: TaskPayload) -> str:

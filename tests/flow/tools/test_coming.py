@@ -1,0 +1,72 @@
+"""Answers name the times at which a series will run: none during a pause that has an end, and none that has passed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import Clock
+
+DAILY = "daily at 9:00"
+
+
+@pytest.fixture
+def scheduler(store: Store, clock: Clock) -> Scheduler:
+    clock.at = datetime(2026, 11, 28, 22, tzinfo=UTC)
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known))
+
+
+def said(view: TaskView) -> str:
+    return task_text(task_payload(view))
+
+
+def test_a_series_that_is_paused_until_a_time_says_when_it_runs_after_that(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY).record.task.id
+    text = said(scheduler.reschedule(task_id, pause_until="2026-12-02 12:00"))
+    assert "Its time is Thu 3 Dec 2026 09:00" in text
+    assert "29 Nov" not in text
+
+
+def test_a_pause_up_to_its_time_leaves_it_that_time(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY).record.task.id
+    assert "Its time is Sun 29 Nov 2026 09:00" in said(scheduler.reschedule(task_id, pause_until="2026-11-29 9:00"))
+
+
+def test_a_pause_up_to_the_end_of_a_series_says_that_nothing_comes_after_it(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY, until="2026-12-01").record.task.id
+    text = said(scheduler.reschedule(task_id, pause_until="2026-12-05"))
+    assert "None of its times comes after that." in text
+    assert "29 Nov" not in text
+
+
+def test_a_chain_that_is_paused_until_a_time_names_those_after_it(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "first"}, {"name": "second", "after": ["first"]}]
+    chain_id = scheduler.schedule("Report", steps=steps, repeat=DAILY).record.task.id
+    view = scheduler.reschedule(chain_id, pause_until="2026-12-02 12:00")
+    assert f"{view.upcoming[0].wall:%d %b %H:%M}" == "03 Dec 09:00"
+    assert "29 Nov" not in said(view)
+
+
+def test_a_run_that_waits_for_an_answer_names_no_time_that_has_passed(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY, approval={"question": "Send it?"}).record.task.id
+    assert "Next: Sun 29 Nov 09:00, Mon 30 Nov 09:00" in said(scheduler.get(task_id))
+    clock.at = datetime(2026, 11, 29, 9, tzinfo=UTC)
+    Dispatcher(store, MemoryQueue()).step()
+    clock.at = datetime(2026, 12, 5, 12, tzinfo=UTC)
+    view = scheduler.get(task_id)
+    assert view.record.run.state is State.WAITING
+    assert "Next: Sun 6 Dec 09:00, Mon 7 Dec 09:00" in said(view)
