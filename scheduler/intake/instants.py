@@ -36,7 +36,7 @@ _RECURRENCE = re.compile(
 
 _CALL_EXAMPLE = re.compile(r"[a-z_]+=")
 _LATER = timedelta(days=30)
-_LAST = time(23, 59, 59)
+LAST_OF_DAY = time(23, 59, 59)
 
 _understood = lru_cache(maxsize=128)(understand)
 """The many tasks of one call are often for the same time, and then their words are read once."""
@@ -148,10 +148,10 @@ def resolve_end(
     frame = replace(frame, end=True)
     with suppress(InvalidArgument):
         day = resolve_moment(given, now=_midnight(now, zone), zone=zone, argument=argument, frame=frame)
-        end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
+        end = zones.place(datetime.combine(day.wall, LAST_OF_DAY), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
             assumptions = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
-            return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=assumptions)
+            return replace(day, instant=end, wall=datetime.combine(day.wall, LAST_OF_DAY), assumptions=assumptions)
     return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.instants import later
+from duetime.scheduler.intake.instants import LAST_OF_DAY, later
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, Request
@@ -43,6 +43,12 @@ def without_rule(request: Request) -> Request:
     if request.repeat is None or str(request.repeat).strip().lower() not in ENDLESS_WORDS:
         return request
     return replace(request, repeat=None)
+
+
+def end_in_zone(task: Task, zone: str) -> datetime | None:
+    """Return the end of a series in another zone: one that was a day stays that day, any other one its instant."""
+    wall = task.until and task.until.astimezone(zones.load(task.timezone)).replace(tzinfo=None)
+    return task.until if not wall or wall.time() != LAST_OF_DAY else zones.place(wall, zones.load(zone)).instant
 
 
 def never_recurs(repeat: str) -> bool:

@@ -23,6 +23,7 @@ from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
 from duetime.scheduler.intake.series_end import (
     check_end,
     check_runs_left,
+    end_in_zone,
     end_step,
     never_recurs,
     refuse_cancelled,
@@ -207,6 +208,7 @@ def _new_recurrence(
     if request.when is None and keeps_its_run(record, rule, now):
         return replace(change, task=replace(change.task, repeat_policy=policy)), ()
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
+    task = replace(task, until=end_in_zone(change.task, rule.zone))
     if not changes.has_started(record.run):
         first, again = without_skipped(record, rule, first, now, when=words or request.when, frame=frame)
         notes = (*notes, *again, *taken_back(record, first))

@@ -60,3 +60,14 @@ def test_a_series_of_the_future_still_begins_on_its_day(
 def test_every_second_week_stays_the_same_week(desk: Desk, repeat: str, coming: list[str]) -> None:
     begin = "2026-11-30" if "weeks" in repeat else "2026-12-05"
     assert moved(desk, repeat, begin, "10:00", after=timedelta(days=0 if "days" in repeat else 3)) == coming
+
+
+@pytest.mark.parametrize(
+    ("until", "end"),
+    [("2027-03-13", "2027-03-13T23:59:59+05:45"), ("2027-03-13 18:00", "2027-03-13T18:00:00-02:30")],
+)
+def test_an_end_that_is_a_day_stays_that_day_in_another_zone(desk: Desk, until: str, end: str) -> None:
+    started = desk.scheduler.schedule("Pill", repeat="daily at 9:00", until=until, timezone="America/St_Johns")
+    view = desk.scheduler.reschedule(started.record.task.id, timezone="Asia/Kathmandu")
+    expected = datetime.fromisoformat(end) if "+" in end else started.record.task.until
+    assert view.record.task.until == expected
