@@ -518,22 +518,24 @@ def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(schedul
     assert scheduler.past.attempts(chain_id) == []
 
 
-def test_a_chain_whose_next_step_asks_says_the_question_and_explains_it(scheduler: Scheduler) -> None:
+def test_a_chain_says_and_explains_what_its_next_step_asks_and_what_later_ones_ask_already(
+    scheduler: Scheduler,
+) -> None:
     steps: list[StepArguments] = [
         {"name": "a", "approval": {"question": "Go a?"}},
         {"name": "b", "after": ["a"], "approval": {"question": "Go b?"}},
     ]
     made = scheduler.schedule("Ask", steps=steps)
     assert made.chain
-    asks = "approval of «Go a?» by the user"
+    asks, asks_later = "approval of «Go a?» by the user", "approval of «Go b?» by the user"
     for view in (made, scheduler.get(made.chain.id)):
-        assert view.waiting_for == (asks,)
+        assert view.waiting_for == (asks, asks_later)
         text = task_text(task_payload(view))
         assert text.startswith("The chain is waiting for an answer of the user.")
-        assert f"Waiting for {asks}." in text
-    assert scheduler.explain(made.chain.id)[1] == [f"a: {asks}"]
+        assert f"Waiting for {asks}. Waiting for {asks_later}." in text
+    assert scheduler.explain(made.chain.id)[1] == [f"a: {asks}", f"b: {asks_later}"]
     scheduler.approve(made.chain.steps[0].task_id)
-    assert scheduler.get(made.chain.id).waiting_for == ()
+    assert scheduler.get(made.chain.id).waiting_for == (asks_later,)
 
 
 def test_a_no_to_a_chain_is_one_answer_for_all_its_questions_and_its_undo_asks_all_of_them_again(
