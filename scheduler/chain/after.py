@@ -72,7 +72,7 @@ def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[st
 
 
 def _refuse_alone(request: Request) -> None:
-    if request.after_failure is not None:
+    if request.after_failure not in (None, AfterFailure.FAIL):  # models that send each argument send the default
         raise InvalidArgument(
             "after_failure", "it is for the tasks in after", accepted="after as well", example="after_failure=null"
         )

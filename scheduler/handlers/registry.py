@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -58,7 +59,7 @@ class Handlers(Mapping[str, Handler]):
         module and the cause when one cannot be imported or declares no handler.
         """
         found: list[Plugin] = []
-        for point in _installed() if entry_points else ():
+        for point in _installed(tuple(sys.path)) if entry_points else ():
             found += _imported(f"entry point {point.name} = {point.value}", point.load)
         for name in modules:
             found += _imported(f"module {name}", partial(importlib.import_module, name))
@@ -115,8 +116,8 @@ class Handlers(Mapping[str, Handler]):
 
 
 @cache
-def _installed() -> EntryPoints:
-    """Return the entry points of installed packages; they are read once, as reading them opens a file a package."""
+def _installed(_path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of packages on this path; they are read once, as that opens a file a package."""
     return installed(group=ENTRY_POINT_GROUP)
 
 

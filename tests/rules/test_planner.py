@@ -81,7 +81,7 @@ def test_the_whole_request_is_judged_in_the_order_of_its_arguments() -> None:
 def test_a_recurrence_has_one_end(repeat: str) -> None:
     (problem,) = problems({"repeat": repeat, "until": "monday"})
     assert problem.problem == "repeat already ends at 27 November 2026, and a task has only one end"
-    assert problem.example == "repeat='every day at 09:00', until='monday'"
+    assert problem.example == "repeat='every day at 09:00', until='2026-11-23'"
     assert timing({"repeat": "every day at 09:00", "until": "monday"}).until is not None
 
 
@@ -108,13 +108,12 @@ def test_a_past_instant_is_said_in_the_zone_of_the_task() -> None:
     [
         NOW - timedelta(milliseconds=1),
         NOW - timedelta(seconds=4.9),
-        timedelta(seconds=-1),
         (NOW - timedelta(seconds=1)).astimezone(ZoneInfo("America/New_York")).isoformat(),
         (NOW - timedelta(seconds=1)).astimezone(ZoneInfo("America/New_York")).replace(tzinfo=None),
         f"{(NOW - timedelta(seconds=2)).astimezone(ZoneInfo('America/New_York')):%Y-%m-%d %H:%M:%S}",
     ],
 )
-def test_an_instant_of_the_last_seconds_means_now(when: str | datetime | timedelta) -> None:
+def test_an_instant_of_the_last_seconds_means_now(when: str | datetime) -> None:
     assert timing({"when": when}).first == NOW
 
 

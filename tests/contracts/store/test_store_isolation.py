@@ -63,6 +63,7 @@ OF_NO_TENANT = {
     "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
     "tasks.forget_keys", "table_statistics.refresh",  # of the whole database
     "batches.remember",  # stores what its caller did, and answers nothing
+    "batches.is_changed_since",  # batches that were read for the tenant
     "batches.reopen",  # a batch that was read for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.rehearsal",  # runs what its caller gives
