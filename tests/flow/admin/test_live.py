@@ -76,9 +76,11 @@ async def test_a_page_is_notified_of_what_follows_a_failed_look(
 
 
 async def test_a_page_is_notified_of_its_own_tenant_alone() -> None:
-    feed = feed_of(Log(event(11, "globex")))
+    log = Log()
+    feed = feed_of(log)
     texts = await opened(feed)
     others = await opened(feed, "globex")
+    log.answers.append(event(11, "globex"))  # both are open: a look before that would tell the first alone
 
     async with asyncio.timeout(PATIENCE_S):
         assert await anext(others) == CHANGED
