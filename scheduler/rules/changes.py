@@ -235,8 +235,6 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     task, run = record.task, record.run
     if not task.paused:
         raise Refused(f"{task.id} is not paused.", argument="pause")
-    if run.state in TERMINAL and not record.side_runs:
-        raise Refused(f"{task.id} has already ended ({_ended(record)}).", argument="pause")
     live = unpaused(task)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
@@ -251,8 +249,11 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, replace(run, wake_at=now), kind=EventKind.RESUMED)
     following = missed.next_run if missed else next_run(live, run, now, number=run.number)
     if following is None:
-        problem = f"every occurrence of {task.id} passed while it was paused."
-        raise Refused(problem, argument="pause", remedy=remedies.Cancel(task.id))
+        raise Refused(
+            f"every occurrence of {task.id} passed while it was paused.",
+            argument="pause",
+            remedy=remedies.Cancel(task.id),
+        )
     return Change(live, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 

@@ -336,7 +336,6 @@ class ChainModel:
                 step.state, step.wake = "scheduled", step.at
 
     def resume(self, step: Step, now: datetime) -> None:
-        _refuse(step.paused and not step.is_open)
         if step.paused and step.state in ("scheduled", "retrying", "suspended"):
             step.wake = max(step.wake, now)
         step.paused = False

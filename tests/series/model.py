@@ -315,10 +315,6 @@ class Model:
                 run.state, run.wake = "scheduled", run.at if run is self.run else now
 
     def resume(self, now: datetime) -> None:
-        _refuse(self.paused and self.run.ended is not None and not self.open())
-        self._go_on(now)
-
-    def _go_on(self, now: datetime) -> None:
         run = self.run
         if self.paused and run.waits:
             if self.rule and run.wake < now and not run.under_way:
@@ -374,7 +370,7 @@ class Model:
         if self.paused_until is None or self.paused_until > now:
             return
         try:
-            self._go_on(self.paused_until - TICK)
+            self.resume(self.paused_until - TICK)
         except Refuses:
             if self.beside:
                 self.run.wake = now
