@@ -70,7 +70,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     left = facts.left_running if facts and record.run.state is State.RUNNING else None
     found = list(_held(record, now, left_running=left is not None))
-    found += processes.left_running(record, left, now) if left else ()
+    found += [processes.left_running(record, left, now)] if left else []
     found += [processes.no_worker(drained=facts.drained)] if facts and left and not facts.working else []
     side_approvals = facts.side_approvals if facts else ()
     found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()

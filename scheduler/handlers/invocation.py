@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, assert_never, get_args
+from typing import Any, Final, assert_never
 
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
@@ -25,7 +25,7 @@ MAX_EXCEPTION_CHARS: Final = 10_000
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_SPAWN_BYTES: Final = 1024 * 1024
 _NO_TEXT: Final = "<exception str() failed>"
-_OUTCOMES = ", ".join(outcome.__name__ for outcome in (Done, Spawn, *get_args(Outcome)[1:]))
+_OUTCOMES = ", ".join(outcome.__name__ for outcome in (Done, Spawn, Retry, Wait, Yielded, Failed))
 _NO_REASON = "the handler gave no reason"
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, time
-from typing import Final
+from datetime import datetime
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -31,7 +30,6 @@ ENDLESS_WORDS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
 
 
-_END_OF_DAY: Final = time(23, 59, 59)
 _COUNTED = re.compile(r"(?:after )?([0-9]{1,6}|[a-z]+) (?:times?|runs?|occurrences?)")
 _STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
 
@@ -107,7 +105,7 @@ def _second_end(rule: Recurrence, end: datetime, zone: str) -> InvalidArgument:
     """Return the refusal of a second end, as a date: without the first one, its words may mean another day."""
     endless, _, said = rule.text.rpartition(" until ")
     wall = end.astimezone(zones.load(zone))
-    day = f"{wall:%Y-%m-%d}" if wall.time() == _END_OF_DAY else f"{wall:%Y-%m-%d %H:%M}"
+    day = f"{wall:%Y-%m-%d}" if wall.time() == LAST_OF_DAY else f"{wall:%Y-%m-%d %H:%M}"
     return InvalidArgument(
         "until",
         f"repeat already ends at {said}, and a task has only one end",

@@ -46,7 +46,6 @@ _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} 
     "revision",
     *(
         "tenant",
-        "tier",
         "worker",
         "actor",
         "pool",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,14 +36,14 @@ def no_handler(action: str) -> WaitReason:
     return WaitReason(WaitKind.NO_WORKER, text)
 
 
-def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> Iterator[WaitReason]:
+def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitReason:
     """Describe a run that is stored as running while its process is gone: others end the attempt."""
     attempt, holder = attempt_in_words(record.run, record.task.retry), found.holder
     if holder is None:
         text = f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
     else:
         text = f"the end of {attempt}: its worker {holder.worker} {_silence(holder, now)}, {_lease(holder, now)}"
-    yield WaitReason(WaitKind.NO_WORKER, text)
+    return WaitReason(WaitKind.NO_WORKER, text)
 
 
 def _silence(holder: RunHolder, now: datetime) -> str:

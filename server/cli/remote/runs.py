@@ -18,19 +18,8 @@ from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
 
 _FILTERS: Final = (
-    *(
-        "state",
-        "action",
-        "priority",
-        "label",
-        "worker",
-        "actor",
-        "text",
-        "since",
-        "until",
-        "min_duration",
-        "max_duration",
-    ),
+    *("state", "action", "priority", "label", "worker", "actor", "text", "since", "until"),
+    *("min_duration", "max_duration"),
     *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
 )
 
