@@ -50,11 +50,11 @@ def _span(seconds: float) -> str | None:
 
 
 def approval_in_words(part: Mapping[str, Any], quoted: Callable[[str], str] = str) -> str:
-    """Say what is asked before each run: `Pay?, for 2 hours, else it is skipped`."""
-    question = quoted(part["question"]) if "question" in part else USUAL_QUESTION
+    """Say what is asked before each run: `Pay? (for 2 h, else it is skipped)`."""
+    question = quoted(part.get("question", USUAL_QUESTION))
     if "by" not in part:
         return question
-    return f"{question}, for {part['by']}, else it {'goes' if part['default'] == 'approve' else 'is skipped'}"
+    return f"{question} (for {part['by']}, else it {'goes' if part['default'] == 'approve' else 'is skipped'})"
 
 
 def question_in_words(each_run: Mapping[str, Any] | None) -> str:

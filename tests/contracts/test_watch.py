@@ -192,6 +192,22 @@ def test_too_large_an_answer_is_no_value(server: Server) -> None:
     assert wait.reason == "the answer is larger than 1 MiB"
 
 
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/problem+JSON"])
+def test_half_a_json_document_is_no_value_and_no_text(server: Server, media_type: str) -> None:
+    half = Answer(headers={"Content-Type": media_type}, body=b'{"status": "ship')
+    server.answers = [half, half, half]
+    *_, end = Watched({"url": server.url(), "condition": SHIPPED}).looks()
+    assert isinstance(end, Failed)
+    assert end.reason == "3 looks in a row found no value: the answer says that it is JSON, and is not"
+
+
+def test_an_address_that_redirects_to_itself_fails_it_at_once(server: Server) -> None:
+    server.answers = [Answer(302, {"Location": server.url()}) for _ in range(4)]
+    end = Watched({"url": server.url(), "condition": SHIPPED}).look()
+    assert isinstance(end, Failed)
+    assert end.reason == "127.0.0.1 redirected more than 3 times; use the final address"
+
+
 # --- what is sent and kept ------------------------------------------------------------------------------------------
 
 

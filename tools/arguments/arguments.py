@@ -122,14 +122,17 @@ class Arguments:
     def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Any], list[InvalidArgument]]:
         """Return the values that are right, and a problem for each argument that is not.
 
-        An empty value stands for an optional argument that is absent, as many clients send it so.
+        An empty value stands for an optional argument that is absent, as many clients send it so. A missing argument
+        that another name was most likely meant for is told with that name alone.
         """
         values: dict[str, Any] = {}
         problems = []
+        misnamed = {self.nearest(name) for name in self._unknown(given)[:MAX_PROBLEMS] if name not in self._elsewhere}
         for argument in self.table.values():
             value = given.get(argument.name)
             if value is None or (is_blank(value, argument.kind) and not argument.required):
-                problems += [argument.problem("it is missing")] if argument.required else []
+                missing = argument.required and argument.name not in misnamed
+                problems += [argument.problem("it is missing")] if missing else []
                 continue
             try:
                 read = argument.kind.read(value)
@@ -141,11 +144,13 @@ class Arguments:
 
     def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""
-        unknown = [name for name in given if name not in self.table]
         return [
             self._elsewhere.get(name) or self._not_known(name, given, guessed=place < MAX_PROBLEMS)
-            for place, name in enumerate(unknown)
+            for place, name in enumerate(self._unknown(given))
         ]
+
+    def _unknown(self, given: Mapping[str, Any]) -> list[str]:
+        return [name for name in given if name not in self.table]
 
     def _not_known(self, name: str, given: Mapping[str, Any], *, guessed: bool) -> InvalidArgument:
         """Guess what was meant only for those that can be told: a guess costs, and a call may have thousands."""

@@ -124,5 +124,12 @@ def _document(reply: Reply) -> Json:
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):
+        if _says_json(reply):
+            raise NoValue("the answer says that it is JSON, and is not", tolerated=MAX_LASTING_ERRORS) from None
         return text
     return document
+
+
+def _says_json(reply: Reply) -> bool:
+    media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type == "application/json" or media_type.endswith("+json")

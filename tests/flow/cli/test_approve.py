@@ -30,7 +30,7 @@ def due(cli: Run, tmp_path: Path, task_id: str) -> None:
 
 def test_show_says_what_is_asked_before_each_run(cli: Run, task_id: str) -> None:
     shown = cli("show", task_id).out
-    assert re.search(r"^asks first +Pay the wages\?, for 2 h, else it is skipped$", shown, re.MULTILINE), shown
+    assert re.search(r"^asks first +Pay the wages\? \(for 2 h, else it is skipped\)$", shown, re.MULTILINE), shown
     assert cli("approve", task_id).code != 0, "nothing is asked yet"
 
 
@@ -97,7 +97,7 @@ def test_a_task_that_asks_says_so_when_it_is_scheduled(cli: Run) -> None:
     given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--approval", "by=2 hours")
     for more in ((), ("--dry-run",)):
         said = cli("schedule", "Payroll", *given, *more).out
-        assert "\n  asks before each run: Pay?, for 2 h, else it is skipped\n" in said
+        assert "\n  asks before each run: Pay? (for 2 h, else it is skipped)\n" in said
 
 
 def test_a_paused_task_that_waits_says_both_and_explain_says_paused(cli: Run) -> None:

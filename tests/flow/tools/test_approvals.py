@@ -177,7 +177,7 @@ def test_a_series_says_what_it_asks_before_each_run_and_what_it_waits_for(
     payload = task_payload(view)
     assert payload.repeat is not None
     assert payload.repeat.approval == {"question": "Pay the wages?", "by": "2 h", "default": "reject"}
-    assert "Asks the user before each run: «Pay the wages?», for 2 h, else it is skipped." in task_text(payload)
+    assert "Asks the user before each run: «Pay the wages?» (for 2 h, else it is skipped)." in task_text(payload)
     assert scheduler.explain(task_id)[1] == ("its time: Tue 24 Nov 2026 15:00 UTC (in 3 h); then it asks the user",)
     clock.forward(hours=3)
     assert store.claims.make_ready(limit=9) == []

@@ -133,6 +133,17 @@ def test_an_unknown_argument_is_refused_with_the_one_that_was_meant(wrong: str, 
     ]
 
 
+def test_a_missing_argument_with_a_slip_in_its_name_is_one_problem() -> None:
+    said = sentences(table(TITLE, WHEN), {"titel": "Call John"})
+
+    assert said == [
+        (
+            "titel: schedule_task has no such argument; did you mean title. Accepted: title, when. "
+            "Example: title='Call John'"
+        )
+    ]
+
+
 @pytest.mark.parametrize("unlike", ["zzz", "sort", "dead_line"])
 def test_an_unknown_argument_like_no_other_is_refused_without_a_guess(unlike: str) -> None:
     said = sentences(table(TITLE, WHEN, Argument("cursor", Text())), {"title": "x", unlike: 1})

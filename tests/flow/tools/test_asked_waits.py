@@ -57,7 +57,7 @@ def test_an_agent_schedules_a_task_that_repeats_and_reads_at_each_point_what_is_
 ) -> None:
     text, found = ask("schedule_task", title="Payroll", repeat="every day at 14:00", action="reminder", **BOTH)
     task_id = found["id"]
-    assert "Asks the user before each run: «Pay?», for 2 h, else it is skipped." in text
+    assert "Asks the user before each run: «Pay?» (for 2 h, else it is skipped)." in text
     assert "Each run waits for the event 'ready', for 3 h at most, then it expires." in text
     assert (found["repeat"]["approval"]["question"], found["repeat"]["wait_for"]["event"]) == ("Pay?", "ready")
     for number in (1, 2):

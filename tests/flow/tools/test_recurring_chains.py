@@ -127,7 +127,7 @@ def test_its_answer_says_what_is_asked_before_each_generation(scheduler: Schedul
     for payload in (task_payload(view), task_payload(scheduler.get(view.record.task.id))):
         assert payload.repeat
         assert payload.repeat.approval == {"question": "Report?", "by": "2 h", "default": "reject"}
-        assert "Asks the user before each run: «Report?», for 2 h, else it is skipped." in task_text(payload)
+        assert "Asks the user before each run: «Report?» (for 2 h, else it is skipped)." in task_text(payload)
     own: list[StepArguments] = [{"name": "fetch", "approval": asks}, {"name": "load"}]
     for steps in (own, [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "approval": asks}]):
         later = task_payload(scheduler.schedule("Load", repeat="every day at 13:00", steps=steps))  # type: ignore[arg-type]  # plain
