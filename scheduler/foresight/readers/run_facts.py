@@ -48,6 +48,10 @@ class RunFactReader:
             found[each.run.id] = replace(self._explainer.facts(each), side_approvals=known.side_approvals)
         return found
 
+    def of_due(self, record: TaskRecord, rows: Mapping[str, RunFacts]) -> RunFacts:
+        """Return the facts about the first due task of a list whose `rows` are known: the queue is asked once."""
+        return rows[record.run.id] if record.run.state is State.READY and record.run.id in rows else self.of(record)
+
     def left_running(self, records: Sequence[TaskRecord]) -> Mapping[str, LeftRunning]:
         """Return which of these running tasks their processes have left, by run."""
         return self._explainer.left_running(records) if self._explainer else {}

@@ -169,10 +169,12 @@ class TaskReader:
         ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         page = replace(page, **self._inbox.mentioned(by)) if mention else page
-        page = replace(page, overdue=self._stalled(page, now), chains=self._chains(page, by))
-        waits = self._facts.of_rows([view.record for view in page.views if not view.expected])
-        page = replace(page, views=with_waits(self._with_held(page.views, by), waits, now))
-        return replace(page, cursor=bounds.following(page.cursor))
+        rows = [view.record for view in page.views if not view.expected]
+        facts = self._facts.of_rows(rows)
+        overdue = stalled(rows, now, lambda row: self._facts.of_due(row, facts), self._facts.left_running)
+        views = with_waits(self._with_held(page.views, by), facts, now)
+        cursor = bounds.following(page.cursor)
+        return replace(page, views=views, overdue=overdue, chains=self._chains(page, by), cursor=cursor)
 
     def _with_held(self, views: Sequence[TaskView], by: Principal) -> Sequence[TaskView]:
         """Return rows that say until when quiet hours hold their deliveries."""
@@ -213,11 +215,6 @@ class TaskReader:
     def _outlook(self, now: datetime) -> Outlook:
         known = self._explainer
         return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
-
-    def _stalled(self, page: TaskPage, now: datetime) -> str:
-        return stalled(
-            [view.record for view in page.views if not view.expected], now, self._facts.of, self._facts.left_running
-        )
 
     def recurring(
         self,

@@ -146,4 +146,4 @@ def test_the_queue_is_asked_about_the_first_ready_runs_of_a_page_alone(
 
     monkeypatch.setattr(type(known._remote_queue), "explain", explain)
     scheduler.tasks.list(TaskFilter())
-    assert len(set(asked)) == 5
+    assert len(asked) == len(set(asked)) == 5, "each once"
