@@ -85,9 +85,9 @@ class DuetimeError(Exception):
         self.message = message
         self.argument = argument
         self.remedy = remedy
-        super().__init__(self.said(PLAIN_WORDS))
+        super().__init__(self.text_in(PLAIN_WORDS))
 
-    def said(self, words: ErrorWords) -> str:
+    def text_in(self, words: ErrorWords) -> str:
         """Say it in the words of a front end: the argument that it is about, the message, the remedy."""
         place = f"{words.argument(self.argument)}: " if self.argument else ""
         remedy = f" {in_bytes(words.remedy(self.remedy), _MAX_REMEDY_BYTES)}" if self.remedy else ""
@@ -113,8 +113,8 @@ class InvalidArgument(DuetimeError):
         """Return the same problem, of an argument of the object at a place."""
         return InvalidArgument(f"{place}.{self.argument}", self.problem, accepted=self.accepted, example=self.example)
 
-    def said(self, words: ErrorWords) -> str:
-        return _told([self], words)
+    def text_in(self, words: ErrorWords) -> str:
+        return _joined([self], words)
 
     def sentence(self, words: ErrorWords, accepted_bytes: int, example_bytes: int) -> str:
         """Say it with what is accepted, cut, and with the example, which is left out where it is longer."""
@@ -145,11 +145,11 @@ class InvalidArguments(DuetimeError):
         self.problems = tuple(problems)
         super().__init__()
 
-    def said(self, words: ErrorWords) -> str:
-        return _told(self.problems, words)
+    def text_in(self, words: ErrorWords) -> str:
+        return _joined(self.problems, words)
 
 
-def _told(problems: Sequence[InvalidArgument], words: ErrorWords) -> str:
+def _joined(problems: Sequence[InvalidArgument], words: ErrorWords) -> str:
     """Tell the first problems with as much detail as has room for all of them, then how many more there are."""
     first = problems[:MAX_PROBLEMS]
     for accepted_bytes, example_bytes in _DETAIL_BYTES:

@@ -115,13 +115,13 @@ def refusal(error: DuetimeError) -> CallToolResult:
     from duetime.widgets.text.history_text import retold  # noqa: PLC0415 - not before the first call
 
     reworded = retold(error)
-    return _failed(reworded.said(TOOL_WORDS), error.code, plain=plain_sentence(reworded))
+    return _failed(reworded.text_in(TOOL_WORDS), error.code, plain=plain_sentence(reworded))
 
 
 def plain_sentence(error: DuetimeError) -> str:
     """Say an error to a person who looks at a card: without the name of an argument, of a tool, or an id."""
     place = f"{error.argument}: " if error.argument else ""
-    message = _EXAMPLE.sub("", _ID.sub("this task", error.said(_CARD_WORDS).removeprefix(place)))
+    message = _EXAMPLE.sub("", _ID.sub("this task", error.text_in(_CARD_WORDS).removeprefix(place)))
     return f"{message[:1].upper()}{message[1:]}"
 
 

@@ -36,7 +36,7 @@ class ChainChange:
         """Return the chain as it is then."""
         return replace(chain, **self.after)
 
-    def told(self) -> dict[str, Json]:
+    def audited(self) -> dict[str, Json]:
         """Return the values after it, as the audit log names them."""
         return {name: None if value is None else str(value) for name, value in self.after.items() if name != "due_at"}
 

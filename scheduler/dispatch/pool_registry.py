@@ -235,7 +235,7 @@ class PoolPublisher:
         again = not self._told_at <= self._now() < self._tell_at  # published in the future: the clock was set back
         if revision != self._revision or again:
             try:
-                self._tell(all_of_them=again)
+                self._publish(all_of_them=again)
             except (QueueLost, QueueUnavailable):
                 return POOL_RETRY_DELAY_S  # the rebuilding process fills the queue with its current pools
             self._revision = revision
@@ -255,7 +255,7 @@ class PoolPublisher:
         self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
         self._registry.published = pools
 
-    def _tell(self, *, all_of_them: bool) -> None:
+    def _publish(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
         spent = self._registry.spent(pools, now)
         names = {

@@ -130,12 +130,12 @@ def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[
     task = record.task
     try:
         zones.load(task.timezone)
-        return record, _counted_once(recurrence_of(task), task.max_runs), _told(record.damage)
+        return record, _counted_once(recurrence_of(task), task.max_runs), _damage_notes(record.damage)
     except (InvalidArgument, LookupError, ValueError, OSError) as problem:
         why = f"its time zone or rule cannot be read here ({problem})"
     damage = (*record.damage, why)
     shown = replace(record, task=replace(task, timezone="UTC", repeat=None), damage=damage)
-    return shown, None, (*_told(damage), Translatable.of(NoteKind.SHOWN_IN_UTC, "times are shown in UTC"))
+    return shown, None, (*_damage_notes(damage), Translatable.of(NoteKind.SHOWN_IN_UTC, "times are shown in UTC"))
 
 
 def _counted_once(rule: Recurrence | None, most: int | None) -> Recurrence | None:
@@ -146,7 +146,7 @@ def _counted_once(rule: Recurrence | None, most: int | None) -> Recurrence | Non
     return replace(rule, text="".join(clauses), clauses=clauses)
 
 
-def _told(damage: Sequence[str]) -> tuple[str, ...]:
+def _damage_notes(damage: Sequence[str]) -> tuple[str, ...]:
     return tuple(Translatable.of(NoteKind.DAMAGED, f"damaged: {each}"[:_MAX_DAMAGE_CHARS]) for each in damage)
 
 

@@ -136,7 +136,7 @@ def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, fram
     for english, language in found.items():
         with suppress(NotUnderstood):
             resolved = times.resolve(english, now=now, zone=zone, argument=argument, frame=frame)
-            return replace(resolved, assumptions=(*_said(language, resolved), *resolved.assumptions))
+            return replace(resolved, assumptions=(*_reading(language, resolved), *resolved.assumptions))
     return None
 
 
@@ -171,7 +171,7 @@ def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | 
         resolved = times.resolve(phrase, now=now, zone=zone, frame=frame)
     except InvalidArgument:  # in the past or far away: more likely misread than intended
         return None
-    return replace(resolved, assumptions=(*_said(_LANGUAGES[reader.language], resolved), *resolved.assumptions))
+    return replace(resolved, assumptions=(*_reading(_LANGUAGES[reader.language], resolved), *resolved.assumptions))
 
 
 def _agreed(text: str, base: datetime) -> tuple[_Reader, str] | None:
@@ -227,7 +227,7 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
             yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, DEFAULT_TIME))
 
 
-def _said(language: str, resolved: Resolved) -> tuple[str, ...]:
+def _reading(language: str, resolved: Resolved) -> tuple[str, ...]:
     return (f"read as {language}: {times.describe(resolved.instant, resolved.zone)}",)
 
 

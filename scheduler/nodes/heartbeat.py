@@ -106,8 +106,8 @@ class Heartbeat:
 
     def step(self) -> float:
         """Write the row, sometimes remove rows of dead workers, and return the seconds until the next beat."""
-        if self._follow(self._say(self._state)):
-            self._say(self._state)
+        if self._follow(self._send(self._state)):
+            self._send(self._state)
         if self._beats % _BEATS_PER_CLEANUP == 0:
             self._store.workers.forget(self._store.now() - WORKER_FORGOTTEN_AFTER)
         self._beats += 1
@@ -122,14 +122,14 @@ class Heartbeat:
     def draining(self) -> None:
         """Report that this worker takes no more runs."""
         with suppress(DuetimeError):
-            self._say(DRAINING)
+            self._send(DRAINING)
 
     def gone(self) -> None:
         """Remove the row: the worker has ended in order."""
         with suppress(DuetimeError):
             self._store.workers.remove(self._row.id)
 
-    def _say(self, state: str) -> DrainMode | None:
+    def _send(self, state: str) -> DrainMode | None:
         threads, running, lost = self._threads(), self._running(), self._lost_threads()
         row = replace(self._row, state=state, threads=threads, running=running, lost_threads=lost)
         wanted = self._store.workers.beat(row)

@@ -117,25 +117,25 @@ class RunnerClient:
 
         `patience` is in seconds: short for a tool call, longer for a command that checks whether a runner lives.
         """
-        return self._said({}, patience).get("woken") is True
+        return self._asked({}, patience).get("woken") is True
 
     def ask(self, question: Question, patience: float = ANSWER_TIMEOUT_S) -> Json:
         """Return the runner's answer; None when it has none, or no runner can be reached."""
-        return self._said({"question": question}, patience).get("answer")
+        return self._asked({"question": question}, patience).get("answer")
 
-    def _said(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
+    def _asked(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
         deadline = time.monotonic() + patience
-        reply = _say(self._runner, message, deadline) if self._runner is not None else {}
+        reply = _exchange(self._runner, message, deadline) if self._runner is not None else {}
         if reply and reply != {"woken": False}:
             return reply
         try:
             self._runner = self._store.runners.current()
         except DuetimeError:
             return {}
-        return _say(self._runner, message, deadline) if self._runner is not None else {}
+        return _exchange(self._runner, message, deadline) if self._runner is not None else {}
 
 
-def _say(runner: RunnerRecord, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
+def _exchange(runner: RunnerRecord, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
     """Return the runner's reply, empty without one in time."""
     port = runner.endpoint.rpartition(":")[2]
     try:

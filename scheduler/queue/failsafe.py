@@ -71,7 +71,7 @@ class FailsafeQueue:
             self.answered_at = self._clock()
             self._changed.notify_all()
         for _ in range(len(self._owed)):
-            self._tell(self._owed.popleft())
+            self._send_or_keep(self._owed.popleft())
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:
@@ -96,7 +96,7 @@ class FailsafeQueue:
         if first:
             self.on_trouble()
 
-    def _tell(self, call: Callable[[], object]) -> None:
+    def _send_or_keep(self, call: Callable[[], object]) -> None:
         """Send a result now, or keep it until the queue is back."""
         while not self._kept(call):
             with self._noticing():
@@ -204,12 +204,12 @@ class FailsafeQueue:
 
     def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
         unheld: set[str] = set()
-        self._tell(lambda: unheld.update(self.within.finish(worker, ended, jitter=jitter)))
+        self._send_or_keep(lambda: unheld.update(self.within.finish(worker, ended, jitter=jitter)))
         return unheld
 
     def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:
         held: list[bool] = []
-        self._tell(lambda: held.append(self.within.give_back(worker, run_id, token, delay=delay)))
+        self._send_or_keep(lambda: held.append(self.within.give_back(worker, run_id, token, delay=delay)))
         return any(held)
 
     def reap(self) -> list[str]:

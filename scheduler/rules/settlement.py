@@ -67,10 +67,10 @@ def settle(
     With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that reports changes.
     """
     settlement = with_follow_up(_settled(claim, ending, now, jitter), claim, now)
-    return _told(_alarmed(settlement, now), ending, previous)
+    return _quieted(_alarmed(settlement, now), ending, previous)
 
 
-def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
+def _quieted(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
     """Make an outcome quiet that the user is not to be told of: it counts as read, and goes to no channel."""
     message, claim = settlement.inbox, settlement.claim
     if message is None or claim is None or settlement.asks:
@@ -78,7 +78,7 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
     is_quiet = isinstance(ending, Done) and ending.quiet and not has_failed(settlement)
     if settlement.pauses:
         return settlement
-    if not is_quiet and _is_told(claim.task.notify, settlement, previous):
+    if not is_quiet and _is_notified(claim.task.notify, settlement, previous):
         return settlement
     kept = tuple(each for each in settlement.deliveries if _is_alarm(claim, settlement, each.channel))
     return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=kept)
@@ -99,7 +99,7 @@ def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
     return channel == claim.task.on_failure.get(ON_FAILURE_NOTIFY) and has_failed(settlement)
 
 
-def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
+def _is_notified(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
     if notify is Notify.CHANGE:
         before = previous and (previous.state, previous.summary, previous.result, previous.error)
         return before != (settlement.to, settlement.summary, settlement.result, settlement.error)
@@ -137,7 +137,7 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: b
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
-    message = _told(_alarmed(ended, now), Failed(words), None)
+    message = _quieted(_alarmed(ended, now), Failed(words), None)
     return replace(message, claim=settlement.claim)
 
 

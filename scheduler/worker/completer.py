@@ -142,7 +142,7 @@ class BatchCompleter:
             except Exception:
                 log.exception("dropped %d results; the runs will be retried when their leases expire", len(group))
                 lost = [(handed.held, without_consequences(handed.held.claim, "lost")) for handed in group]
-                self._tell([CompletedRun(held, settlement, stored=False) for held, settlement in lost])
+                self._report_settled([CompletedRun(held, settlement, stored=False) for held, settlement in lost])
 
     def _next_group(self) -> list[PendingResult | UnsettledResult]:
         with self._changed:
@@ -238,7 +238,7 @@ class BatchCompleter:
         if Verdict.FENCED in verdicts:
             late = [handed.held.run_id for handed, verdict in judged if verdict is Verdict.FENCED]
             log.warning("discarded late results from attempts that no longer own their run: %s", runs_words(late))
-        self._tell(ended)
+        self._report_settled(ended)
         if stale:
             self._store_group([self._reloaded(handed) for handed in stale])
 
@@ -255,7 +255,7 @@ class BatchCompleter:
                 self._store_group([handed])
         elif group[0].unstorable:
             log.critical("run %s: cannot store its result: %r", group[0].held.run_id, error)
-            self._tell([CompletedRun(group[0].held, group[0].settlement, stored=False)])
+            self._report_settled([CompletedRun(group[0].held, group[0].settlement, stored=False)])
         else:
             log.error("run %s: cannot store its result, so the run fails: %r", group[0].held.run_id, error)
             ending = Failed(f"could not store its result: {type(error).__name__}")
@@ -272,7 +272,7 @@ class BatchCompleter:
                     raise
                 backoff = min(2 * backoff, MAX_STORE_BACKOFF_S)
 
-    def _tell(self, ended: Sequence[CompletedRun]) -> None:
+    def _report_settled(self, ended: Sequence[CompletedRun]) -> None:
         for each in ended:
             if each.held.trace is not None:
                 each.held.trace.ended(each.settlement)

@@ -48,7 +48,7 @@ class LiveFeed:
         self._visitors = visitors
         self._watchers: set[_Watcher] = set()
         tail = EventTail("live pages", lambda: store().history, interval_s=interval_s)
-        self._watch = EventWatch(tail, self._tell)
+        self._watch = EventWatch(tail, self._publish)
 
     async def serve(self, request: Request) -> Response:
         """Answer with a stream that lasts as long as the page is open and its session holds."""
@@ -93,7 +93,7 @@ class LiveFeed:
             return False
         return True
 
-    async def _tell(self, events: Sequence[Event]) -> None:
+    async def _publish(self, events: Sequence[Event]) -> None:
         tenants = {event.tenant for event in events}
         for watcher in self._watchers:
             if tenants and (watcher.tenant is None or watcher.tenant in tenants):

@@ -42,14 +42,14 @@ def explain(error: BaseException) -> int:
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         message = error.format_message().replace("Value error, ", "")
-        _say(f"{message}\n{_way_on(context)}")
+        _write(f"{message}\n{_way_on(context)}")
         return error.exit_code
     if isinstance(error, DuetimeError):
-        _say(retold(error).said(COMMAND_WORDS))
+        _write(retold(error).text_in(COMMAND_WORDS))
         return code_of(error)
     if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)
-    _say(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
+    _write(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
     return FAILED_CODE
 
 
@@ -71,5 +71,5 @@ def code_of(error: DuetimeError) -> int:
     )
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     sys.stderr.write(f"duetime: {plain_lines(text)}\n")

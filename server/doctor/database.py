@@ -18,7 +18,7 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
     """Look for damaged rows, among the newest ones or among all, and for runs that failed because of them."""
     found = store.integrity.damaged(None) if deep else store.integrity.damaged()
     if found.findings:
-        shown = [said(each) for each in found.findings[:MAX_FINDINGS_SHOWN]]
+        shown = [sentence(each) for each in found.findings[:MAX_FINDINGS_SHOWN]]
         more = len(found.findings) - len(shown)
         advice = [*dict.fromkeys(each.remedy for each in found.findings), _NEWER]
         words = " ".join([*shown, *([f"And {more} more kinds of damage."] if more else [])])
@@ -29,7 +29,7 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
     return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, each can be")
 
 
-def said(finding: Finding) -> str:
+def sentence(finding: Finding) -> str:
     rows = "row" if finding.count == 1 else "rows"
     more = ", ..." if finding.count > len(finding.examples) else ""
     return f"{finding.count:,} {rows} of {finding.table}: each {finding.broken} ({', '.join(finding.examples)}{more})."

@@ -22,7 +22,7 @@ def integrity_checks(store: Store) -> Iterator[Check]:
         )
         return
     for finding in examined.findings:
-        yield Check(f"{NAME} of {finding.table}", CheckVerdict.WRONG, _said(finding), finding.remedy)
+        yield Check(f"{NAME} of {finding.table}", CheckVerdict.WRONG, _sentence(finding), finding.remedy)
     if not examined.findings:
         yield Check(NAME, CheckVerdict.OK, f"{examined.rows:,} rows read, each as it should be")
 
@@ -39,7 +39,7 @@ def audit_checks(store: Store) -> Iterator[Check]:
         yield Check(AUDIT, CheckVerdict.OK, f"{entries:,} entries of {len(verdicts)} audit chains hold")
 
 
-def _said(finding: Finding) -> str:
+def _sentence(finding: Finding) -> str:
     rows = "row" if finding.count == 1 else "rows"
     more = ", ..." if finding.count > len(finding.examples) else ""
     return f"{finding.count:,} {rows}: each {finding.broken} ({', '.join(finding.examples)}{more})."

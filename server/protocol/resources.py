@@ -45,7 +45,7 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
             by = caller()
             view = await cross(lambda: scheduler().get(task_id, by=by))
         except TaskNotFound as error:
-            raise ResourceNotFoundError(error.said(TOOL_WORDS)) from error
+            raise ResourceNotFoundError(error.text_in(TOOL_WORDS)) from error
         from duetime.widgets.formats.speech import with_speech  # noqa: PLC0415 - not before the first call
         from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - as above
 

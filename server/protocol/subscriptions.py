@@ -205,7 +205,7 @@ class Subscriptions:
         history = self._history()
         touched = [self._touched[place] for place in range(min(len(self._touched), MAX_TOUCHED_TASKS))]
         if history is not None and (events or touched):
-            await self._tell_subscribers(await cross(addresses_of, history, events, touched))
+            await self._notify_subscribers(await cross(addresses_of, history, events, touched))
         for tenant in tenants_with_another_list(events):
             if tenant in self._listeners:
                 await self._buses[tenant].publish(ResourcesListChanged())
@@ -217,7 +217,7 @@ class Subscriptions:
         if self._touched:
             self._watch.wake()
 
-    async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
+    async def _notify_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
         if addresses:
             await self._tokens.end_invalid()
         async with anyio.create_task_group() as group:
@@ -225,7 +225,7 @@ class Subscriptions:
                 if tenant in self._listeners:
                     await self._buses[tenant].publish(ResourceUpdated(uri=uri))
                 for session in list(self._sessions.get((tenant, uri), {}).values()):
-                    group.start_soon(_tell, session, uri)
+                    group.start_soon(_send_update, session, uri)
 
 
 def _addresses(params: Mapping[str, Any] | None) -> list[str]:
@@ -235,7 +235,7 @@ def _addresses(params: Mapping[str, Any] | None) -> list[str]:
     return [str(uri) for uri in uris] if isinstance(uris, list) else []
 
 
-async def _tell(session: ServerSession, uri: str) -> None:
+async def _send_update(session: ServerSession, uri: str) -> None:
     """Tell one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
     with anyio.move_on_after(NOTIFICATION_TIMEOUT_S) as scope:
         try:

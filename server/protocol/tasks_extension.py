@@ -84,7 +84,7 @@ class TasksExtension(Extension):
         try:
             return handle, await cross(self._scheduler().get, handle.call.task_id, by=self._caller())
         except TaskNotFound as error:
-            raise MCPError(code=INVALID_PARAMS, message=error.said(TOOL_WORDS)) from error
+            raise MCPError(code=INVALID_PARAMS, message=error.text_in(TOOL_WORDS)) from error
 
 
 def _declared(ctx: ServerRequestContext[Any, Any]) -> bool:

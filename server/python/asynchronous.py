@@ -102,7 +102,7 @@ class AsyncScheduler:
             await wait_for_end(self.scheduler.service.ends, task_id, seconds, by)
             return await cross(self.scheduler.service.get, task_id, by=by)
         except DuetimeError as error:
-            error.args = (error.said(_WAIT.words(self.scheduler.owner)),)
+            error.args = (error.text_in(_WAIT.words(self.scheduler.owner)),)
             raise
 
     schedule = in_thread(ProgramScheduler.schedule)

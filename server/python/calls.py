@@ -119,7 +119,7 @@ class ServicePart(Generic[C]):
                 values, owner = expected.read(args, kwargs), part(front.service)
                 return method(owner, *args, **kwargs) if values is None else by_name(owner, **values)
             except DuetimeError as error:
-                error.args = (error.said(expected.words(front.owner)),)
+                error.args = (error.text_in(expected.words(front.owner)),)
                 raise
             except TypeError as error:  # Python names the part, where it refuses a call
                 error.args = (str(error).replace(f"{method.__qualname__}()", f"{front.owner}.{expected.method}()", 1),)
@@ -136,5 +136,5 @@ def check_opening(owner: str, **given: Any) -> None:
     try:
         expected.read((), given)
     except DuetimeError as error:
-        error.args = (error.said(expected.words(owner)),)
+        error.args = (error.text_in(expected.words(owner)),)
         raise

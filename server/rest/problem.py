@@ -137,7 +137,7 @@ def problem(error: DuetimeError, words: ErrorWords = REST_WORDS) -> Response:
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     reworded = retold(error)
-    return _answer(status, error.code, reworded.said(words), headers=headers, **_members(error))
+    return _answer(status, error.code, reworded.text_in(words), headers=headers, **_members(error))
 
 
 def defect(operation: str, error: Exception) -> Response:

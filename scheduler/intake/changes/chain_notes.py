@@ -70,7 +70,7 @@ def stays_cancelled(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     return (f"an undo does not bring back: {names} ({HAD_BEGUN})",) if names and result.undo else ()
 
 
-def said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+def notes(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     """Say that nothing was changed, or which open steps were not, and why."""
     if result.repeated:
         return (REPEATED_CALL,)

@@ -15,7 +15,7 @@ from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_ste
 from duetime.scheduler.intake.changes.skipped import keeps_its_run, taken_back, without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.changes.whole_series import begin_of_moved, moves_no_series, said_of_series
+from duetime.scheduler.intake.changes.whole_series import begin_of_moved, moves_no_series, series_notes
 from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
@@ -239,7 +239,7 @@ def _new_time(
     when = words_of(request.when) if request.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if request.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
-    alone = said_of_series(moved) if task.repeat else ()
+    alone = series_notes(moved) if task.repeat else ()
     kept = () if request.when is not None else _kept_wall_time(record, resolved)
     return moved, (*resolved.assumptions, *kept, *alone)
 

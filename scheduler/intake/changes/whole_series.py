@@ -59,7 +59,7 @@ def begin_of_moved(
     return begin if begin >= to and names_no_day(given, begin, zone=zone, frame=frame) else to
 
 
-def said_of_series(change: Change) -> tuple[str, ...]:
+def series_notes(change: Change) -> tuple[str, ...]:
     """Say what the move of one occurrence does to its series."""
     if change.task.repeat is None:
         return (ONCE_MORE,)

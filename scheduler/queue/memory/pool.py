@@ -81,12 +81,12 @@ class ParkedSize:
 class LivePool:
     """One pool; without `limits` it is undeclared, and only its use is kept.
 
-    Its limits are those of `told`, with the times of the queue. Units that runs were requested to release are
+    Its limits are the `declared` ones, with the times of the queue. Units that runs were requested to release are
     `promised` to a class before `promised_until`.
     """
 
     name: str
-    told: Limits | None = None
+    declared: Limits | None = None
     limits: Limits | None = None
     state: PoolState = field(default_factory=PoolState)
     own: bool = False

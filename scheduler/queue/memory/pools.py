@@ -48,7 +48,7 @@ class LivePools:
         """Advance to `time`; after the clock was set back, calendar windows end later in time of the queue."""
         set_back, self.time = time.behind != self.time.behind, time
         for pool in self._pools.values() if set_back else ():
-            pool.limits = pool.told and time.limits(pool.told)
+            pool.limits = pool.declared and time.limits(pool.declared)
 
     def all(self) -> list[LivePool]:
         return list(self._pools.values())
@@ -211,7 +211,7 @@ class LivePools:
         self, pool: LivePool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
     ) -> None:
         if limits is None:
-            pool.told, pool.limits, pool.state = None, None, PoolState(used=pool.state.used)
+            pool.declared, pool.limits, pool.state = None, None, PoolState(used=pool.state.used)
             pool.promise(None)
         elif pool.limits is None:
             self._made(pool, limits, now, spent=spent, empty=empty)
@@ -220,7 +220,7 @@ class LivePools:
             pool.state.spent = spent_after_change(pool.limits, limits, pool.state, spent)
             pool.state.level = min(pool.state.level, limits.capacity)
             pool.state.relog(resized(pool.state.log, limits.window if limits.slides else 0.0))
-            pool.told, pool.limits = limits, self.time.limits(limits)
+            pool.declared, pool.limits = limits, self.time.limits(limits)
         if self._waiting.lanes:
             self._separate(pool, pool.sizes.values(), now)
         for size in list(pool.sizes.values()):
@@ -235,7 +235,7 @@ class LivePools:
         """Set the limits of a pool that had none: it is full, less the units that runs still hold."""
         if limits is not None:
             level = 0.0 if empty and not limits.slides else limits.capacity
-            pool.told, pool.limits = limits, self.time.limits(limits)
+            pool.declared, pool.limits = limits, self.time.limits(limits)
             settled = 0.0 if limits.slides else spent
             pool.state = PoolState(at=now, used=pool.state.used, spent=settled, level=level)
             if limits.slides and spent > 0:

@@ -143,7 +143,7 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
         notes = (*notes, f"that month is shorter: read as {day_text(wall.date())}")
     if clock:
         wall = datetime.combine(wall.date(), clock.time)
-        notes = (*notes, *_said(clock, wall.date()))
+        notes = (*notes, *_assumptions(clock, wall.date()))
     instant, notes = placed(wall, zone, notes)
     return Reading(((instant + span.elapsed, notes),))
 
@@ -273,7 +273,7 @@ def _choices(clock: Clock | None, day: Day, view: Viewpoint, ahead: timedelta = 
 
 def _choice(found: date, clock: Clock, day: Day, zone: ZoneInfo, ahead: timedelta) -> tuple[datetime, tuple[str, ...]]:
     which_is_said = day.tonight or (day.note or "").startswith(NO_DATE)
-    said = _said(clock, None if which_is_said else found)
+    said = _assumptions(clock, None if which_is_said else found)
     instant, notes = placed(datetime.combine(found, clock.time), zone, said)
     instant += ahead
     rolled = found != day.candidates[0]
@@ -283,7 +283,7 @@ def _choice(found: date, clock: Clock, day: Day, zone: ZoneInfo, ahead: timedelt
     return instant, (*((template.format(day=day_text(found)),) if template else ()), *notes)
 
 
-def _said(clock: Clock, day: date | None) -> tuple[str, ...]:
+def _assumptions(clock: Clock, day: date | None) -> tuple[str, ...]:
     """Return what a time of day assumes; of a midnight the day that it begins, unless that is said already."""
     begins = f"the midnight that begins {day_text(day)}" if clock.midnight and day else None
     note = clock.note or begins

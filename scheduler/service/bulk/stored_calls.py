@@ -74,6 +74,6 @@ def entry_of(
         "tasks": ids,
         **audit_detail(call),
     }
-    detail |= {"chain": chain.chain_id, **chain.told()} if chain else {}
+    detail |= {"chain": chain.chain_id, **chain.audited()} if chain else {}
     kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
     return AuditEntry.by(call.by.with_via(via), kind, token, tenant=of_tenant, reason=call.reason, detail=detail)

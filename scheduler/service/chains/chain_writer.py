@@ -13,7 +13,7 @@ from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.task_view import chain_view
-from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, said, stays_cancelled
+from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, notes, stays_cancelled
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.reschedule.reschedule import CallArguments
@@ -64,7 +64,7 @@ class ChainWriter:
             self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         cancelled = (*stays_cancelled(after, result), *asked_to_stop(after)) if decision.verb is BulkVerb.CANCEL else ()
-        return replace(self._chains.view_of(after), undo=result.undo, warnings=(*said(found, result), *cancelled))
+        return replace(self._chains.view_of(after), undo=result.undo, warnings=(*notes(found, result), *cancelled))
 
     def tried(
         self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments

@@ -41,7 +41,7 @@ def follow(connection: Connection, change: ChainChange, kind: EventKind, write: 
     steps = [FirstStep(*row) for row in connection.execute(_FIRST, {"chain_id": change.chain_id})]
     _write(connection, change)
     [step] = steps  # a chain goes with its last step
-    _tell(connection, change, step, kind=kind, write=write, now=now)
+    _log_change(connection, change, step, kind=kind, write=write, now=now)
     connection.info.get(FREED_INFO, []).extend(generations.renew(connection, [step.task_id], now))
 
 
@@ -55,7 +55,7 @@ def _write(connection: Connection, change: ChainChange) -> None:
     connection.execute(update(chains).where(of_chain).values(**change.after))
 
 
-def _tell(
+def _log_change(
     connection: Connection, change: ChainChange, step: FirstStep, *, kind: EventKind, write: BatchWrite, now: datetime
 ) -> None:
     """Tell of the change by an event of a step, whose row is locked; it makes no revision of it."""

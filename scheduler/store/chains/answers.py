@@ -141,7 +141,7 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
     store(connection, question, by, now)
     wanted = record.task.notify is not Notify.NEVER
     if wanted and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
-        _tell(connection, record, by, now)
+        _notify(connection, record, by, now)
     return True
 
 
@@ -212,7 +212,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
     )
 
 
-def _tell(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
     """Tell the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
     state = State.SKIPPED if asks_when_due(record.task) else State.CANCELLED

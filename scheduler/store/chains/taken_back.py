@@ -64,7 +64,7 @@ def take_back(connection: Connection, record: TaskRecord, token: str, acting: Ac
     if connection.execute(written).rowcount != 1:
         raise _stays(record, "has started since")
     _ask_again(connection, record, run, approval, now)
-    event_log.append(connection, [_told(old, run, acting, now)])
+    event_log.append(connection, [_event(old, run, acting, now)])
     waiters.note(connection, [record.task.id])
     return old.state is State.READY
 
@@ -90,7 +90,7 @@ def _ask_again(connection: Connection, record: TaskRecord, run: Run, approval: A
     questions.tell(connection, [question_of(record.task, run, again)])
 
 
-def _told(old: Run, run: Run, acting: Acting, now: datetime) -> event_log.EventValues:
+def _event(old: Run, run: Run, acting: Acting, now: datetime) -> event_log.EventValues:
     return event_log.entry(
         run.tenant,
         run.task_id,

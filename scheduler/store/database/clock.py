@@ -118,14 +118,14 @@ class ServerClock:
             if abs(self._offset - before) > _MIN_LEAP_S:
                 self._leapt_at = self._monotonic()
             self._postpone()
-        self._say_if_wrong()
+        self._warn_if_wrong()
 
     def _postpone(self) -> None:
         at = self._monotonic()
         self._ask_at = at + CLOCK_SAMPLE_INTERVAL_S
         self._wall_offset = _seconds(self._wall()) - at
 
-    def _say_if_wrong(self) -> None:
+    def _warn_if_wrong(self) -> None:
         off = self._wall_offset - self._offset
         if abs(off) > MAX_CLOCK_OFFSET_S and not self._warned:
             self._warned = True

@@ -78,7 +78,10 @@ def read(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
     letters = unreadable.values(connection, statement, DeadLetter, DEAD_LETTER)
     run_ids = [letter.run_id for letter, _ in letters]
     tried = _attempts(connection, run_ids)
-    again, deliveries = replays(connection, run_ids), _told(connection, [letter.task_id for letter, _ in letters])
+    again, deliveries = (
+        replays(connection, run_ids),
+        _titles_and_actions(connection, [letter.task_id for letter, _ in letters]),
+    )
     return [
         replace(
             letter,
@@ -100,7 +103,7 @@ def _attempts(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[
     return tried
 
 
-def _told(connection: Connection, task_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _titles_and_actions(connection: Connection, task_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     statement = select(tasks.c.id, tasks.c.title, tasks.c.action).where(tasks.c.id.in_(task_ids))
     rows = unreadable.rows(connection, statement)
     return {row.id: (row.title, row.action) for row in rows}

@@ -183,7 +183,7 @@ def behind_in_time(statement: Select[Any], key: tuple[Any, Any], behind: Behind)
     return statement.order_by(*(column.desc() for column in key))
 
 
-def _says(words: str) -> Condition:
+def _has_words(words: str) -> Condition:
     return or_(text_search.titled(words), text_search.gives_reason(words))
 
 
@@ -199,7 +199,7 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     **OWN_CONDITIONS,
     "action": lambda action: tasks.c.action == action,
     "tier": lambda tier: tasks.c.priority == tier,
-    "text": _says,
+    "text": _has_words,
 }
 
 

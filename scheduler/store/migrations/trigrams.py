@@ -38,7 +38,9 @@ def create(connection: Connection) -> None:
             for name, what in INDEXES.items():
                 connection.exec_driver_sql(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
     except DBAPIError as error:
-        log.warning("searches read every row, because the extension %s is not available: %s", EXTENSION, _said(error))
+        log.warning(
+            "searches read every row, because the extension %s is not available: %s", EXTENSION, _first_line(error)
+        )
 
 
 def missing(connection: Connection) -> list[str]:
@@ -67,7 +69,7 @@ def add(database: Database) -> list[str]:
             _alone(database, f"DROP INDEX IF EXISTS {name}")  # an unfinished one
             _alone(database, f"CREATE INDEX CONCURRENTLY {name} ON {INDEXES[name]}")
     except DBAPIError as error:
-        log.warning("searches read every row, because their indexes cannot be created: %s", _said(error))
+        log.warning("searches read every row, because their indexes cannot be created: %s", _first_line(error))
         return []
     return absent
 
@@ -77,5 +79,5 @@ def _alone(database: Database, statement: str) -> None:
     database.look(lambda connection: connection.exec_driver_sql(statement))
 
 
-def _said(error: DBAPIError) -> str:
+def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().partition("\n")[0]

@@ -64,7 +64,7 @@ def add(
     """
     firsts = _firsts(items)
     new = [item for item in items if item.key is None or firsts[name_of(item)] is item]
-    entries = [entry for item in new for entry in _told(item, now)]
+    entries = [entry for item in new for entry in _events(item, now)]
     there = _there(connection, new) if again else {}
     left = [item for item in new if item.task.id not in there]
     stored = there | store_new(connection, left, entries, now=now, twins=twins)
@@ -141,7 +141,7 @@ def insert_labels(connection: Connection, task: Task) -> None:
     _LABELS.run(connection, label_rows([task]))
 
 
-def _told(item: NewTask, now: datetime) -> list[event_log.EventValues]:
+def _events(item: NewTask, now: datetime) -> list[event_log.EventValues]:
     """Return the events of a new task; a run due at once is scheduled and made ready in one step."""
     task, run = item.task, item.run
     if run.state is not State.READY:

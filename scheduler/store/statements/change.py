@@ -69,7 +69,7 @@ def apply(
     event: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or relinked or not _touches_side_runs(change)
     entries = _entries(record, task, run, next_run and current, **event) if told_of_it else []
-    entries = relink.told(entries, relinked)
+    entries = relink.with_links(entries, relinked)
     entries += [_begun(connection, each, task, event) for each in _side_runs_begun(connection, old, change, event)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
@@ -288,13 +288,13 @@ def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Jso
     for old, new in ((record.task, task), (record.run, run)):
         for name, value in _changed(old, new).items():
             if name not in _UNTOLD:
-                before[name], after[name] = _told_value(getattr(old, name)), _told_value(value)
+                before[name], after[name] = _logged_value(getattr(old, name)), _logged_value(value)
     if task.deadline != record.task.deadline:  # the run has a deadline too
         before[TASK_DEADLINE], after[TASK_DEADLINE] = record.task.deadline, task.deadline
     return before, after
 
 
-def _told_value(value: Any) -> Json:
+def _logged_value(value: Any) -> Json:
     if isinstance(value, RepeatPolicy):
         return repeat_policy_to_json(value)
     return policy_to_json(value) if isinstance(value, RetryPolicy) else in_json(value)

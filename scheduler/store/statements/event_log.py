@@ -272,11 +272,11 @@ def check_revision(connection: Connection, task: Task, revision: int | None) -> 
         return
     later = select(*EVENT_FIELDS).where(events.c.task_id == task.id, events.c.revision > revision)
     since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_TOLD))
-    entries = [_told(event) for event in since]
+    entries = [_summary(event) for event in since]
     raise StaleRevision(task.id, revision, task.revision, entries, events=since, zone=task.timezone)
 
 
-def _told(event: Event) -> str:
+def _summary(event: Event) -> str:
     before, after = event.before or {}, event.after or {}
     seen = {name: value for name, value in after.items() if name not in _OURS}
     changes = ", ".join(f"{name} {before.get(name)} -> {value}"[:100] for name, value in seen.items())

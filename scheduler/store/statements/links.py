@@ -240,7 +240,7 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
     if pairs:
         connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
-        event_log.append(connection, [turns.told(None, again, now) for _, _, again in pairs])
+        event_log.append(connection, [turns.event_of(None, again, now) for _, _, again in pairs])
         questions.carry_over(connection, pairs, now)
     for task, _, _ in pairs:
         kept_waits.reopen(connection, task.tenant, task.id)

@@ -191,7 +191,7 @@ def close_letters(visit: Visit) -> Moved:
     reason = visit.form.get("reason", "").strip() or None
     parts = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
     done = _together([*parts.values()])
-    return Moved(path_of(visit.form, "after"), _said(verb, done), _undo_of(parts), "/dead/undo")
+    return Moved(path_of(visit.form, "after"), _outcome_text(verb, done), _undo_of(parts), "/dead/undo")
 
 
 def _undo_of(parts: Mapping[str, LettersClosed]) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ def _most(text: str) -> int:
     return int(text)
 
 
-def _said(verb: str, done: LettersClosed) -> str:
+def _outcome_text(verb: str, done: LettersClosed) -> str:
     sentences = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
     sentences += [f"{done.left:,} more match."] if done.left else []
     sentences += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []

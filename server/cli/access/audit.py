@@ -112,7 +112,7 @@ def show_verdicts(found: Mapping[str, Any], seconds: float, *, as_json: bool) ->
     if as_json:
         output.as_json(dict(found))
     else:
-        _say(found["chains"], seconds)
+        _write(found["chains"], seconds)
     if any(verdict.get("broken") for verdict in found["chains"]):
         raise typer.Exit(FAILED_CODE)
 
@@ -131,7 +131,7 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]
         yield lambda count: shown.advance(task, count), lambda total: shown.update(task, total=total)
 
 
-def _say(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
+def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
     for each in found:
         broken = each.get("broken")
         if broken:

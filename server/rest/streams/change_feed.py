@@ -70,7 +70,7 @@ class ChangeFeed:
 
     def __init__(self, events: Callable[[], EventLog], *, interval_s: float = LOOK_INTERVAL_S) -> None:
         self._tail = EventTail("streams of changes", events, interval_s=interval_s)
-        self._watch = EventWatch(self._tail, self._tell)
+        self._watch = EventWatch(self._tail, self._publish)
         self._tokens = SubscriberTokens()
         self._streams: set[ChangeStream] = set()
 
@@ -111,7 +111,7 @@ class ChangeFeed:
             self._watch.start(await cross(self._tail.newest))
         return self._tail.place or 0
 
-    async def _tell(self, events: Sequence[Event]) -> None:
+    async def _publish(self, events: Sequence[Event]) -> None:
         await self._tokens.end_invalid()
         for event in events:
             for stream in self._streams:

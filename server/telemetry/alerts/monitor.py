@@ -63,7 +63,7 @@ class AlertMonitor:
             self._evaluate(store, [rule for rule in self._rules.values() if not rule.per_host])
         if store.turns.take(f"{ALERTS_TURN} of {self._host}", EVALUATION_INTERVAL / 2):
             self._evaluate(store, [rule for rule in self._rules.values() if rule.per_host])
-        self._tell(store)
+        self._notify(store)
         return EVALUATION_INTERVAL.total_seconds()
 
     def _evaluate(self, store: Store, rules: Sequence[AlertRule]) -> None:
@@ -79,7 +79,7 @@ class AlertMonitor:
             store.alerts.replace(rule.name, known, found)
             _log_changes(rule, known, found)
 
-    def _tell(self, store: Store) -> None:
+    def _notify(self, store: Store) -> None:
         """Tell every channel what it has not been told; one that fails keeps no other from being told."""
         now, notices = store.now(), store.alerts.notices()
         for alert in store.alerts.all():
@@ -87,9 +87,9 @@ class AlertMonitor:
                 of = alert.rule, alert.key, channel.name
                 notice = notices.get(of, Notice())
                 if is_due(alert, notice, now, self._repeat) and store.alerts.claim(of, now, NOTICE_LEASE):
-                    store.alerts.settle(of, self._told(channel, alert, notice, now))
+                    store.alerts.settle(of, self._notified(channel, alert, notice, now))
 
-    def _told(self, channel: Channel, alert: Alert, notice: Notice, now: datetime) -> Notice:
+    def _notified(self, channel: Channel, alert: Alert, notice: Notice, now: datetime) -> Notice:
         message = message_of(alert, self._rules[alert.rule], now)
         try:
             channel.send(message, key=message.id)

@@ -54,9 +54,9 @@ class WeeklyReport:
             notice = notices.get(of, Notice())
             waits = notice.try_at is not None and now < notice.try_at
             if notice.told is None and not waits and store.alerts.claim(of, now, REPORT_LEASE):
-                store.alerts.settle(of, self._told(store, channel, notice, monday))
+                store.alerts.settle(of, self._notified(store, channel, notice, monday))
 
-    def _told(self, store: Store, channel: Channel, notice: Notice, monday: datetime) -> Notice:
+    def _notified(self, store: Store, channel: Channel, notice: Notice, monday: datetime) -> Notice:
         now = store.now()
         found = store.run_history.report(None, moved(monday, -WEEK, self._zone), monday)
         message = InboxMessage(

@@ -77,7 +77,7 @@ def test_retries_are_a_number_or_named_numbers(given: list[str], attempts: int, 
 def test_retries_that_cannot_be_read_are_refused_with_what_can(given: str, problem: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         policy_of([given])
-    assert caught.value.said(COMMAND_WORDS) == (
+    assert caught.value.text_in(COMMAND_WORDS) == (
         f"--retry: {problem}. Accepted: max_attempts 1 to 100, backoff_seconds 1 to 86400, "
         "max_backoff_seconds 1 to 604800. Example: --retry max_attempts=5"
     )

@@ -82,7 +82,7 @@ def test_a_long_refusal_keeps_its_remedy_and_its_bound(words: ErrorWords) -> Non
         StaleRevision("t_1", 1, 2, ["x" * 300] * 30),
         TaskNotFound("x" * 300),
     ):
-        said = error.said(words)
+        said = error.text_in(words)
         assert len(said.encode()) <= MAX_REFUSAL_BYTES
         assert error.remedy is not None
         assert said.endswith((words.remedy(error.remedy), "…"))
@@ -91,9 +91,9 @@ def test_a_long_refusal_keeps_its_remedy_and_its_bound(words: ErrorWords) -> Non
 def test_the_same_refusal_is_said_as_a_call_and_as_a_command() -> None:
     refused = Refused("t_1 is paused already.", argument="pause", remedy=remedies.Resume("t_1"))
 
-    assert refused.said(TOOL_WORDS) == "pause: t_1 is paused already. Resume it with reschedule_task(pause=false)."
+    assert refused.text_in(TOOL_WORDS) == "pause: t_1 is paused already. Resume it with reschedule_task(pause=false)."
     assert (
-        refused.said(COMMAND_WORDS)
+        refused.text_in(COMMAND_WORDS)
         == "--pause: t_1 is paused already. Resume it with `duetime reschedule t_1 --resume`."
     )
     assert str(refused) == "pause: t_1 is paused already. Resume it."

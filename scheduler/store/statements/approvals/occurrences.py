@@ -81,7 +81,7 @@ def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[
     new = [(task, run, _new(connection, task, was, run, now)) for task, was, run in waiting]
     connection.execute(_FORGET, {"run_ids": list(run_ids)})
     questions.ask(connection, new)
-    event_log.append(connection, [_told(task, was, run, now) for task, was, run in waiting])
+    event_log.append(connection, [_event(task, was, run, now) for task, was, run in waiting])
     return [task.id for task, _ in due]
 
 
@@ -99,7 +99,7 @@ def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now
     approvals_of_runs = [(task, run, _new(connection, task, was, run, now)) for task, was, run in found]
     connection.execute(_FORGET, {"run_ids": [run.id for _, run, _ in approvals_of_runs]})
     questions.ask(connection, approvals_of_runs)
-    event_log.append(connection, [_told(task, run, run, now) for task, run, _ in approvals_of_runs])
+    event_log.append(connection, [_event(task, run, run, now) for task, run, _ in approvals_of_runs])
 
 
 def forget(connection: Connection, run: Run, now: datetime) -> None:
@@ -142,7 +142,7 @@ def _asked_at(task: Task, run: Run, at: datetime) -> Approval:
     return Approval(run.id, 0, each_run.get("question"), ApprovalAnswer(default), at, ends_at)
 
 
-def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValues:
+def _event(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValues:
     return event_log.entry(
         task.tenant,
         task.id,

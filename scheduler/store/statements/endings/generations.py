@@ -110,7 +110,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     _NEXT.run(connection, [new_run_values(task, run) for task, run in pairs])
     _hold(connection, [task.id for task, _ in steps if task.paused])
     connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
-    event_log.append(connection, [_told(run, now) for _, run in pairs])
+    event_log.append(connection, [_event(run, now) for _, run in pairs])
     return ids["task_ids"]
 
 
@@ -172,7 +172,7 @@ def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
     return without_early_deadline(task, dated_like(task, again, run))
 
 
-def _told(run: Run, now: datetime) -> event_log.EventValues:
+def _event(run: Run, now: datetime) -> event_log.EventValues:
     return event_log.entry(
         run.tenant,
         run.task_id,

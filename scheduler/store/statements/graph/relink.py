@@ -111,7 +111,7 @@ def write(
         _restore(connection, change.task, record.run, change.before, now)
         has = _kept(connection, change.task.id, record.run)
     upstreams = {row["upstream_id"] for each in (had, has) for row in each["after"]}
-    before, after = _told(had, has, _names(connection, change.task.id))
+    before, after = _shown(had, has, _names(connection, change.task.id))
     return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after, _is_undecided(has))
 
 
@@ -120,7 +120,7 @@ def _is_undecided(has: Kept) -> bool:
     return bool(outcomes) and not any(outcomes) and not has["waits"]
 
 
-def told(entries: list[event_log.EventValues], relinked: Relinked | None) -> list[event_log.EventValues]:
+def with_links(entries: list[event_log.EventValues], relinked: Relinked | None) -> list[event_log.EventValues]:
     """Return the events of a change, the first one with what the task waited for, and waits for."""
     if relinked is None:
         return entries
@@ -228,7 +228,7 @@ def _names(connection: Connection, task_id: str) -> dict[str, str]:
     return {row.task_id: row.name for row in connection.execute(_STEPS, {"of_task": task_id})}
 
 
-def _told(
+def _shown(
     had: Mapping[str, Any], has: Mapping[str, Any], names: Mapping[str, str]
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return the parts of the event that people read; steps of the same chain by their names."""

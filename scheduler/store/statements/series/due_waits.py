@@ -76,7 +76,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     found = [each for each in found if each.wait is None or locked.issuperset(kept_waits.names([each.wait]))]
     rows = [{"run_id": each.run.id, "opened": each.opened, "listed": each.run.scheduled_for} for each in found]
     exactly(len(rows), _WAIT.run(connection, rows))
-    event_log.append(connection, [_told(each, now) for each in found])
+    event_log.append(connection, [_event(each, now) for each in found])
     kept_waits.store(connection, [each.wait for each in found if each.wait], now)
     occurrences.ask_also(connection, [each.waiting for each in found if each.wait], now)
     failing = {each.run.id: each.why for each in found if each.why}
@@ -112,7 +112,7 @@ def _beginning(connection: Connection, task: Task, run: Run, now: datetime) -> _
     return _Beginning(task, run, opened, wait)
 
 
-def _told(each: _Beginning, now: datetime) -> event_log.EventValues:
+def _event(each: _Beginning, now: datetime) -> event_log.EventValues:
     check_move(each.run.state, State.WAITING)
     return event_log.entry(
         each.task.tenant,

@@ -68,7 +68,7 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     exactly(len(values), _WAIT.run(connection, values))
     own_waits.forget_in_vain(connection, [run.id for run in again])
     questions.withdraw(connection, [(run.id, run.state) for run in again], now)
-    event_log.append(connection, [told(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
+    event_log.append(connection, [event_of(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
 
 
 def _is_before_turn(run: Run) -> bool:
@@ -90,7 +90,7 @@ def _lacking(connection: Connection, steps: Sequence[tuple[Task, Run]]) -> Seque
     return [(task, run) for task, run in steps if run.id in lacking]
 
 
-def told(old: Run | None, run: Run, now: datetime) -> event_log.EventValues:
+def event_of(old: Run | None, run: Run, now: datetime) -> event_log.EventValues:
     """Return the event of a run that waits again; one in the place of an ended run had no state before."""
     was = old.state if old else None
     if was is not run.state:
