@@ -13,11 +13,13 @@ from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
-from duetime.scheduler.worker.completer import renewed
+from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 
 from tests.builders import LEASE, Clock, runs_of
 
 MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)
+MAX_SETTLE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,27 @@ class Desk:
         ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=9)]
         return self.store.claims.start(ready, worker="w", epoch=epoch, lease=LEASE)
 
+    def nothing_due(self, hour: int, minute: int = 0) -> None:
+        """Look for due runs, and see that there are none; waits whose time has come begin."""
+        claims = self.start(hour, minute)
+        assert not claims, [claim.task.title for claim in claims]
+
     def end(self, claims: list[Claim], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - a frozen value
+        assert claims, "no run to end"
         settled = [settle(claim, outcome, now=self.clock(), jitter=0.0) for claim in claims]
-        assert set(self.store.claims.settle(settled)) <= {Verdict.SETTLED}
+        assert set(self.store.claims.settle(settled)) == {Verdict.SETTLED}
 
     def end_anew(self, claims: list[Claim], ending: AttemptResult) -> None:
-        """End claims one after the other; after a change since the claim the end is decided anew, as a worker does."""
+        """End claims one after the other, as a worker does; a change since the claim counts."""
+        assert claims, "no run to end"
         for claim in claims:
-            known = claim
-            while True:
-                settled = settle(known, ending, now=self.clock(), jitter=0.0)
-                if self.store.claims.settle([settled]) != [Verdict.STALE]:
-                    break
-                known = renewed(claim, self.store.tasks.get(claim.run.tenant, claim.run.task_id))
+            ended: list[CompletedRun] = []
+            completer = BatchCompleter(self.store, on_settled=ended.extend, jitter=lambda: 0.0)
+            completer.hand_in(ActiveRun(claim), ending)
+            assert completer.close(MAX_SETTLE_S)
+            [end] = ended
+            assert (end.held.run_id, end.stored) == (claim.run.id, True)
+            assert not (end.settlement.error or "").startswith("could not s"), end.settlement.error
 
     def recover(self, epoch: int) -> None:
         """Recover what an older runner left running."""

@@ -71,7 +71,7 @@ def starts(desk: Desk, hour: int, minute: int) -> list[str]:
 def turn(desk: Desk, chain_id: str, hour: int) -> None:
     """Let the turn of the last step come: it asks and waits from a minute past the hour."""
     assert starts(desk, hour, 0) == ["Report: fetch"]
-    assert starts(desk, hour, 1) == [], "nothing goes before its answer and its event"
+    desk.nothing_due(hour, 1)
     assert waited_for(desk, chain_id) == (at(hour, 11), at(hour, 21))
 
 
@@ -111,12 +111,14 @@ def test_a_step_that_runs_once_asks_and_waits_from_the_call_on_and_goes_after_bo
     if first == "yes":
         desk.scheduler.approve(mail)
         assert starts(desk, 9, 0) == ["Report: fetch"]
-        assert (starts(desk, 9, 1), waited_for(desk, chain_id)) == ([], (None, at(10)))
+        desk.nothing_due(9, 1)
+        assert waited_for(desk, chain_id) == (None, at(10))
         assert send(desk, "e1") == 1
     else:
         assert send(desk, "e1") == 0
         assert starts(desk, 9, 0) == ["Report: fetch"]
-        assert (starts(desk, 9, 1), waited_for(desk, chain_id)) == ([], (at(8, 10), None))
+        desk.nothing_due(9, 1)
+        assert waited_for(desk, chain_id) == (at(8, 10), None)
         desk.scheduler.approve(mail)
     assert starts(desk, 9, 2) == ["Report: mail"]
     sound(desk)
@@ -174,10 +176,10 @@ def test_the_first_steps_ask_and_wait_for_what_the_chain_has_and_are_answered_as
     asks, wait = {"question": "Go?", "by": "10 min"}, {"event": "ready", "timeout": "20 min"}
     chain_id = report(desk, FETCH, {"name": "look"}, MAIL, approval=asks, wait_for=wait)
     for hour in (9, 10):
-        assert starts(desk, hour, 0) == []
+        desk.nothing_due(hour, 0)
         assert [waited_for(desk, chain_id, name) for name in ("fetch", "look")] == [(at(hour, 10), at(hour, 20))] * 2
         desk.scheduler.approve(chain_id)
-        assert starts(desk, hour, 1) == []
+        desk.nothing_due(hour, 1)
         assert send(desk, f"e{hour}") == 2
         assert sorted(starts(desk, hour, 2)) == ["Report: fetch", "Report: look"]
         assert starts(desk, hour, 3) == ["Report: mail"]
@@ -191,7 +193,7 @@ def test_a_timeout_ends_the_step_whatever_was_answered_and_the_next_generation_c
 ) -> None:
     chain_id = report(desk, FETCH, mailing(on_timeout=lot, timeout="5 min"))
     assert starts(desk, 9, 0) == ["Report: fetch"]
-    assert starts(desk, 9, 1) == []
+    desk.nothing_due(9, 1)
     mail = step(desk, chain_id)
     if answered:
         desk.scheduler.approve(chain_id)
@@ -204,7 +206,8 @@ def test_a_timeout_ends_the_step_whatever_was_answered_and_the_next_generation_c
 
 def test_a_step_that_may_go_without_its_event_waits_for_the_answer_alone_then(desk: Desk) -> None:
     chain_id = report(desk, FETCH, mailing(on_timeout="run", timeout="5 min"))
-    assert (starts(desk, 9, 0), starts(desk, 9, 1)) == (["Report: fetch"], [])
+    assert starts(desk, 9, 0) == ["Report: fetch"]
+    desk.nothing_due(9, 1)
     desk.clock.at = at(9, 6)
     desk.store.signals.end_late(limit=9)
     assert waited_for(desk, chain_id) == (at(9, 11), None)
@@ -247,7 +250,7 @@ def test_an_undone_cancel_of_the_chain_asks_and_waits_until_the_same_times(desk:
     undo = desk.scheduler.cancel(chain_id).undo
     assert waited_for(desk, chain_id) == (None, None)
     desk.scheduler.act(chain_id, "undo", undo=undo)
-    assert starts(desk, 9, 2) == []
+    desk.nothing_due(9, 2)
     assert waited_for(desk, chain_id) == (None if answered else at(9, 11), at(9, 21))
     assert send(desk, "e1") == answered
     sound(desk)
@@ -270,7 +273,7 @@ def test_a_pause_holds_both_and_their_ends(desk: Desk) -> None:
     assert (desk.store.approvals.expire(limit=9), desk.store.signals.end_late(limit=9)) == ([], [])
     send(desk, "e1")
     desk.scheduler.approve(chain_id)
-    assert starts(desk, 9, 31) == []
+    desk.nothing_due(9, 31)
     desk.scheduler.reschedule(chain_id, pause=False)
     assert starts(desk, 9, 32) == ["Report: mail"]
     sound(desk)
@@ -281,7 +284,7 @@ def test_run_now_asks_now_and_waits_for_no_event_and_is_refused_while_the_questi
     chain_id = report(desk, alone)
     only = step(desk, chain_id, "only")
     desk.scheduler.act(only, "run_now")
-    assert starts(desk, 8, 1) == []
+    desk.nothing_due(8, 1)
     assert waited_for(desk, chain_id, "only") == (at(8, 11), None)
     with pytest.raises(Refused, match="waits for an approval"):
         desk.scheduler.act(only, "run_now")
@@ -304,7 +307,7 @@ def test_a_snoozed_step_asks_and_waits_at_its_new_time_and_the_undo_until_the_sa
     undo = desk.scheduler.act(mail, "snooze", minutes=20).undo
     assert (current(desk, chain_id).state, waited_for(desk, chain_id)) == (SCHEDULED, (None, None))
     desk.scheduler.act(mail, "undo", undo=undo)
-    assert starts(desk, 9, 1) == []
+    desk.nothing_due(9, 1)
     assert waited_for(desk, chain_id) == (at(9, 11), at(9, 21))
     later = desk.scheduler.act(mail, "snooze", minutes=20).record.run.scheduled_for
     assert desk.start(later.hour, later.minute) == []
@@ -345,12 +348,13 @@ def test_a_hard_deadline_ends_both(desk: Desk) -> None:
 def test_a_step_that_asks_may_wait_for_an_event_later_and_asks_on_without_it(desk: Desk) -> None:
     mail: Any = {name: value for name, value in mailing().items() if name != "wait_for"}
     chain_id = report(desk, FETCH, mail)
-    assert (starts(desk, 9, 0), starts(desk, 9, 1)) == (["Report: fetch"], [])
+    assert starts(desk, 9, 0) == ["Report: fetch"]
+    desk.nothing_due(9, 1)
     desk.scheduler.reschedule(step(desk, chain_id), wait_for={"event": "ready", "timeout": "20 min"})
-    assert starts(desk, 9, 1) == []
+    desk.nothing_due(9, 1)
     assert waited_for(desk, chain_id) == (at(9, 11), at(9, 21))
     desk.scheduler.reschedule(step(desk, chain_id), remove=["wait_for"])
-    assert starts(desk, 9, 2) == []
+    desk.nothing_due(9, 2)
     assert waited_for(desk, chain_id)[1] is None
     desk.scheduler.reject(chain_id)
     assert desk.runs(step(desk, chain_id)) == {9: SKIPPED, 10: WAITING}
@@ -368,7 +372,7 @@ def test_a_question_that_is_added_to_a_step_holds_for_each_later_generation(desk
     assert (view.record.run.state, waited_for(desk, chain_id)) == (WAITING, (None, None)), "it is asked at its turn"
     for hour in (9, 10, 11):
         assert starts(desk, hour, 0) == ["Report: fetch"]
-        assert starts(desk, hour, 1) == []
+        desk.nothing_due(hour, 1)
         assert waited_for(desk, chain_id) == (at(hour, 11), None)
         if answer == "approve":
             desk.scheduler.approve(mail)
@@ -381,10 +385,10 @@ def test_a_question_that_is_added_to_a_step_holds_for_each_later_generation(desk
 
 def test_a_step_that_is_ready_leaves_the_queue_and_asks(desk: Desk) -> None:
     chain_id = report(desk, FETCH, MAIL)
-    starts(desk, 9, 0)
+    assert starts(desk, 9, 0) == ["Report: fetch"]
     assert [run.task_id for run in desk.store.claims.make_ready(limit=9)] == [step(desk, chain_id)]
     desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS)
-    assert starts(desk, 9, 1) == []
+    desk.nothing_due(9, 1)
     assert waited_for(desk, chain_id) == (at(9, 11), None)
     sound(desk)
 
@@ -392,16 +396,17 @@ def test_a_step_that_is_ready_leaves_the_queue_and_asks(desk: Desk) -> None:
 def test_a_step_that_waits_for_its_event_is_asked_for_as_well(desk: Desk) -> None:
     mail: Any = {name: value for name, value in mailing().items() if name != "approval"}
     chain_id = report(desk, FETCH, mail)
-    assert (starts(desk, 9, 0), starts(desk, 9, 1)) == (["Report: fetch"], [])
+    assert starts(desk, 9, 0) == ["Report: fetch"]
+    desk.nothing_due(9, 1)
     desk.clock.at = at(9, 2)
     undo = desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS).undo
-    assert starts(desk, 9, 2) == []
+    desk.nothing_due(9, 2)
     assert waited_for(desk, chain_id) == (at(9, 12), at(9, 21)), "the question counts from when it is asked"
     desk.scheduler.act(step(desk, chain_id), "undo", undo=undo)
-    assert starts(desk, 9, 2) == []
+    desk.nothing_due(9, 2)
     assert waited_for(desk, chain_id) == (None, at(9, 21))
     desk.scheduler.reschedule(step(desk, chain_id), approval={"question": "Sure?", "by": "1 hour"})
-    assert starts(desk, 9, 3) == []
+    desk.nothing_due(9, 3)
     assert waited_for(desk, chain_id) == (at(10, 3), at(9, 21)), "nothing is left of the first question"
     [message] = [each for each in desk.scheduler.inbox.unread() if each.state is WAITING]
     assert message.text == "Sure?"
@@ -411,10 +416,10 @@ def test_a_step_that_waits_for_its_event_is_asked_for_as_well(desk: Desk) -> Non
 @pytest.mark.parametrize("asked", [True, False])
 def test_the_undo_of_an_added_question_withdraws_it_and_lets_the_step_go(desk: Desk, *, asked: bool) -> None:
     chain_id = report(desk, FETCH, MAIL)
-    starts(desk, 9, 0)
+    assert starts(desk, 9, 0) == ["Report: fetch"]
     undo = desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS).undo
     if asked:
-        assert starts(desk, 9, 0) == []
+        desk.nothing_due(9, 0)
         assert waited_for(desk, chain_id) == (at(9, 10), None)
     desk.scheduler.act(step(desk, chain_id), "undo", undo=undo)
     assert waited_for(desk, chain_id) == (None, None)

@@ -201,9 +201,9 @@ def caught_up(desk: Desk, hour: int, minute: int = 30) -> list[int]:
     """Run all that is due after an outage; return the hours of the runs, in their order."""
     ran = []
     for _ in range(9):  # a look may put another occurrence in the place of the one that is due
-        claims = desk.start(hour, minute)
-        ran += [claim.run.scheduled_for.hour for claim in claims]
-        desk.end(claims)
+        if claims := desk.start(hour, minute):
+            ran += [claim.run.scheduled_for.hour for claim in claims]
+            desk.end(claims)
     return ran
 
 

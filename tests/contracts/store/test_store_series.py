@@ -48,14 +48,15 @@ class Desk:
         return verdict
 
     def end(self, claims: list[Claim], outcome: Outcome) -> None:
+        assert claims, "no run to end"
         settled = [settle(claim, outcome, now=self.clock(), jitter=0.0) for claim in claims]
-        assert set(self.store.claims.settle(settled)) <= {Verdict.SETTLED}
+        assert set(self.store.claims.settle(settled)) == {Verdict.SETTLED}
 
     def run(self, at: datetime, outcome: Outcome = Done("taken")) -> int:  # noqa: B008 - a frozen value
         """Run what is due at a time; returns how many runs that were."""
         self.clock.at = at
-        claims = self.start()
-        self.end(claims, outcome)
+        if claims := self.start():
+            self.end(claims, outcome)
         return len(claims)
 
     def get(self, task_id: str) -> TaskView:
