@@ -129,7 +129,7 @@ def upcoming(task: Task, run: Run, n: int, *, after: datetime | None = None) -> 
     if rule is None:
         return ()
     begin = passed(run) if after is None else max(passed(run), after)
-    shown = (_as_it_is(rule, run), *rule.upcoming(begin, n - 1))
+    shown = (occurrence_at(rule, run.scheduled_for), *rule.upcoming(begin, n - 1))
     return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
 
 
@@ -157,11 +157,12 @@ def planned_window(task: Task, at: datetime) -> datetime | None:
     return kept_window(task, at.replace(microsecond=0))
 
 
-def _as_it_is(rule: Recurrence, run: Run) -> Occurrence:
-    by_rule = rule.first(run.scheduled_for)
-    if by_rule is not None and by_rule.instant == run.scheduled_for:
+def occurrence_at(rule: Recurrence, instant: datetime) -> Occurrence:
+    """Return the occurrence at an instant; its wall time is that of the rule, also where the clocks skip it."""
+    by_rule = rule.first(instant)
+    if by_rule is not None and by_rule.instant == instant:
         return by_rule
-    return Occurrence(run.scheduled_for, run.scheduled_for.astimezone(zones.load(rule.zone)).replace(tzinfo=None))
+    return Occurrence(instant, instant.astimezone(zones.load(rule.zone)).replace(tzinfo=None))
 
 
 def _ended(task: Task, instant: datetime, number: int) -> bool:

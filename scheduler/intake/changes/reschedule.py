@@ -42,7 +42,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
 from duetime.scheduler.reschedule.reschedule import Reschedule, with_removed
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import recurrence_of
+from duetime.scheduler.rules.occurrences import occurrence_at, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
@@ -152,7 +152,7 @@ def _all_following(
     frame = planner.times.frame(request.timezone, moved_from=record.run.scheduled_for, own=task.timezone)
     to = resolve_moment(request.when, now=now, zone=zone, argument="when", frame=frame)
     wall = _wall_time(to.instant, task.timezone)
-    moved = recurrence.at_time(rule, _wall_time(had, task.timezone).time(), wall.time())
+    moved = recurrence.at_time(rule, occurrence_at(rule, had).wall.time(), wall.time())
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
     begin = begin_of_moved(rule, request.when, to.instant, had, zone=zone, frame=frame)

@@ -63,6 +63,28 @@ def test_every_second_week_stays_the_same_week(desk: Desk, repeat: str, coming: 
 
 
 @pytest.mark.parametrize(
+    ("repeat", "zone", "day", "coming"),
+    [
+        ("every day at 2:30", BERLIN, "2027-03-28", ["28 Mar 04:00", "29 Mar 04:00"]),
+        ("every sunday at 2:30", BERLIN, "2027-03-28", ["28 Mar 04:00", "04 Apr 04:00"]),
+        ("30 2 * * 0", BERLIN, "2027-03-28", ["28 Mar 04:00", "04 Apr 04:00"]),
+        ("every day at 2:30 and 9:00", BERLIN, "2027-03-28", ["28 Mar 04:00", "28 Mar 09:00"]),
+        ("every day at 2:30", "America/New_York", "2027-03-14", ["14 Mar 04:00", "15 Mar 04:00"]),
+        ("every day at 2:15", "Australia/Lord_Howe", "2027-10-03", ["03 Oct 04:00", "04 Oct 04:00"]),
+    ],
+)
+@pytest.mark.parametrize("moves_before", [False, True])
+def test_an_occurrence_that_the_clocks_shifted_moves_its_series_by_the_time_of_its_rule(
+    desk: Desk, repeat: str, zone: str, day: str, coming: list[str], *, moves_before: bool
+) -> None:
+    task_id = desk.scheduler.schedule("Standup", repeat=repeat, when=day, timezone=zone).record.task.id
+    if moves_before:
+        desk.scheduler.bulk.change("move", [task_id], to="10 minutes later")
+    view = desk.scheduler.reschedule(task_id, when=f"{day}T04:00", all_following=True)
+    assert [f"{occurrence.wall:%d %b %H:%M}" for occurrence in view.upcoming[:2]] == coming
+
+
+@pytest.mark.parametrize(
     ("until", "end"),
     [("2027-03-13", "2027-03-13T23:59:59+05:45"), ("2027-03-13 18:00", "2027-03-13T18:00:00-02:30")],
 )
