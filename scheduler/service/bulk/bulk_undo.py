@@ -81,7 +81,8 @@ class BulkUndo:
             if batch.verb is BulkVerb.DISCARD or batch.chain:
                 return
             decision = undo_decision(batch.undo, now, BULK_UNDO_WINDOW)
-            write = BatchWrite(batch, 0, now, now, call.by.acting(self._via), call.reason)
+            rehearsed = replace(batch, at=now)  # kept until now, so no row of it
+            write = BatchWrite(rehearsed, 0, now, now, call.by.acting(self._via), call.reason)
             tried = self._store.batches.change(call.of_tenant, list(batch.undo), decision, write, dry_run=True)
             if not took_nothing_back(tried, batch):
                 return

@@ -325,6 +325,7 @@ def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeyp
     rest = target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
     assert counted(rest) == {"changed": 3}
     assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 1
+    target.clock.at += timedelta(minutes=1)
     assert counted(target.scheduler.bulk.change("undo", undo=rest.undo)) == {"changed": 3}
 
 
@@ -397,6 +398,7 @@ def test_an_undo_of_several_transactions_is_refused_only_where_each_task_refuses
     monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 1)
     ids = three(target)
     done = target.scheduler.bulk.change("move", ids, to="1 day later")
+    target.clock.at += timedelta(minutes=1)
     for task_id in ids[:changed_again]:
         target.scheduler.reschedule(task_id, when="tomorrow 20:00")
     if changed_again == len(ids):
