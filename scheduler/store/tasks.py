@@ -207,9 +207,8 @@ class Tasks:
         `decide` must be pure, and may raise `Refused`. An empty change writes nothing. Raises `StaleRevision` when
         `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
         """
-        return self.change_once(
-            tenant, task_id, None, actor=actor, kind=kind, decide=decide, revision=revision, reason=reason, via=via
-        ).record
+        fields: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
+        return self.change_once(tenant, task_id, None, decide=decide, **fields).record
 
     def change_once(
         self,
@@ -231,9 +230,8 @@ class Tasks:
         A `dry_run` stores nothing. Raises `IdempotencyConflict` when the key was used for another change.
         """
         fields: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
-        return self._once(
-            tenant, task_id, key, lambda _, record: decide(record), locks=locks, dry_run=dry_run, **fields
-        )
+        fields |= {"locks": lambda *_: locks, "dry_run": dry_run}
+        return self._once(tenant, task_id, key, lambda _, record: decide(record), **fields)
 
     def undo_once(
         self,
@@ -251,7 +249,8 @@ class Tasks:
         def decided(connection: Connection, record: TaskRecord) -> Change:
             return decide(record, event_log.last_change(connection, record.task))
 
-        return self._once(tenant, task_id, key, decided, revision=revision, actor=actor, kind=EventKind.UNDONE, via=via)
+        fields: dict[str, Any] = {"actor": actor, "kind": EventKind.UNDONE, "via": via, "revision": revision}
+        return self._once(tenant, task_id, key, decided, locks=relink.locks_of_undo, **fields)
 
     def _once(
         self,
@@ -261,14 +260,14 @@ class Tasks:
         decide: Callable[[Connection, TaskRecord], Change],
         *,
         revision: int | None,
-        locks: LinkLocks | None = None,
+        locks: Callable[[Connection, str, str], LinkLocks | None],
         dry_run: bool = False,
         **fields: Any,  # actor, kind, reason, via
     ) -> Changed:
         def work(connection: Connection) -> Changed:
-            if locks:
-                relink.lock(connection, tenant, locks)
-            locked = locks is not None and task_id in locks.task_ids
+            if found := locks(connection, tenant, task_id):
+                relink.lock(connection, tenant, found)
+            locked = found is not None and task_id in found.task_ids
             record, now = read.record(connection, tenant, task_id, locking=not locked), self._now()
             if record.damage:
                 acting = Acting(actor=fields["actor"], via=fields["via"])
@@ -277,10 +276,10 @@ class Tasks:
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
-            found = changing.apply(connection, record, change, now=now, **fields)
+            changed = changing.apply(connection, record, change, now=now, **fields)
             if key:
-                idempotency.store_change(connection, found.task, key)
-            return Changed(found)
+                idempotency.store_change(connection, changed.task, key)
+            return Changed(changed)
 
         return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
 

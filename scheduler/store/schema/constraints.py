@@ -77,6 +77,12 @@ _WAITS = (
     " OR EXISTS (SELECT 1 FROM signal_waits"
     " WHERE signal_waits.waiter_id IN (runs.task_id, runs.id) AND signal_waits.closed_at IS NULL)"
 )
+_COMES_AFTER_ITSELF = (
+    "EXISTS (WITH RECURSIVE above (id) AS ("
+    "SELECT direct.upstream_id FROM dependencies AS direct WHERE direct.task_id = dependencies.task_id UNION"
+    " SELECT further.upstream_id FROM above JOIN dependencies AS further ON further.task_id = above.id"
+    ") SELECT 1 FROM above WHERE above.id = dependencies.task_id)"
+)
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
 _EARLIER = (
@@ -157,6 +163,12 @@ INVARIANTS = (
     _refers("deliveries", "run_id", "inbox", key="run_id"),
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
     _refers("dependencies", "task_id", "tasks"),
+    Invariant(
+        "dependencies",
+        f"NOT {_COMES_AFTER_ITSELF}",
+        "comes after itself, directly or behind others, so that it may wait for ever",
+        "`duetime reschedule TASK --remove after` lets one task of the cycle go.",
+    ),
     _refers("signal_waits", "task_id", "tasks"),
     _refers("follow_ups", "task_id", "tasks"),
     _refers("fire_addresses", "task_id", "tasks"),

@@ -82,6 +82,15 @@ DAMAGES = {
             " VALUES ('local', 't_gone', 't_gone', 'fail')"
         ),
     ),
+    "a dependency on itself": (
+        "dependencies",
+        "comes after itself",
+        (
+            "INSERT INTO dependencies (tenant, task_id, upstream_id, after_failure)"
+            " SELECT 'local', MIN(id), MAX(id), 'fail' FROM tasks UNION"
+            " SELECT 'local', MAX(id), MIN(id), 'fail' FROM tasks"
+        ),
+    ),
     "an approval without its run": (
         "approvals",
         "names a run",

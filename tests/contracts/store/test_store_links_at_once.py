@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
@@ -48,13 +49,15 @@ def task(desk: Desk, title: str, when: str = "in 1 hour", **more: Any) -> str:
     return desk.scheduler.schedule(title, when=when, retry=ONCE, **more).record.task.id
 
 
-@pytest.mark.parametrize(("outcome", "then"), [(Done("rows"), State.SCHEDULED), (Failed("no rows"), State.FAILED)])
-def test_an_end_sees_the_edge_that_is_being_stored(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+ENDS = pytest.mark.parametrize(
+    ("outcome", "then"), [(Done("rows"), State.SCHEDULED), (Failed("no rows"), State.FAILED)]
+)
+
+
+def while_links_are_stored(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], end: Callable[[], None]
 ) -> None:
-    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
-    task(desk, "Another", after=[fetch])  # from then on the row of the upstream says that it is followed
-    claims = desk.start(9)
+    """Begin `end` before the transaction of `change` is committed, and wait for both."""
     stored, go_on, settle = threading.Event(), threading.Event(), relink.settle
 
     def pausing(*given: Any) -> bool:
@@ -64,15 +67,38 @@ def test_an_end_sees_the_edge_that_is_being_stored(
         return done
 
     monkeypatch.setattr(relink, "settle", pausing)
-    linking = threading.Thread(target=lambda: beside.scheduler.reschedule(load, after=[fetch]))
-    ending = threading.Thread(target=lambda: desk.end(claims, outcome))
-    linking.start()
+    changing, ending = threading.Thread(target=change), threading.Thread(target=end)
+    changing.start()
     assert stored.wait(PATIENCE_S)
     ending.start()
     ending.join(0.2)
     go_on.set()
-    for thread in (linking, ending):
+    for thread in (changing, ending):
         thread.join(PATIENCE_S)
+
+
+@ENDS
+def test_an_end_sees_the_edge_that_is_being_stored(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+) -> None:
+    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    task(desk, "Another", after=[fetch])  # from then on the row of the upstream says that it is followed
+    claims = desk.start(9)
+    link = partial(beside.scheduler.reschedule, load, after=[fetch])
+    while_links_are_stored(monkeypatch, link, lambda: desk.end(claims, outcome))
+    assert desk.scheduler.get(load).record.run.state is then
+
+
+@ENDS
+def test_an_end_sees_the_edge_that_an_undo_is_storing_again(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+) -> None:
+    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    desk.scheduler.reschedule(load, after=[fetch])
+    claims = desk.start(9)
+    token = desk.scheduler.reschedule(load, remove=["after"]).undo
+    undo = partial(beside.scheduler.act, load, "undo", undo=token)
+    while_links_are_stored(monkeypatch, undo, lambda: desk.end(claims, outcome))
     assert desk.scheduler.get(load).record.run.state is then
 
 
@@ -104,6 +130,43 @@ def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
         thread.join(PATIENCE_S)
     states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
     assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_of_an_undo_and_a_new_edge_that_would_close_a_cycle_together_one_is_refused(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """In a cycle of three, the new edge has no task in common with the change that is taken back."""
+    above, other = task(desk, "Above"), task(desk, "Other")
+    below = task(desk, "Below", after=[above])
+    token = desk.scheduler.reschedule(below, after=[other]).undo
+    last = below if length == 2 else task(desk, "Last", after=[below])
+    refused, both_look = list[DuetimeError](), threading.Barrier(2)
+
+    def looking(check: Callable[..., None], *given: Any) -> None:
+        check(*given)
+        with suppress(threading.BrokenBarrierError):
+            both_look.wait(0.3)
+
+    def changed(change: Callable[[], object]) -> None:
+        try:
+            change()
+        except DuetimeError as error:
+            refused.append(error)
+
+    for name in ("check", "check_undo"):
+        monkeypatch.setattr(cycles, name, partial(looking, getattr(cycles, name)))
+    undo = partial(beside.scheduler.act, below, "undo", undo=token)
+    link = partial(desk.scheduler.reschedule, above, after=[last])
+    threads = [threading.Thread(target=changed, args=[each]) for each in (undo, link)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    states = [desk.scheduler.get(each).record.run.state for each in (above, other)]
+    assert len(refused) == 1
+    assert "would come after itself" in str(refused[0])
+    assert State.SCHEDULED in states
 
 
 def test_an_event_sees_the_wait_that_is_being_stored(desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,30 @@ def test_a_cycle_is_refused_with_its_path_and_nothing_of_it_is_stored(desk: Desk
     assert [state(desk, each) for each in (first, second, third)] == [WAITING, SCHEDULED, WAITING]
 
 
+@pytest.mark.parametrize("length", [2, 3])
+def test_an_undo_that_would_close_a_cycle_is_refused_with_its_path(desk: Desk, length: int) -> None:
+    above, other = task(desk, "Above", when="in 2 hours"), task(desk, "Other", when="in 2 hours")
+    below = task(desk, "Below", after=[above])
+    token = change(desk, below, after=[other])
+    between = [below] if length == 2 else [task(desk, "Between", after=[below]), below]
+    change(desk, above, after=[between[0]])
+    path = " -> ".join([below, above, *between])
+    with pytest.raises(Refused, match=f"{below} would come after itself: {path}, so that change stays"):
+        undo(desk, below, token)
+    assert (waits(desk, below)[0], waits(desk, above)[0]) == ([other], [between[0]])
+
+
+def test_a_cycle_is_refused_although_a_task_of_it_has_ended_and_may_run_again(desk: Desk) -> None:
+    first = task(desk, "First")
+    second = task(desk, "Second", after=[first])
+    third = task(desk, "Third", when="in 9 hours", after=[second])
+    desk.end(desk.start(9))
+    desk.end(desk.start(10))
+    desk.scheduler.reschedule(first, when="in 5 hours")
+    with pytest.raises(InvalidArgument, match=f"{first} -> {third} -> {second} -> {first}"):
+        desk.scheduler.reschedule(first, after=[third])
+
+
 CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"after": True}),
     ({}, {"wait_for": {"event": "paid", "timeout": "2 days"}}),

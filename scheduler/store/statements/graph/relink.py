@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import dependants, event_log, links, waiters
+from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles
 from duetime.scheduler.store.statements.signals import kept_waits
@@ -74,6 +74,23 @@ def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
     for name in sorted(set(locks.events)):
         kept_waits.lock_name(connection, tenant, name, shared=True)
     dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(locks.task_ids))})
+
+
+def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLocks | None:
+    """Return what an undo of the latest change of a task locks first; None where that was no change of links.
+
+    A later change cannot be meant: the token of an undo names the revision that its change made.
+    """
+    last = event_log.last_change(connection, read.record(connection, tenant, task_id).task)
+    if last is None or last.links is None:
+        return None
+    rows: Kept = last.links
+    return LinkLocks((task_id, *(row["upstream_id"] for row in rows["after"])), _awaited(rows))
+
+
+def _awaited(rows: Kept) -> tuple[str, ...]:
+    """Return the names of the events that kept rows wait for."""
+    return tuple(row["name"] for row in rows["waits"] if row["closed_at"] is None)
 
 
 def kept(connection: Connection, record: TaskRecord, change: Change) -> Kept | None:
@@ -199,12 +216,16 @@ def _waits_of(connection: Connection, task_id: str) -> list[dict[str, Any]]:
 
 
 def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, Any], now: datetime) -> None:
-    """Store the rows again that an event kept; what has ended or come since is found as it would have been."""
+    """Store the rows again that an event kept; what has ended or come since is found as it would have been.
+
+    Raises Refused where that would close a cycle.
+    """
+    cycles.check_undo(connection, task.id, [row["upstream_id"] for row in links["after"]])
     connection.execute(_UNLINK, {"of_task": task.id})
     _LINK.run(connection, [_from_json(dependencies, row) for row in links["after"]])
     connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
     _WAIT.run(connection, [_from_json(signal_waits, row) for row in links["waits"]])
-    if any(row["closed_at"] is None for row in links["waits"]):
+    if _awaited(links):
         kept_waits.reopen(connection, task.tenant, task.id)
     if not links["asked"]:
         questions.close(connection, [run.id], now)
