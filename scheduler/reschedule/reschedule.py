@@ -68,7 +68,7 @@ class RescheduleCall(RescheduleArguments, CallArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Reschedule:
-    """The arguments of one reschedule call: what is given changes, what is None stays.
+    """The arguments of one reschedule call: None leaves a value as it is.
 
     With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
     Links of a task change until it has started. `remove` names what goes back to what it is for a task that was

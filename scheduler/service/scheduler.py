@@ -183,7 +183,7 @@ class Scheduler:
     def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
         """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
 
-        It notices an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
+        Ends in this process are noticed at once, ends elsewhere within a second. Raises TaskNotFound.
         """
         self.ends.wait(task_id, seconds_of(timeout), by=by)
         return self.get(task_id, by=by)

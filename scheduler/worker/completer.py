@@ -279,7 +279,7 @@ class BatchCompleter:
         try:
             self._on_settled(ended)
         except Exception:
-            log.exception("after a commit")
+            log.exception("the callback for %d settled runs failed", len(ended))
 
 
 def renewed(claim: Claim, record: TaskRecord) -> Claim:

@@ -77,7 +77,7 @@ def bulk(
     key: BulkKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect."""
+    """Cancel, pause, resume, move, replay or discard many tasks, or undo that; a filter previews until --expect."""
     task_ids, token = meant(change, ids, every, (query, label, action, priority, state, after, before))
     where = TaskFilter(**parts_of(state), action=action, label=label, query=query, tier=priority)
     with session(context).scheduler() as scheduler:

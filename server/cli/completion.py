@@ -109,7 +109,7 @@ AfterOption = Annotated[
 ]
 AfterFailureOption = Annotated[
     AfterFailure | None,
-    typer.Option(help="lot of this one if a task of --after fails: fail by default"),
+    typer.Option(help="what happens to this task if one of --after fails: `fail` by default"),
 ]
 WaitForOption = Annotated[
     str | None,

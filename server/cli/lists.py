@@ -48,7 +48,7 @@ def list_(
     as_json: AsJson = False,  # noqa: ARG001 - read from the context
     as_csv: AsCsv = False,  # noqa: ARG001 - likewise
 ) -> None:
-    """List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then."""
+    """List tasks: open ones by time, then ended ones; with --before in the future, every occurrence up to it."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter(**parts_of(state), label=label, query=query)
         _show(context, scheduler, scheduler.tasks.list(where, after=after, before=before, limit=limit, cursor=cursor))

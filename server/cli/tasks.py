@@ -203,13 +203,13 @@ def reschedule(  # noqa: PLR0917 - Typer gives each by its name
     origin: OriginOption = None,
     remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
-    pause_until: Annotated[str | None, typer.Option(help="pause it, and let it go on by itself then")] = None,
+    pause_until: Annotated[str | None, typer.Option(help="pause it until this time, then resume it")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
     all_following: Annotated[bool, typer.Option("--all-following", help="with --when: move the whole series")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would change, change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change a task: what is given changes, everything else stays."""
+    """Change a task; what you leave out stays as it is."""
     at = _given(when=when, repeat=repeat, timezone=timezone, until=until, pause_until=pause_until, max_runs=max_runs)
     by = _given(skip_next=skip_next, all_following=all_following, estimate=estimate, dry_run=dry_run)
     new = changed_terms(repeat_policy, retry, notify, expect, on_failure, origin=origin, remove=remove, payload=payload)

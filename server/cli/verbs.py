@@ -53,7 +53,7 @@ _VERBS = (
     DeferredVerb(
         "list",
         f"{_LISTS}:list_",
-        "List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then.",
+        "List tasks: open ones by time, then ended ones; with --before in the future, every occurrence up to it.",
         examples=(
             "duetime list --state failed",
             'duetime list --after "last monday" --before now',
@@ -81,7 +81,7 @@ _VERBS = (
     DeferredVerb(
         "reschedule",
         f"{_TASKS}:reschedule",
-        "Change a task: what is given changes, everything else stays.",
+        "Change a task; what you leave out stays as it is.",
         examples=(
             'duetime reschedule t_7k3m --when "tomorrow 11am"',
             'duetime reschedule "stand-up" --pause',
@@ -114,7 +114,7 @@ _VERBS = (
     DeferredVerb(
         "bulk",
         f"{_HERE}.bulk:bulk",
-        "Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect.",
+        "Cancel, pause, resume, move, replay or discard many tasks, or undo that; a filter previews until --expect.",
         examples=(
             "duetime bulk cancel --about John",
             "duetime bulk cancel --about John --expect 12",

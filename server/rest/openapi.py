@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DOCUMENT_PATH: Final = "/openapi.json"
 ABOUT: Final = """\
 Schedules reminders and work, and runs them on time. Times are the user's own words ("tomorrow 9am") or ISO 8601; the \
-server understands them by its own clock and says back what it understood. Readers have to ignore members that they do \
+server understands them by its own clock and reports how it read them. Readers have to ignore members that they do \
 not know. Problems are `application/problem+json`; a request that the server could not answer can be repeated with the \
 same `Idempotency-Key`: nothing happens twice."""
 

@@ -82,7 +82,7 @@ class BlockedRuns:
                 return False
             connection.execute(update(runs).where(runs.c.id == found.id).values(summary=missing))
             if missing is None:
-                message = f"it has what it missed: {run.missing.removeprefix(BLOCKED_PREFIX)}"
+                message = f"prerequisite available: {run.missing.removeprefix(BLOCKED_PREFIX)}"
                 names = (run.tenant, run.task_id, found.id)
                 kind, actor = EventKind.UNBLOCKED, DUETIME_ACTOR
                 event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=message)])

@@ -13,7 +13,7 @@ from duetime.scheduler.task import Notify, RetryPolicy
 from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry
 
 NotifyOption = Annotated[
-    Notify | None, typer.Option(help="which outcomes tell the user: always, failure, change or never")
+    Notify | None, typer.Option(help="which outcomes notify the user: always, failure, change or never")
 ]
 ExpectOption = Annotated[
     str | None,

@@ -19,7 +19,7 @@ ApprovalOption = Annotated[
     typer.Option(
         "--approval",
         metavar="QUESTION",
-        help="ask this first: it runs once you have approved it; `by=TIME` says until when, and `default=approve` what "
+        help="ask for your approval before the run starts; `by=TIME` says until when, and `default=approve` what "
         "follows without an answer; may be repeated",
     ),
 ]
@@ -39,7 +39,9 @@ RetryOption = Annotated[
 ]
 StepsOption = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
+    typer.Option(
+        metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; `-` reads standard input"
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ _INBOX, _QUIET = "duetime.server.cli.inbox", "duetime.server.cli.notices.quiet_h
 
 INBOX_VERBS = VerbsOf(
     name="inbox",
-    help="The inbox, which has every outcome; without a verb it lists those that are unread.",
+    help="The inbox of outcomes. Without a command, it lists the unread ones.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(
@@ -34,7 +34,7 @@ INBOX_VERBS = VerbsOf(
 
 QUIET_HOURS = VerbsOf(
     name="quiet-hours",
-    help="Your quiet hours, in which you are told nothing that can wait.",
+    help="Your quiet hours, during which notifications that can wait are held.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(

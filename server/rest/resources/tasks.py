@@ -247,7 +247,7 @@ OF_TASKS = (
         "change_task",
         "PATCH",
         "/tasks/{task_id}",
-        "Change a task: what is given changes, everything else stays",
+        "Change a task; what you leave out stays as it is",
         change,
         body=(*arguments_of(RESCHEDULE_TASK.arguments), ORIGIN_ARGUMENT),
     ),

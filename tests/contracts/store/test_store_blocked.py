@@ -72,7 +72,7 @@ def test_what_a_check_found_is_stored_unless_the_run_has_changed(
         (event.kind, event.actor, event.reason)
         for event in store.history.events(TENANT, EventFilter(task_id=record.task.id), limit=9).events
     ]
-    mended = [(EventKind.UNBLOCKED, "duetime", "it has what it missed: no key")]
+    mended = [(EventKind.UNBLOCKED, "duetime", "prerequisite available: no key")]
     assert told[:-1] == ([] if missing else mended)
     assert not store.blocked.checked(run, None), "it does not miss that any more"
 

@@ -192,7 +192,7 @@ def test_what_is_mended_before_its_time_is_blocked_no_longer_and_nobody_is_told(
     assert (view.waiting_for, view.record.run.state) == ((), State.SCHEDULED)
     assert bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views == ()
     newest = bank.scheduler.past.events(EventFilter(task_id=task_id), by=ALICE).events[0]
-    assert (newest.kind, newest.reason) == (EventKind.UNBLOCKED, "it has what it missed: no account")
+    assert (newest.kind, newest.reason) == (EventKind.UNBLOCKED, "prerequisite available: no account")
     assert bank.scheduler.tasks.list(TaskFilter(action="reminder"), by=ALICE).views == ()
     before = bank.looks
     looks(bank, clock, 15)

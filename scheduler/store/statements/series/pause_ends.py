@@ -56,7 +56,7 @@ def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -
             record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
         change = _decided(record, now)
     except (DuetimeError, ZoneInfoNotFoundError):
-        log.exception("the pause of %s is over, but it cannot go on", task_id)
+        log.exception("cannot resume %s at the end of its pause", task_id)
         unreadable.Unreadable.of(connection).leave(tasks.name, task_id)
         return False
     kind = change.kind or EventKind.RESUMED

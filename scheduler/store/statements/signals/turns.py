@@ -23,7 +23,7 @@ from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection, bindparam, null, select, update
 
-_RUNS_AGAIN = "what it waits for runs again"
+_RUNS_AGAIN = "an upstream task runs again"
 """Why a run waits that had gone on, or had ended, before."""
 
 _own, _other = chain_steps.alias("own"), chain_steps.alias("other")
