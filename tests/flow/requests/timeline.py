@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import psutil
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
@@ -126,12 +127,22 @@ class TurnedProcesses:
 
 
 def turn(folder: Path, at: datetime) -> None:
-    """Turn the clocks of all processes of a folder."""
+    """Turn the clocks of all processes of a folder, in the order of their starts.
+
+    The worker starts before the server: with its clock ahead, the server would take the worker's attempts for dead.
+    """
     shown = at.isoformat()
     if instant(folder) == shown:
         return
     (folder / FILE).write_text(shown, "ascii")
-    said = [path for path in folder.glob(f"{FILE}-*") if path.suffix != ".new"]
-    for path in said:
-        os.kill(int(path.name.removeprefix(f"{FILE}-")), signal.SIGUSR1)
-    eventually(lambda: all(path.read_text("ascii") == shown for path in said), f"clocks show {shown}")
+    for pid in sorted(_turned(folder), key=lambda pid: psutil.Process(pid).create_time()):
+        os.kill(pid, signal.SIGUSR1)
+        eventually(partial(_shows, folder / f"{FILE}-{pid}", shown), f"the clock of {pid} shows {shown}")
+
+
+def _turned(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix(f"{FILE}-")) for path in folder.glob(f"{FILE}-*") if path.suffix != ".new"]
+
+
+def _shows(file: Path, instant_text: str) -> bool:
+    return file.read_text("ascii") == instant_text
