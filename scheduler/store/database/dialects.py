@@ -31,6 +31,14 @@ DIALECT = "duetime_dialect"
 Upsert = postgresql.Insert | sqlite.Insert
 
 
+class LockTaken(Exception):
+    """Another transaction has a lock for which this one may not wait: it begins again behind that lock."""
+
+    def __init__(self, lock_id: int) -> None:
+        super().__init__(lock_id)
+        self.lock_id = lock_id
+
+
 class StoreDialect(Protocol):
     """Answers for one database."""
 
@@ -59,6 +67,12 @@ class StoreDialect(Protocol):
         """Wait until no other transaction has this lock, and have it until the end of this one.
 
         Any number of transactions may have it `shared`, as long as none has it alone.
+        """
+
+    def share_lock(self, connection: Connection, lock_id: int) -> None:
+        """Share this lock although rows are locked already. Raises `LockTaken`: the transaction begins again.
+
+        Another one that has the lock alone may wait for these rows, so that this one must not wait for the lock.
         """
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
@@ -99,6 +113,9 @@ class SqliteDialect:
         """Do nothing."""
 
     def wait_for_lock(self, connection: Connection, lock_id: int, *, shared: bool = False) -> None:
+        """Do nothing."""
+
+    def share_lock(self, connection: Connection, lock_id: int) -> None:
         """Do nothing."""
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:  # noqa: ARG002 - as the protocol has it
@@ -147,6 +164,10 @@ class PostgresDialect:
     def wait_for_lock(self, connection: Connection, lock_id: int, *, shared: bool = False) -> None:
         lock = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
         connection.execute(select(lock(lock_id)))
+
+    def share_lock(self, connection: Connection, lock_id: int) -> None:
+        if not connection.execute(select(func.pg_try_advisory_xact_lock_shared(lock_id))).scalar_one():
+            raise LockTaken(lock_id)
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock_id))).scalar())

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
-from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
+from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES, LockTaken
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import UNREADABLE_OPTION, Unreadable
 from duetime.scheduler.store.schema.values import decode, encode
@@ -168,11 +168,26 @@ class Postgres(Database):
     def _attempted(self, work: Work[T], isolation: int | None) -> T:
         with translated():
             try:
-                return self._once(work, isolation)
+                return self._behind_locks(work, isolation)
             except DBAPIError as error:
                 if not (error.connection_invalidated or _code(error.orig) in _DEADLOCKED):
                     raise
-            return self._once(work, isolation)
+            return self._behind_locks(work, isolation)
+
+    def _behind_locks(self, work: Work[T], isolation: int | None) -> T:
+        """Run `work`, and again behind each lock that another transaction had, which it shares before all else then."""
+        wanted: set[int] = set()
+
+        def behind(connection: Connection) -> T:
+            for lock_id in sorted(wanted):
+                POSTGRES.wait_for_lock(connection, lock_id, shared=True)
+            return work(connection)
+
+        while True:
+            try:
+                return self._once(behind if wanted else work, isolation)
+            except LockTaken as taken:
+                wanted.add(taken.lock_id)
 
     def close(self) -> None:
         self.reader.dispose()

@@ -83,6 +83,12 @@ _COMES_AFTER_ITSELF = (
     " SELECT further.upstream_id FROM above JOIN dependencies AS further ON further.task_id = above.id"
     ") SELECT 1 FROM above WHERE above.id = dependencies.task_id)"
 )
+_EVENT_CAME = (
+    "EXISTS (SELECT 1 FROM signals WHERE signals.tenant = signal_waits.tenant AND signals.name = signal_waits.name"
+    " AND signals.at >= signal_waits.since)"
+)
+"""Enough for a wait without `match`; what others are compared with is not known to SQL."""
+
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
 _EARLIER = (
@@ -170,6 +176,12 @@ INVARIANTS = (
         "`duetime reschedule TASK --remove after` lets one task of the cycle go.",
     ),
     _refers("signal_waits", "task_id", "tasks"),
+    Invariant(
+        "signal_waits",
+        f"closed_at IS NOT NULL OR CAST(wanted AS TEXT) <> '{{}}' OR NOT {_EVENT_CAME}",
+        "is open although its event has come, so that it lasts until its timeout",
+        "Send the event once more, or let its task run with `duetime run-now TASK`.",
+    ),
     _refers("follow_ups", "task_id", "tasks"),
     _refers("fire_addresses", "task_id", "tasks"),
     Invariant(

@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
-from duetime.scheduler.store.statements.signals import kept_waits, run_waits
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
@@ -68,7 +68,7 @@ def send(
     connection: Connection, tenant: str, signal: ReceivedSignal, *, actor: str, clock: Callable[[], datetime]
 ) -> SentSignal:
     """Store a signal and let go what waited for it; one whose id is known does nothing."""
-    kept_waits.lock_name(connection, tenant, signal.name, shared=False)
+    name_locks.lock(connection, tenant, signal.name)
     now = clock()  # behind the lock, so that no wait that is visible began later
     if not stored(connection, tenant, signal, actor, now):
         return _repeated(connection, tenant, signal)

@@ -30,7 +30,7 @@ from duetime.scheduler.store.statements import dependants, event_log, read, wait
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, turns
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, name_locks, turns
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -89,7 +89,7 @@ def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[s
     if not items:
         return {}
     waits = [kept_waits.NewWait(item.task.tenant, item.task.id, item.task.id, item.wait) for item in items if item.wait]
-    kept_waits.lock_names(connection, waits)
+    name_locks.share(connection, kept_waits.names(waits))
     outside = _locked(connection, items, {item.task.id: item.task.tenant for item in new})
     _ADD.run(connection, _rows(items))
     ready = [item.task.id for item in new if item.run.state is State.READY]

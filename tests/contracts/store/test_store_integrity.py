@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import LEGAL_MOVES
+from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.integrity import MAX_ROWS_NAMED, Integrity
 from duetime.scheduler.store.schema.constraints import INVARIANTS
@@ -107,6 +108,14 @@ DAMAGES = {
             " SELECT 't_gone', 't_gone', 'local', 'paid', '{{}}', at, at, 'run', 1 = 0 FROM events LIMIT 1"
         ),
     ),
+    "a wait whose event has come": (
+        "signal_waits",
+        "is open although its event has come",
+        (
+            "INSERT INTO signal_waits (waiter_id, task_id, tenant, name, wanted, since, until, on_timeout, at_once)"
+            " SELECT id, id, tenant, 'sent', '{{}}', created_at, created_at, 'run', 1 = 0 FROM tasks LIMIT 1"
+        ),
+    ),
     "a follow-up without its task": (
         "follow_ups",
         "names a task",
@@ -147,6 +156,7 @@ def run_id(store: Store) -> str:
     )
     cancelled(store, added(store, NOON + timedelta(hours=3)))
     started(store)
+    store.signals.send(TENANT, ReceivedSignal("sent", "e1"), actor="bob")
     return added(store, NOON + timedelta(hours=1)).run.id
 
 

@@ -15,6 +15,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.graph import cycles, relink
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import RetryPolicy, State
@@ -167,6 +168,98 @@ def test_of_an_undo_and_a_new_edge_that_would_close_a_cycle_together_one_is_refu
     assert len(refused) == 1
     assert "would come after itself" in str(refused[0])
     assert State.SCHEDULED in states
+
+
+Again = Callable[[Desk], object]
+"""A change of which a task waits again, by the desk that makes it."""
+
+
+def cancelled(desk: Desk) -> tuple[str, Again]:
+    """Return a task that waits again by an undo of its cancel, and that undo."""
+    load = task(desk, "Load", wait_for={"event": "paid"})
+    token = desk.scheduler.cancel(load).undo
+    return load, lambda at: at.scheduler.act(load, "undo", undo=token)
+
+
+def relinked(desk: Desk) -> tuple[str, Again]:
+    """Return a task that waits again by an undo of the change of its links, and that undo."""
+    load = task(desk, "Load", wait_for={"event": "paid"})
+    token = desk.scheduler.reschedule(load, remove=["wait_for"]).undo
+    return load, lambda at: at.scheduler.act(load, "undo", undo=token)
+
+
+def ended_with_another(desk: Desk) -> tuple[str, Again]:
+    """Return a task that waits again since what it comes after is to run again, and that change."""
+    fetch = task(desk, "Fetch")
+    load = task(desk, "Load", "in 3 hours", after=[fetch], after_failure="fail", wait_for={"event": "paid"})
+    desk.end(desk.start(9), Failed("no rows"))
+    return load, lambda at: at.scheduler.reschedule(fetch, when="in 2 hours")
+
+
+def cancelled_with_others(desk: Desk) -> tuple[str, Again]:
+    """Return a task that waits again by an undo of a change of many tasks, and that undo."""
+    load = task(desk, "Load", wait_for={"event": "paid"})
+    token = desk.scheduler.bulk.change("cancel", [load, task(desk, "Other")]).undo
+    return load, lambda at: at.scheduler.bulk.change("undo", undo=token)
+
+
+AGAIN = pytest.mark.parametrize("made", [cancelled, relinked, ended_with_another, cancelled_with_others])
+
+
+@AGAIN
+def test_an_event_sees_the_wait_that_is_being_opened_again(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, made: Callable[[Desk], tuple[str, Again]]
+) -> None:
+    load, again = made(desk)
+    stored, go_on, reopen = threading.Event(), threading.Event(), kept_waits.reopen
+
+    def pausing(*given: Any) -> bool:
+        done = reopen(*given)
+        stored.set()
+        assert go_on.wait(PATIENCE_S)
+        return done
+
+    monkeypatch.setattr(kept_waits, "reopen", pausing)
+    waiting = threading.Thread(target=lambda: again(beside))
+    sending = threading.Thread(target=lambda: desk.scheduler.signals.send("paid"))
+    waiting.start()
+    assert stored.wait(PATIENCE_S)
+    sending.start()
+    sending.join(0.3)
+    go_on.set()
+    for thread in (waiting, sending):
+        thread.join(PATIENCE_S)
+    assert not has_open_wait(desk, load)
+
+
+@AGAIN
+def test_a_wait_that_is_opened_again_sees_the_event_that_is_being_stored(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, made: Callable[[Desk], tuple[str, Again]]
+) -> None:
+    """The event is stored, and its transaction has looked for waits, before the wait is opened."""
+    load, again = made(desk)
+    looked, go_on, forget = threading.Event(), threading.Event(), sent.forget_surplus
+
+    def pausing(*given: Any) -> None:
+        forget(*given)
+        looked.set()
+        assert go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr(sent, "forget_surplus", pausing)
+    waiting = threading.Thread(target=lambda: again(beside))
+    sending = threading.Thread(target=lambda: desk.scheduler.signals.send("paid"))
+    sending.start()
+    assert looked.wait(PATIENCE_S)
+    waiting.start()
+    waiting.join(0.3)
+    go_on.set()
+    for thread in (waiting, sending):
+        thread.join(PATIENCE_S)
+    assert not has_open_wait(desk, load)
+
+
+def has_open_wait(desk: Desk, task_id: str) -> bool:
+    return bool(desk.store.signals.open_of("local", [task_id]))
 
 
 def test_an_event_sees_the_wait_that_is_being_stored(desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.views import TaskRecord
@@ -69,10 +69,9 @@ class Relinked(NamedTuple):
 
 def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
     """Lock what a change of links touches. Two of one tenant take turns: each might close the other's cycle."""
+    name_locks.share(connection, [(tenant, name) for name in locks.events])
     digest = blake2b(storable(f"links\n{tenant}").encode(), digest_size=8).digest()
     dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True))
-    for name in sorted(set(locks.events)):
-        kept_waits.lock_name(connection, tenant, name, shared=True)
     dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(locks.task_ids))})
 
 

@@ -25,7 +25,7 @@ from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import kept_waits, own_waits
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks, own_waits
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, null, select, update
@@ -88,8 +88,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
 def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str, str]]:
     rows = unreadable.rows(connection, _WANTED, {"run_ids": list(run_ids)})
     wanted = {(row.tenant, name) for row in rows for name in names_awaited(row.asks)}
-    for tenant, name in sorted(wanted):
-        kept_waits.lock_name(connection, tenant, name, shared=True)
+    name_locks.share(connection, wanted)
     return wanted
 
 

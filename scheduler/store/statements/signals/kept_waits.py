@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.signal.match import matches
 from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, MAX_WAITS_OPEN, KeptWait, ReceivedSignal, SignalWait
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements.signals import name_locks
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -109,18 +107,6 @@ class NewWait(NamedTuple):
     task_id: str
     waiter_id: str
     wait: SignalWait
-
-
-def lock_name(connection: Connection, tenant: str, name: str, *, shared: bool) -> None:
-    """Lock the name of signals of a tenant: a signal needs it alone, any number of new waits have it together."""
-    digest = blake2b(storable(f"signal\n{tenant}\n{name}").encode(), digest_size=8).digest()
-    dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True), shared=shared)
-
-
-def lock_names(connection: Connection, waits: Iterable[NewWait]) -> None:
-    """Lock the names for which waits are to be stored, before any other row: a signal locks tasks after its name."""
-    for tenant, name in names(waits):
-        lock_name(connection, tenant, name, shared=True)
 
 
 def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None:
@@ -223,8 +209,10 @@ def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
     found = of_waiter(connection, task_id)
     if found is None or found.signal is not None:
         return False
+    again = NewWait(tenant, task_id, task_id, found.wait)
+    name_locks.share_late(connection, names([again]))
     connection.execute(_REOPEN, {"waiter_ids": [task_id, *further([task_id])]})
-    came = _first_of(connection, NewWait(tenant, task_id, task_id, found.wait))
+    came = _first_of(connection, again)
     if came is not None:
         close(connection, [task_id], came)
     return True

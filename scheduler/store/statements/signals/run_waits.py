@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
@@ -40,8 +40,7 @@ _MIDDLE_RATIO: Final = 0.5
 def admitted(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> Sequence[Settlement]:
     """Lock the names for which runs are to wait, before any other row; an attempt without room for its wait fails."""
     names = sorted({(each.claim.task.tenant, each.awaits.name) for each in settlements if each.awaits and each.claim})
-    for tenant, name in names:
-        kept_waits.lock_name(connection, tenant, name, shared=True)
+    name_locks.share(connection, names)
     full = {name: refused for name in names if (refused := _refusal(connection, *name))}
     return [_fitting(each, full, now) for each in settlements] if full else settlements
 
