@@ -21,7 +21,7 @@ from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavai
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Claim, ReadyRun, Settlement
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -115,6 +115,7 @@ class Dispatcher:
         self._asking = 0
         self._expired: dict[str, tuple[Settlement, Claim]] = {}
         self._clock = clock
+        self._parts = StepParts("dispatcher", QueueLost, QueueUnavailable, clock=clock)
         self._new: deque[ReadyRun] = deque()
         self._moved: deque[str] = deque()
         self._look_requested = False
@@ -154,11 +155,34 @@ class Dispatcher:
         early = due - READY_AHEAD.total_seconds()
         if min(early, lost) > 0:
             return min(early, lost, MAX_DISPATCH_SLEEP_S)
-        dropped = lost <= 0 and (self._end_pauses() | self._drop() | self._end_waits() | self._overtake())
-        ready = early <= 0 and self._make_ready()
-        if ready or dropped:
+        self._parts.failed = False
+        ended = lost <= 0 and self._end_overdue()
+        ready = False
+        with self._parts.isolated("due runs"):
+            ready = early <= 0 and self._make_ready()
+        if ready or ended:
             return 0.0
+        if self._parts.failed:
+            return min(due, MAX_DISPATCH_SLEEP_S) if due > 0 else MAX_DISPATCH_SLEEP_S
         return min(due, lost, MAX_DISPATCH_SLEEP_S) if min(due, lost) > 0 else MAX_DISPATCH_SLEEP_S / 100
+
+    def _end_overdue(self) -> bool:
+        """Fire the timers that come before what is due.
+
+        A deadline that passed during a pause expires at its end, before its run is made ready. If that fails, the run
+        becomes ready and the claim refuses it.
+        """
+        timers = {
+            "pauses": self._end_pauses,
+            "deadlines": self._drop,
+            "waits": self._end_waits,
+            "series": self._overtake,
+        }
+        ended = False
+        for name, fire in timers.items():
+            with self._parts.isolated(name):
+                ended |= fire()
+        return ended
 
     def _place_new(self) -> bool:
         """Queue the runs handed in; return whether no other work is left, since no timer belongs to them."""

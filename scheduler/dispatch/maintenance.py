@@ -16,7 +16,7 @@ from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Claim, Settlement
-from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 
@@ -119,6 +119,7 @@ class Maintenance:
         self._epoch = epoch
         self._notifier = notifier
         self._clock = clock
+        self._parts = StepParts("maintenance", QueueLost, QueueUnavailable, clock=clock)
         self._looked = False
         self._look_at = clock()
         self._forget_at = store.now()
@@ -133,22 +134,25 @@ class Maintenance:
         """Do what is due, and return the seconds until the next step."""
         could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
-        self._check_clock()
-        if self._clock() >= self._look_at or self._new_keys.has_new_policy():
-            self._look()
-        self._forget()
-        self._answer()
+        self._do({"clock": self._check_clock, "old keys": self._forget, "approvals": self._answer})
         if could_look:
-            self._recover()
+            self._do({"leases": self._recover})
         else:
             self._store.claims.next_times()  # raises while the database is away
         self._could_look = True
-        self._worker.learn()
-        self._store.table_statistics.refresh()
+        self._do({"estimates": self._worker.learn, "statistics": self._store.table_statistics.refresh})
+        if self._clock() >= self._look_at or self._new_keys.has_new_policy():
+            self._look()  # last, for it needs the queue
         if self._queue.reap():
             self._look()
         self._ended_at = self._clock()
         return max(0.0, min(LEASE_CHECK_INTERVAL_S, self._look_at - self._clock()))
+
+    def _do(self, parts: Mapping[str, Callable[[], object]]) -> None:
+        """Do each of the parts, whatever becomes of those before it."""
+        for name, do in parts.items():
+            with self._parts.isolated(name):
+                do()
 
     def _check_clock(self) -> None:
         """At the start, and after this machine's clock was set back: mend delays that would end too late."""
@@ -161,8 +165,15 @@ class Maintenance:
         self._seen = (now, at)
 
     def _look(self) -> None:
-        """Look for runs that the queue lost, or that have an old estimate; a slow look makes the next one later."""
+        """Repair what was missed; a slow look makes the next one later."""
         began = self._clock()
+        parts = {"damaged runs": self._fail_damaged, "paused runs": self._note_paused, "overlooked ends": self._repair}
+        self._do({**parts, "queue": self._refill})
+        now = self._clock()
+        self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))
+
+    def _refill(self) -> None:
+        """Queue the runs that the queue has lost, and give new places to those that have an old estimate."""
         self._new_keys.begin()
         found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
         self._new_keys.end()
@@ -170,14 +181,19 @@ class Maintenance:
             log.info("%d ready runs %s", found.added, QUEUED_AT_START)
         elif found.lost:
             log.info("%d ready runs %s", found.lost, QUEUED_AGAIN)
+        self._looked = True
+
+    def _fail_damaged(self) -> None:
         damaged = self._store.claims.fail_damaged()
         self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE_RUN) for run_id in damaged])
+
+    def _note_paused(self) -> None:
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
+
+    def _repair(self) -> None:
+        """Follow up ends that were not followed up."""
         if self._store.dependencies.repair(limit=_MAX_ENDS_FOLLOWED):
             self._dispatcher.wake()
-        self._looked = True
-        now = self._clock()
-        self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))
 
     def _recover(self) -> None:
         before = self._store.now()  # first, so that no later claim can look abandoned

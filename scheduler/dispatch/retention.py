@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from itertools import groupby
 
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
@@ -102,6 +103,11 @@ class Sweep:
         except OSError as error:  # the archive cannot be written: nothing may be deleted
             problem = f"{type(error).__name__}: {error}"
             log.warning("retention of %s stops, because its archive cannot be written: %s", kind, error)
+        except (StoreUnavailable, RunnerReplaced):
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            log.exception("retention of %s stops, and the other rules go on", kind)
         deleted = self.deleted.total() - before
         self._store.retention.swept(kind, deleted, problem)
         if deleted:

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.handlers import Handlers, Link
 from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
-from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
@@ -32,6 +32,7 @@ class BlockedChecks:
         self._handlers = {name: each for name, each in handlers.items() if each.has_early_check}
         self._changed = changed
         self._checks = TimedChecks(self._link)
+        self._parts = StepParts("blocked")
         self.loop = Loop("blocked", self.step)
 
     @property
@@ -43,7 +44,10 @@ class BlockedChecks:
         """Check the runs whose time it is, and return the seconds until the next look."""
         taken = self._store.blocked.take(self._handlers, limit=MAX_RUNS_PER_LOOK, following=next_check)
         ends_at = monotonic() + MAX_LOOK_S
-        changed = [run.task_id for run in taken if self._check(run, ends_at)]
+        changed = []
+        for run in taken:
+            with self._parts.isolated("checks"):
+                changed += [run.task_id] if self._check(run, ends_at) else []
         if changed:
             self._changed(changed)
         return BLOCKED_CHECK_INTERVAL_S

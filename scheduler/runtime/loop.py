@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.runtime.failure_log import FailureLog
 
 MIN_BACKOFF_S = 0.1
@@ -72,3 +74,32 @@ class Loop:
             return min(MIN_BACKOFF_S * 2.0 ** min(self._failures.count, 8), MAX_BACKOFF_S)
         self._failures.succeeded()
         return pause
+
+
+class StepParts:
+    """The parts of a loop's step: one that fails is logged, and holds up none of the others.
+
+    Without the database, or under a newer runner, all parts fail alike: these errors pass, and so do `passing` ones.
+    """
+
+    def __init__(self, loop: str, *passing: type[Exception], clock: Callable[[], float] = time.monotonic) -> None:
+        self._loop = loop
+        self._passing: tuple[type[Exception], ...] = (StoreUnavailable, RunnerReplaced, *passing)
+        self._clock = clock
+        self._failures: dict[str, FailureLog] = {}
+        self.failed = False
+        """Whether a part has failed since this was reset."""
+
+    @contextmanager
+    def isolated(self, part: str) -> Iterator[None]:
+        """Log what fails in the block, which ends there; the caller goes on."""
+        failures = self._failures.setdefault(part, FailureLog(f"{self._loop}, {part}", self._clock))
+        try:
+            yield
+        except self._passing:
+            raise
+        except Exception as error:  # noqa: BLE001 - the other parts go on whatever it is
+            self.failed = True
+            failures.failed(error)
+        else:
+            failures.succeeded()

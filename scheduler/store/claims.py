@@ -9,46 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lost_runs import apart, expire, missed, recover
-from duetime.scheduler.store.schema.tables.tasks import attempts, runs
+from duetime.scheduler.store.lost_runs import due_runs, expire, leases, recover
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
+from duetime.scheduler.store.statements import damaged, ready_runs, settle
 from duetime.scheduler.store.statements.endings.conclusions import Conclude
-from duetime.scheduler.store.statements.series import due_waits
-from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Update, bindparam, false, select, update
+from duetime.scheduler.task import Json
+from sqlalchemy import Connection, Update
 
 OnReady = Callable[[Sequence[ReadyRun]], None]
-_THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
-_MINE = (_THESE, runs.c.state == State.RUNNING, runs.c.worker == bindparam("of_worker"))
-_RENEW = update(runs).where(*_MINE).values(lease_until=bindparam("until"))
-_ANNOUNCE_END = (
-    update(attempts)
-    .where(attempts.c.run_id.in_(select(runs.c.id).where(*_MINE)), attempts.c.ended_at.is_(None))
-    .values(reason=bindparam("why"))
-)
-_STILL_MINE = select(runs.c.id).where(*_MINE, runs.c.cancel_requested == false())
-
-
-def _while_running(**values: object) -> Update:
-    fenced = (runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"), runs.c.state == State.RUNNING)
-    return update(runs).where(*fenced).values(**values)
-
-
-_PROGRESS = _while_running(progress=bindparam("value"))
-_CHECKPOINT = _while_running(checkpoint=bindparam("value"))
-
-
-def _unwanted(connection: Connection, mine: Mapping[str, Any]) -> set[str]:
-    return set(mine["run_ids"]).difference(connection.execute(_STILL_MINE, mine).scalars())
+_NOT_RECOVERED: Final = Blame("run", "cannot end its lost attempt, which is tried again")
+_NOT_EXPIRED: Final = Blame("run", "its deadline has passed, but it cannot expire", runs)
+_NOT_RELAXED: Final = Blame("run", "its deadline has passed, but it cannot get a new place", runs)
 
 
 class Claims:
@@ -90,21 +73,15 @@ class Claims:
         when `epoch` is not the newest. A run that is asked for, or needs an event, waits for that instead. Waits begin
         in another transaction, which may fail; before it, `on_ready` is called with the ready runs.
         """
-        held = missed.Held()
-        how: dict[str, Any] = {"move": self._forms.move_to_ready, "leave_out": partial(missed.without, held=held)}
-
-        def work(connection: Connection) -> list[ReadyRun]:
-            held.clear()  # it may run twice
-            now = self._now()
-            return start.make_ready(connection, limit, epoch, now, now + ahead, **how)
-
-        ready = self._database.write(work, durable=False, stored=commit_check.made_ready)
-        if on_ready:
-            on_ready(ready)
-        self._tell(held.approval_tasks)
-        if held.awaited:
-            self._ending(lambda each: due_waits.begin(each, held.awaited, now := self._now(), now + ahead))
-        return ready
+        timer = due_runs.DueRuns(self._database, self._now, self._forms.move_to_ready, self._ending)
+        found: list[ReadyRun] = []
+        for ready, held in timer.made_ready(limit, epoch, ahead):
+            found += ready
+            if on_ready:
+                on_ready(ready)
+            self._tell(held.approval_tasks)
+            timer.begin_waits(held.awaited, ahead)
+        return found
 
     def note_paused(self, *, limit: int) -> int:
         """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
@@ -195,11 +172,21 @@ class Claims:
 
         Any number of processes may call. Paused tasks are left alone. `conclude` adds message, deliveries and next run.
         """
-        return self._ending(lambda connection: expire.expire(connection, limit, conclude, self._now()))
+
+        def work(only: Only) -> list[Expired]:
+            return self._ending(lambda connection: expire.expire(connection, only, limit, conclude, self._now()))
+
+        lost = partial(expire.lost, limit=limit, now=self._now())
+        return apart.gathered(self._database, work, lost, _NOT_EXPIRED)
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""
-        return self._database.write(lambda connection: expire.relax(connection, limit, self._now()), durable=False)
+
+        def work(only: Only) -> list[ReadyRun]:
+            return self._database.write(lambda each: expire.relax(each, only, limit, self._now()), durable=False)
+
+        late = partial(expire.late, limit=limit, now=self._now())
+        return apart.gathered(self._database, work, late, _NOT_RELAXED)
 
     def redate(self, drops: Mapping[str, datetime]) -> None:
         """Set a new `drop_at` for these runs where the old one is still ahead, after a better estimate."""
@@ -207,18 +194,13 @@ class Claims:
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
         """Renew the leases of runs; return the runs to stop, as `unwanted` does."""
-        mine = {"run_ids": list(run_ids), "of_worker": worker}
-
-        def work(connection: Connection) -> set[str]:
-            connection.execute(_RENEW, {**mine, "until": self._now() + lease})
-            return _unwanted(connection, mine)
-
+        until = self._now() + lease
+        work = partial(leases.renew, run_ids=run_ids, worker=worker, until=until)
         return self._database.write(work, durable=False) if run_ids else set()
 
     def unwanted(self, run_ids: Sequence[str], *, worker: str) -> set[str]:
         """Return the runs to stop: a cancel was requested, or another worker owns them."""
-        mine = {"run_ids": list(run_ids), "of_worker": worker}
-        return self._database.read(lambda connection: _unwanted(connection, mine)) if run_ids else set()
+        return self._database.read(partial(leases.unwanted, run_ids=run_ids, worker=worker)) if run_ids else set()
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store the ends of attempts with all their consequences; return one verdict per settlement, in order."""
@@ -233,11 +215,11 @@ class Claims:
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Store the progress of a running attempt; False when the run is not running this attempt."""
-        return self._keep(_PROGRESS, run_id, attempt, value)
+        return self._keep(leases.PROGRESS, run_id, attempt, value)
 
     def checkpoint(self, run_id: str, attempt: int, state: Json) -> bool:
         """Store the state that the next attempt starts from; False as for `progress`."""
-        return self._keep(_CHECKPOINT, run_id, attempt, state)
+        return self._keep(leases.CHECKPOINT, run_id, attempt, state)
 
     def _keep(self, statement: Update, run_id: str, attempt: int, value: Json) -> bool:
         parameters = {"run_id": run_id, "fence": attempt, "value": value}
@@ -246,8 +228,8 @@ class Claims:
     def announce_end(self, run_ids: Sequence[str], *, worker: str) -> None:
         """Note that `worker` ends in order, before it hands back these runs: whoever recovers them counts no crash."""
         if run_ids:
-            mine = {"run_ids": list(run_ids), "of_worker": worker, "why": recover.ENDED_IN_ORDER}
-            self._database.write(lambda connection: connection.execute(_ANNOUNCE_END, mine), durable=False)
+            work = partial(leases.announce_end, run_ids=run_ids, worker=worker)
+            self._database.write(work, durable=False)
 
     def recover(self, *, epoch: int, conclude: Conclude | None = None) -> int:
         """End the attempts that older runners left running; return how many. Each that fails holds up none.
@@ -258,10 +240,11 @@ class Claims:
         """
         how: dict[str, Any] = {"epoch": epoch, "conclude": conclude, "pools": self._pools()}
 
-        def end(only: Collection[str] | None) -> dict[str, str]:
+        def end(only: Only) -> dict[str, str]:
             return self._ending(lambda each: recover.recover(each, only, now=self._now(), **how))
 
-        return len(apart.recovered(self._database, end, lambda each: recover.orphans(each, epoch)))
+        orphans = partial(recover.orphans, epoch=epoch)
+        return sum(len(ended) for ended in apart.each(self._database, end, orphans, _NOT_RECOVERED))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
@@ -294,7 +277,8 @@ class Claims:
             return {}
         how: dict[str, Any] = {"epoch": epoch, "before": before, "conclude": conclude, "pools": self._pools()}
 
-        def end(only: Collection[str] | None) -> dict[str, str]:
+        def end(only: Only) -> dict[str, str]:
             return self._ending(lambda each: recover.recover_lapsed(each, only or orphans, now=self._now(), **how))
 
-        return apart.recovered(self._database, end, lambda _: orphans)
+        ended = apart.each(self._database, end, lambda _: sorted(orphans), _NOT_RECOVERED)
+        return dict(chain.from_iterable(tokens.items() for tokens in ended))

@@ -78,7 +78,7 @@ class Store:
         parts = (database, clock, self.dependencies)
         self.approvals, self.batches = Approvals(*parts), Batches(*parts)
         self.signals, self.fire_addresses = Signals(*parts), FireAddresses(*parts)
-        self.series, self.blocked = SeriesTimers(clock, self.dependencies), BlockedRuns(database, clock)
+        self.series, self.blocked = SeriesTimers(*parts), BlockedRuns(database, clock)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)

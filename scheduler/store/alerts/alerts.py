@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from duetime.scheduler.rules.alerts.alert import Alert, Notice, Phase
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.alerts import alert_notices, alerts
 from sqlalchemy import Connection, and_, delete, or_, select
+
+_PHASES: Final = frozenset(Phase)
 
 NoticeKey = tuple[str, str, str]
 """Rule, key and channel."""
@@ -22,11 +26,12 @@ class Alerts:
         self._database = database
 
     def all(self) -> list[Alert]:
-        """Return every alert that is kept."""
+        """Return every alert that is kept and that can be read."""
         columns = (alerts.c.rule, alerts.c.key, alerts.c.phase, alerts.c.since, alerts.c.value)
         statement = select(*columns).order_by(alerts.c.rule, alerts.c.key)
-        rows = self._database.read(lambda connection: connection.execute(statement).all())
-        return [Alert(rule, key, Phase(phase), since, value) for rule, key, phase, since, value in rows]
+        rows = self._database.read(lambda connection: unreadable.rows(connection, statement))
+        known = [row for row in rows if row.phase in _PHASES]
+        return [Alert(rule, key, Phase(phase), since, value) for rule, key, phase, since, value in known]
 
     def replace(self, rule: str, known: Mapping[str, Alert], found: Mapping[str, Alert]) -> None:
         """Keep the alerts of a rule as they were `found`, in place of those `known`, both by key."""
@@ -43,9 +48,9 @@ class Alerts:
         """Return what channels were told last."""
         table = alert_notices.c
         columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
-        rows = self._database.read(lambda connection: connection.execute(select(*columns)).all())
+        rows = self._database.read(lambda connection: unreadable.rows(connection, select(*columns)))
         return {
-            (rule, key, channel): Notice(Phase(phase) if phase else None, told_at, tries, try_at)
+            (rule, key, channel): Notice(Phase(phase) if phase in _PHASES else None, told_at, tries, try_at)
             for rule, key, channel, phase, told_at, tries, try_at in rows
         }
 

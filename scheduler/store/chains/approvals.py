@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from duetime.scheduler.approvals.approval import Approval, taken_back_by
-from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Changed, IdempotencyKey
 from duetime.scheduler.store.chains import answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
 from sqlalchemy import Connection
 
-log = logging.getLogger(__name__)
+_NOT_ANSWERED: Final = Blame("run", "cannot give its question the default answer")
 
 
 class Approvals:
@@ -166,11 +167,4 @@ class Approvals:
             record = read.record(connection, due.tenant, due.task_id, locking=True)
             return answers.store_default(connection, record, due.run_id, self._now())
 
-        try:
-            return self._ending(work)
-        except StoreUnavailable:
-            raise
-        except Exception:
-            if self._database.unwritable.is_news(due.run_id):
-                log.exception("run %s: cannot give its question the default answer", due.run_id)
-            return False
+        return any(apart.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))

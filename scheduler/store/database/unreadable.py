@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import READ_ERRORS, DamagedValue, is_damaged, lenient
 from duetime.scheduler.store.schema.rows import DamageWords, values_of
-from sqlalchemy import Column, ColumnElement, Connection, Select
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Select
 from sqlalchemy.exc import DBAPIError
 
 UNREADABLE_OPTION = "duetime_unreadable"
@@ -48,8 +48,8 @@ class Unreadable:
         self._logged_at: dict[str, float] = {}
 
     @classmethod
-    def of(cls, connection: Connection) -> Unreadable:
-        found = connection.get_execution_options()[UNREADABLE_OPTION]
+    def of(cls, database: Connection | Engine) -> Unreadable:
+        found = database.get_execution_options()[UNREADABLE_OPTION]
         assert isinstance(found, cls)
         return found
 
@@ -62,11 +62,11 @@ class Unreadable:
             self._until = {row: until for row, until in self._until.items() if until > now}
             return sorted((row_id for name, row_id in self._until if name == table), key=str)
 
-    def leave(self, table: str, row_id: RowId) -> None:
-        """Leave a row alone for a while, because only a newer version may change it."""
+    def leave(self, table: str, row_id: RowId, seconds: float = UNREADABLE_RETRY_DELAY_S) -> None:
+        """Leave a row alone for a while: only a newer version may change it, or writing it failed."""
         with self._lock:
             if len(self._until) < MAX_ROWS_KNOWN:
-                self._until[table, row_id] = self._clock() + UNREADABLE_RETRY_DELAY_S
+                self._until[table, row_id] = self._clock() + seconds
 
     def log(self, rows: FoundRows) -> None:
         """Log which columns are damaged, each once a minute at most."""
@@ -88,9 +88,12 @@ def _name_of(row: Sequence[Any]) -> str:
     return names[0][:100] if names else "without a name"
 
 
-def without(connection: Connection, statement: Select[Any], key: Column[Any]) -> Select[Any]:
-    """Return the statement without the rows that are left alone."""
+def without(
+    connection: Connection, statement: Select[Any], key: Column[Any], only: Collection[str] | None = None
+) -> Select[Any]:
+    """Return the statement without the rows that are left alone, and with `only` these others where they are given."""
     known = Unreadable.of(connection).ids(key.table.name)
+    statement = statement if only is None else statement.where(key.in_(only))
     return statement.where(key.not_in(known)) if known else statement
 
 

@@ -6,7 +6,7 @@ timer like the other; deadlines that passed during the pause expire at the resum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
@@ -20,6 +20,7 @@ from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.policies import NEWEST_POLICY
 from duetime.scheduler.store.schema.tables.pools import POOL_REVISION
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
@@ -47,8 +48,8 @@ _LOST = (
     .where(*_PASSED, _HARD, _NOT_RUNNING)
     .order_by(runs.c.drop_at)
     .limit(bindparam("most"))
-    .with_for_update(of=[runs, tasks], skip_locked=True)
 )
+_LOST_LOCKED = _LOST.with_for_update(of=[runs, tasks], skip_locked=True)
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _EXPIRE = Batch(
     update(runs)
@@ -68,8 +69,9 @@ _LATE = (
     .where(*_PASSED, _SOFT)
     .order_by(runs.c.drop_at)
     .limit(bindparam("most"))
-    .with_for_update(of=[runs, tasks], skip_locked=True)
 )
+_LATE_IDS = _LATE.with_only_columns(runs.c.id)
+_LATE_LOCKED = _LATE.with_for_update(of=[runs, tasks], skip_locked=True)
 _RELAX = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(drop_at=null())
 
 _REDATE = Batch(
@@ -98,34 +100,56 @@ SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subqu
 """A number that rises with each change of a pool or of the policy."""
 
 
-def _next(wake: Select[Any], drop: Select[Any], resume: Select[Any]) -> Select[Any]:
-    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT_OVERTAKE, resume)
+_TIMERS = (
+    (_WAKE, runs.c.id),
+    (_DROP, runs.c.id),
+    (kept_waits.NEXT_LATE, signal_waits.c.waiter_id),
+    (timers.NEXT_OVERTAKE, runs.c.id),
+    (pause_ends.NEXT_PAUSE_END, tasks.c.id),
+)
+"""When each timer fires next, with the key of the rows that it leaves alone."""
+
+
+def _next(times: Sequence[Select[Any]]) -> Select[Any]:
     return select(*(each.scalar_subquery() for each in times), SETTINGS_REVISION)
 
 
-_NEXT = _next(_WAKE, _DROP, pause_ends.NEXT_PAUSE_END)
+_USUAL = [time for time, _ in _TIMERS]
+_NEXT = _next(_USUAL)
 
 
 def next_times(connection: Connection) -> NextTimes:
     """Return when the timers must look next; damaged rows that are left alone do not count."""
-    wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
-    resume = unreadable.without(connection, pause_ends.NEXT_PAUSE_END, tasks.c.id)
-    usual = wake is _WAKE and resume is pause_ends.NEXT_PAUSE_END
-    [(wake_at, drop_at, late_at, series_at, resume_at, pools)], _ = unreadable.every(
-        connection, _NEXT if usual else _next(wake, drop, resume)
-    )
+    times = [unreadable.without(connection, time, key) for time, key in _TIMERS]
+    usual = all(one is other for one, other in zip(times, _USUAL, strict=True))
+    found, _ = unreadable.every(connection, _NEXT if usual else _next(times))
+    [(wake_at, drop_at, late_at, series_at, resume_at, pools)] = found
     series = None if is_damaged([series_at]) else series_at  # such a run fails when it starts; nothing overtakes it
     pause = None if is_damaged([resume_at]) else resume_at  # such a task is paused until somebody resumes it
     return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), series, pause)
 
 
-def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:
+def lost(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return at most `limit` runs whose hard deadline cannot be met any more."""
     wanted = unreadable.without(connection, _LOST, runs.c.id)
-    lost = list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
-    if not lost:
+    return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
+
+
+def late(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return at most `limit` soft runs that are past `drop_at`."""
+    wanted = unreadable.without(connection, _LATE_IDS, runs.c.id)
+    return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
+
+
+def expire(
+    connection: Connection, only: Collection[str] | None, limit: int, conclude: Conclude | None, now: datetime
+) -> list[Expired]:
+    wanted = unreadable.without(connection, _LOST_LOCKED, runs.c.id, only)
+    found = list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
+    if not found:
         return []
-    rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": lost})
-    failed = damaged.end(connection, lost, now) if some_damaged else []
+    rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": found})
+    failed = damaged.end(connection, found, now) if some_damaged else []
     pairs = [task_and_run(row) for row in rows if not (some_damaged and is_damaged(row))]
     return failed + _expire(connection, pairs, conclude, now) if pairs else failed
 
@@ -142,15 +166,14 @@ def _expire(
     return [Expired(ending.claim.run_id, ending.claim.task_id) for ending in found]
 
 
-def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
-    late, some_damaged = unreadable.every(
-        connection, unreadable.without(connection, _LATE, runs.c.id), {"now": now, "most": limit}
-    )
+def relax(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> list[ReadyRun]:
+    wanted = unreadable.without(connection, _LATE_LOCKED, runs.c.id, only)
+    found, some_damaged = unreadable.every(connection, wanted, {"now": now, "most": limit})
     if some_damaged:
-        late = damaged.whole(connection, late, now)
-    if late:
-        connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
-    return with_waiters(connection, [ready_run(row, now) for row in late if row.state is State.READY], now)
+        found = damaged.whole(connection, found, now)
+    if found:
+        connection.execute(_RELAX, {"run_ids": [row.id for row in found]})
+    return with_waiters(connection, [ready_run(row, now) for row in found if row.state is State.READY], now)
 
 
 def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.awaited import EVENT_MEMBER
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
@@ -15,12 +17,15 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Row
 
 ON_TIME = timedelta(seconds=30)
 """A run that is due for less than this was not missed: its process looked a little later."""
 
 MISSED_REASON = "missed: nothing ran at its time"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -60,10 +65,19 @@ def _is_missed(row: Row[Any], now: datetime) -> bool:
 
 def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
     record = read.record(connection, row.tenant, row.task_id, locking=True)
-    change = caught_up(record, now) if record.run.id == row.id else None
+    change = _decided(record, now) if record.run.id == row.id else None
     if change is None:
         return False
     changing.apply(
         connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=MISSED_REASON, now=now
     )
     return True
+
+
+def _decided(record: TaskRecord, now: datetime) -> Change | None:
+    """Return what takes the place of a missed run; nothing where the zone or the rule cannot be read: then it runs."""
+    try:
+        return caught_up(record, now)
+    except Exception:
+        log.exception("run %s: it was missed and runs, for nothing can be found in its place", record.run.id)
+        return None

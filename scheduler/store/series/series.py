@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
+from typing import Final
 
 from duetime.scheduler.store.chains.dependencies import Dependencies
-from duetime.scheduler.store.statements.series.overtaken import Overtaken, overtake
-from duetime.scheduler.store.statements.series.pause_ends import end_due
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements.series import overtaken, pause_ends
+from duetime.scheduler.store.statements.series.overtaken import Overtaken
+
+_NOT_OVERTAKEN: Final = Blame("run", "the next occurrence cannot overtake it", runs)
+_NOT_RESUMED: Final = Blame("task", "cannot resume it at the end of its pause", tasks)
 
 
 class SeriesTimers:
-    """The series of tasks that recur. Any number of processes may call."""
+    """The series of tasks that recur. Any number of processes may call; a series that cannot go on holds up none."""
 
-    def __init__(self, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+        self._database = database
         self._now = now
         self._ending = dependencies.ending
 
     def overtake(self, *, limit: int) -> Overtaken:
         """Let the next occurrence overtake at most `limit` open runs whose policy says so."""
-        return self._ending(lambda connection: overtake(connection, limit, self._now()))
+
+        def work(only: Only) -> Overtaken:
+            return self._ending(lambda connection: overtaken.overtake(connection, only, limit, self._now()))
+
+        due = partial(overtaken.due, limit=limit, now=self._now())
+        moved, cancelled = list[str](), list[str]()
+        for found in apart.each(self._database, work, due, _NOT_OVERTAKEN):
+            moved += found.tasks
+            cancelled += found.cancelled
+        return Overtaken(moved, cancelled)
 
     def end_pauses(self, *, limit: int) -> list[str]:
         """Resume at most `limit` tasks whose pause is over, and return them."""
-        return self._ending(lambda connection: end_due(connection, limit, self._now()))
+
+        def work(only: Only) -> list[str]:
+            return self._ending(lambda connection: pause_ends.end_due(connection, only, limit, self._now()))
+
+        due = partial(pause_ends.due, limit=limit, now=self._now())
+        return apart.gathered(self._database, work, due, _NOT_RESUMED)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Final
 
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
 from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.signals import too_late
 from duetime.scheduler.store.signals.sent import forget_old, send
-from duetime.scheduler.store.signals.too_late import end_late
 from duetime.scheduler.store.statements.signals import kept_waits
 from sqlalchemy import Connection
+
+_TOO_LATE: Final = Blame("the wait of", "it is too late for its event, but cannot end", signal_waits)
 
 
 class Signals:
@@ -43,7 +50,12 @@ class Signals:
 
     def end_late(self, *, limit: int) -> list[str]:
         """End at most `limit` waits that no signal has ended in time; return the tasks that waited."""
-        return self._ending(lambda connection: end_late(connection, limit, self._now()))
+
+        def end(only: Only) -> list[str]:
+            return self._ending(lambda connection: too_late.end_late(connection, only, limit, self._now()))
+
+        late = partial(too_late.late, limit=limit, now=self._now())
+        return apart.gathered(self._database, end, late, _TOO_LATE)
 
     def forget(self, *, limit: int = 500) -> int:
         """Delete at most `limit` signals that are too old to be looked back to; return how many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from duetime.scheduler.chain.judgement import no_event_in_words
@@ -22,21 +23,29 @@ _LATE = (
     .where(OPEN_WAIT, signal_waits.c.until <= bindparam("now", type_=Instant()), tasks.c.paused == false())
     .order_by(signal_waits.c.until)
     .limit(bindparam("most"))
-    .with_for_update(of=tasks, skip_locked=True)
 )
+_LATE_IDS = _LATE.with_only_columns(signal_waits.c.waiter_id)
+_LATE_LOCKED = _LATE.with_for_update(of=tasks, skip_locked=True)
 _OWN = select(runs.c.task_id).where(
     runs.c.id.in_(bindparam("run_ids", expanding=True)), (runs.c.state == State.WAITING).is_(true())
 )
 """Tasks of occurrences that wait before their first start."""
 
 
-def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
-    """Close at most `limit` waits that are too late, and let their tasks go on or end; return these.
+def late(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return the waiters of at most `limit` waits that are too late."""
+    wanted = unreadable.without(connection, _LATE_IDS, signal_waits.c.waiter_id)
+    return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
+
+
+def end_late(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> list[str]:
+    """Close at most `limit` waits that are too late, or those of `only` these waiters; return the tasks that waited.
 
     A wait of a paused task is left until its resume. A run that its handler suspended goes on, unless it was moved
     during the wait: it has a time of its own then.
     """
-    found = unreadable.rows(connection, _LATE, {"now": now, "most": limit})
+    wanted = unreadable.without(connection, _LATE_LOCKED, signal_waits.c.waiter_id, only)
+    found = unreadable.rows(connection, wanted, {"now": now, "most": limit})
     kept_waits.CLOSE_WAITS.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]

@@ -62,6 +62,7 @@ _DUE = (
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
 )
+_DUE_IDS = _DUE.with_only_columns(runs.c.id)
 _DUE_LOCKED = _DUE.with_for_update(of=[runs, tasks], skip_locked=True)
 MAKE_READY = (
     update(runs)
@@ -105,6 +106,12 @@ _START = Batch(
 _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
+def due(connection: Connection, limit: int, now: datetime, until: datetime) -> list[str]:
+    """Return at most `limit` runs that are due, or will be `until` then, in order of time."""
+    wanted = unreadable.without(connection, _DUE_IDS, runs.c.id)
+    return list(connection.execute(wanted, {"now": now, "until": until, "most": limit}).scalars())
+
+
 def make_ready(
     connection: Connection,
     limit: int,
@@ -114,11 +121,15 @@ def make_ready(
     *,
     move: Move,
     leave_out: LeaveOut,
+    only: Collection[str] | None = None,
 ) -> list[ReadyRun]:
-    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed, others are left out."""
+    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed, others are left out.
+
+    With `only` just these.
+    """
     check_epoch(connection, epoch)
-    due = unreadable.without(connection, _DUE_LOCKED, runs.c.id)
-    found, some_damaged = unreadable.every(connection, due, {"now": now, "until": until, "most": limit})
+    wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
+    found, some_damaged = unreadable.every(connection, wanted, {"now": now, "until": until, "most": limit})
     if some_damaged:
         found = damaged.whole(connection, found, now)
     found = leave_out(connection, found, now)

@@ -23,6 +23,7 @@ from duetime.scheduler.rules.alerts.alert import (
     retry_delay,
 )
 from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
+from duetime.scheduler.runtime.loop import StepParts
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State
 
@@ -55,6 +56,7 @@ class AlertMonitor:
         self._repeat = repeat
         self._rules = {rule.name: rule for rule in rules}
         self._host = host or socket.gethostname()
+        self._parts = StepParts("alerts")
 
     def step(self) -> float:
         """Evaluate and tell, if it is this process's turn; return the seconds until the next look."""
@@ -75,9 +77,10 @@ class AlertMonitor:
                 for alert in kept
                 if alert.rule == rule.name and (not rule.per_host or alert.key == self._host)
             }
-            found = advance(rule, known, seen, now)
-            store.alerts.replace(rule.name, known, found)
-            _log_changes(rule, known, found)
+            with self._parts.isolated(rule.name):
+                found = advance(rule, known, seen, now)
+                store.alerts.replace(rule.name, known, found)
+                _log_changes(rule, known, found)
 
     def _notify(self, store: Store) -> None:
         """Tell every channel what it has not been told; one that fails keeps no other from being told."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, ScopedRule
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.worker.worker import WorkerOptions
 
 from tests.builders import TENANT, Clock, added, cancelled
@@ -70,3 +72,23 @@ def test_only_old_ones_of_several_tasks_go(store: Store, clock: Clock, tmp_path:
     young = added(store)
     swept(RetentionLoop(store, POLICY))
     assert store.tasks.get(TENANT, young.task.id).task == young.task
+
+
+def test_rows_that_cannot_be_looked_through_keep_no_others(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = (RetentionRule(RetentionKind.INBOX, timedelta(days=30)), *POLICY.rules)
+    cancelled(store, added(store))
+    clock.forward(days=31)
+    pages = store.retention.pages
+
+    def failing(scope: ScopedRule, limit: datetime) -> Iterator[Sequence[Selected]]:
+        if scope.rule.kind is RetentionKind.INBOX:
+            raise ValueError("a row that nobody can read")
+        return pages(scope, limit)
+
+    monkeypatch.setattr(store.retention, "pages", failing)
+    swept(RetentionLoop(store, RetentionPolicy(rules)))
+    assert number_of_tasks(store) == 0
+    assert store.retention.last_sweeps()[RetentionKind.INBOX].problem == "ValueError: a row that nobody can read"
+    assert "retention of inbox stops, and the other rules go on" in caplog.text

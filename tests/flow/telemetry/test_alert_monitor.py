@@ -168,3 +168,24 @@ def test_alerts_in_the_store_have_their_phase(installation: Installation, store:
     installation.seen = ILL["DuetimeWorkersLost"][0]
     installation.monitor.step()
     assert [alert.phase for alert in store.alerts.all()] == [Phase.PENDING]
+
+
+def test_a_rule_that_fails_keeps_no_other_from_being_told(installation: Installation) -> None:
+    def fail(_seen: Observation) -> None:
+        raise ValueError("a defect")
+
+    first, *others = ALERT_RULES
+    installation.monitor._rules = {rule.name: rule for rule in (replace(first, measure=fail), *others)}
+    installation.seen = ILL["DuetimeBreakerOpen"][0]
+    installation.passes(10)
+    assert installation.titles == ["Alert: DuetimeBreakerOpen (api)"]
+
+
+def test_a_damaged_alert_keeps_no_other_from_being_told(installation: Installation) -> None:
+    installation.seen = ILL["DuetimeBreakerOpen"][0]
+    installation.passes(10)
+    damage = "UPDATE alerts SET phase = 'pondered'"
+    installation.store._database.write(lambda connection: connection.exec_driver_sql(damage))
+    installation.seen = ILL["DuetimeWorkersLost"][0]
+    installation.passes(10)
+    assert any("DuetimeWorkersLost" in title for title in installation.titles)

@@ -22,7 +22,7 @@ from duetime.scheduler.service.early_check import CHECKED_LATER, EarlyChecks, bl
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.views import Standing, TaskFilter, TaskView
+from duetime.scheduler.views import Standing, TaskFilter, TaskRecord, TaskView
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.text.list_text import list_text
@@ -220,6 +220,22 @@ def test_of_a_thousand_that_are_blocked_together_each_look_checks_twenty(bank: B
         clock.forward(seconds=30)
     assert max(counted) == MAX_RUNS_PER_LOOK
     assert counted[0] == 0
+
+
+def test_a_run_that_cannot_be_checked_keeps_no_other_from_its_check(
+    bank: Bank, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (bank.schedule().record.task.id for _ in range(2))
+    get = bank.store.tasks.get
+
+    def failing(tenant: str, task_id: str) -> TaskRecord:
+        if task_id == first:
+            raise ValueError("a row that nobody can read")
+        return get(tenant, task_id)
+
+    monkeypatch.setattr(bank.store.tasks, "get", failing)
+    bank.missing = None
+    assert looks(bank, clock, 2)[1] == [second]
 
 
 def test_a_process_whose_handlers_need_nothing_looks_for_nothing(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
@@ -27,8 +28,9 @@ _DUE = (
     .where(*OVERTAKABLE, runs.c.overtaken_at <= bindparam("now", type_=Instant()))
     .order_by(runs.c.overtaken_at)
     .limit(bindparam("most"))
-    .with_for_update(of=[runs], skip_locked=True)
 )
+_DUE_IDS = _DUE.with_only_columns(runs.c.id)
+_DUE_LOCKED = _DUE.with_for_update(of=[runs], skip_locked=True)
 _PUT_OFF = update(runs).where(runs.c.id == bindparam("run_id")).values(overtaken_at=bindparam("at"))
 
 
@@ -39,10 +41,17 @@ class Overtaken(NamedTuple):
     cancelled: list[str]
 
 
-def overtake(connection: Connection, limit: int, now: datetime) -> Overtaken:
-    due = unreadable.rows(connection, unreadable.without(connection, _DUE, runs.c.id), {"now": now, "most": limit})
+def due(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return at most `limit` runs that it is time to overtake, the most overdue first."""
+    wanted = unreadable.without(connection, _DUE_IDS, runs.c.id)
+    return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
+
+
+def overtake(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> Overtaken:
+    """Let the next occurrence overtake at most `limit` due runs, or `only` these."""
+    wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
     found = Overtaken([], [])
-    for row in due:
+    for row in unreadable.rows(connection, wanted, {"now": now, "most": limit}):
         _overtake(connection, row.tenant, row.task_id, now, found)
     return found
 

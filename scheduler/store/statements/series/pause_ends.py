@@ -5,13 +5,12 @@ An index has the paused tasks with an end, in order of time, so that those witho
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfoNotFoundError
 
-from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
@@ -35,33 +34,37 @@ _DUE: Final = (
     .where(tasks.c.paused_until.is_not(None), tasks.c.paused_until <= bindparam("now", type_=Instant()))
     .order_by(tasks.c.paused_until)
     .limit(bindparam("most"))
-    .with_for_update(skip_locked=True)
 )
+_DUE_IDS: Final = _DUE.with_only_columns(tasks.c.id)
+_DUE_LOCKED: Final = _DUE.with_for_update(skip_locked=True)
 _ITSELF: Final[Acting] = {"actor": DUETIME_ACTOR, "via": None}
 
-log = logging.getLogger(__name__)
+
+def due(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return at most `limit` tasks whose pause is over, the earliest first."""
+    wanted = unreadable.without(connection, _DUE_IDS, tasks.c.id)
+    return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
 
 
-def end_due(connection: Connection, limit: int, now: datetime) -> list[str]:
-    """Resume at most `limit` tasks whose pause is over, the earliest first, and return them."""
-    due = connection.execute(unreadable.without(connection, _DUE, tasks.c.id), {"now": now, "most": limit}).all()
-    return [row.id for row in due if _resumed(connection, row.tenant, row.id, now)]
+def end_due(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> list[str]:
+    """Resume at most `limit` tasks whose pause is over, or `only` these, and return them.
+
+    Raises where one of them cannot be read: a newer version may have written it.
+    """
+    wanted = unreadable.without(connection, _DUE_LOCKED, tasks.c.id, only)
+    found = connection.execute(wanted, {"now": now, "most": limit}).all()
+    for row in found:
+        _resume(connection, row.tenant, row.id, now)
+    return [row.id for row in found]
 
 
-def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -> bool:
-    """Resume one task. A task that cannot be read is left alone for a while: a newer version may have written it."""
+def _resume(connection: Connection, tenant: str, task_id: str, now: datetime) -> None:
     record = read.record(connection, tenant, task_id, locking=True)
-    try:
-        if record.damage:
-            record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
-        change = _decided(record, now)
-    except (DuetimeError, ZoneInfoNotFoundError):
-        log.exception("cannot resume %s at the end of its pause", task_id)
-        unreadable.Unreadable.of(connection).leave(tasks.name, task_id)
-        return False
+    if record.damage:
+        record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
+    change = _decided(record, now)
     kind = change.kind or EventKind.RESUMED
     changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER_REASON, now=now, **_ITSELF)
-    return True
 
 
 def _decided(record: TaskRecord, now: datetime) -> Change:

@@ -1,0 +1,70 @@
+"""Due runs become ready together, or one by one where that fails; the waits of others begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database.database import Database, Work
+from duetime.scheduler.store.lost_runs import missed
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql import commit_check
+from duetime.scheduler.store.statements import start
+from duetime.scheduler.store.statements.series import due_waits
+from sqlalchemy import Connection
+
+_NOT_READY: Final = Blame("run", "it is due, but cannot become ready", runs)
+_NOT_WAITING: Final = Blame("run", "it is due, but cannot wait for its event", runs)
+
+T = TypeVar("T")
+MadeReady = tuple[list[ReadyRun], missed.Held]
+"""Runs that are ready now, and those that wait for something first."""
+
+
+class Ending(Protocol):
+    """Runs work in one transaction, and reports what follows from it."""
+
+    def __call__(self, work: Work[T]) -> T: ...
+
+
+class DueRuns:
+    """Makes due runs ready. A run that cannot be written holds up no other, and is left alone for a while."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], move: start.Move, ending: Ending) -> None:
+        self._database = database
+        self._now = now
+        self._move = move
+        self._ending = ending
+
+    def made_ready(self, limit: int, epoch: int | None, ahead: timedelta) -> Iterator[MadeReady]:
+        """Yield after each commit the runs that are ready by it."""
+
+        def work(only: Only) -> MadeReady:
+            held = missed.Held()
+
+            def once(connection: Connection) -> list[ReadyRun]:
+                held.clear()  # it may run twice
+                now, leave_out = self._now(), partial(missed.without, held=held)
+                until, move = now + ahead, self._move
+                return start.make_ready(connection, limit, epoch, now, until, move=move, leave_out=leave_out, only=only)
+
+            return self._database.write(once, durable=False, stored=commit_check.made_ready), held
+
+        now = self._now()
+        due = partial(start.due, limit=limit, now=now, until=now + ahead)
+        return apart.each(self._database, work, due, _NOT_READY)
+
+    def begin_waits(self, run_ids: Sequence[str], ahead: timedelta) -> None:
+        """Let due runs wait for their events."""
+
+        def work(only: Only) -> None:
+            wanted = run_ids if only is None else list(only)
+            self._ending(lambda each: due_waits.begin(each, wanted, now := self._now(), now + ahead))
+
+        if run_ids:
+            list(apart.each(self._database, work, lambda _: run_ids, _NOT_WAITING))
