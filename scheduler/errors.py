@@ -273,6 +273,10 @@ class StoreUnavailable(DuetimeError):
     code = "store_unavailable"
 
 
+class StoreUnwritable(StoreUnavailable):
+    """The database can be read, but not written: its disk is full, or its file is read-only."""
+
+
 class InvalidSetting(DuetimeError):
     """A setting is unknown or wrong; the message names the setting, its value and what is accepted."""
 

@@ -112,7 +112,8 @@ def _adapter(kind: str) -> TypeAdapter[Outcome]:
 
 def error_to_json(error: Exception) -> Json:
     named = {"name": error.name, "problem": error.problem} if isinstance(error, SecretUnavailable) else {}
-    return {"kind": type(error).__name__, "text": str(error), **named}
+    kind = StoreUnavailable if isinstance(error, StoreUnavailable) else type(error)
+    return {"kind": kind.__name__, "text": str(error), **named}
 
 
 def error_from_json(value: Mapping[str, Any]) -> Exception:

@@ -110,6 +110,10 @@ class Store:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
         return self._clock()
 
+    def check_writable(self) -> None:
+        """Raise StoreUnwritable while writes fail because the disk is full or read-only. Writes nothing."""
+        self._database.check_writable()
+
     def unwritable_rows(self) -> int:
         """Return how many rows this process has lately tried in vain to write."""
         return self._database.unwritable.count()

@@ -12,7 +12,7 @@ from pathlib import Path
 from platform import python_version
 
 from duetime.scheduler.delivery import ChannelError, Channels
-from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable, StoreUnwritable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
@@ -146,6 +146,7 @@ def _nearest_directory(path: Path) -> Path:
 def _remedy(error: DuetimeError) -> str:
     remedies: dict[type[DuetimeError], str] = {
         SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
+        StoreUnwritable: "",  # its sentence says what to do
         StoreUnavailable: "Check database_url with `duetime config`, and that the database is running.",
     }
     return next((remedy for kind, remedy in remedies.items() if isinstance(error, kind)), "")

@@ -29,6 +29,7 @@ def readiness(
     own (`shared`), a line before them says that none takes runs. Raises StoreUnavailable when nothing can be scheduled.
     """
     store.history.latest()
+    store.check_writable()
     problems = [*_of_queue(away), *_of_damage(damage, store.now()), *backlog.late()]
     state = f"ok, but {'; '.join(problems)}" if problems else "ok"
     if not verbose:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from duetime import Scheduler
-from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.store import open_store
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.task import State
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
@@ -39,6 +40,23 @@ def test_a_channel_takes_the_outcomes_that_its_settings_name_and_all_by_default(
         ends = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
         taken = {name: [end for end in ends if app.channels.takes(name, end)] for name in app.channels}
     assert taken == {"desktop": [State.FAILED], "webhook:team": [*ends], "webhook:pager": [*ends[1:]]}
+
+
+def test_a_process_whose_disk_is_full_is_not_ready_until_it_can_write_again(tmp_path: Path) -> None:
+    with build(settings(tmp_path)) as app:
+        assert app.ready() == "ok"
+        database = app.store._database
+        assert isinstance(database, Sqlite)
+        pages = database._raw.execute("PRAGMA page_count").fetchone()[0]
+        database._raw.execute(f"PRAGMA max_page_count={pages}").fetchone()
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            for _ in range(100):
+                app.scheduler.schedule("Stretch", when="in 2 hours", payload={"message": "x" * 2000})
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            app.ready()
+        database._raw.execute("PRAGMA max_page_count=1000000").fetchone()
+        app.scheduler.schedule("Stretch", when="in 2 hours")
+        assert app.ready() == "ok"
 
 
 def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from duetime.scheduler.store.database.last_write import LastWrite
 from duetime.scheduler.store.database.unwritable import UnwritableRows
 from sqlalchemy import Connection, Engine
 
@@ -40,6 +41,14 @@ class Database(ABC):
     def unwritable(self) -> UnwritableRows:
         """The rows that this process tries in vain to write."""
         return UnwritableRows()
+
+    @cached_property
+    def last_write(self) -> LastWrite:
+        return LastWrite()
+
+    def check_writable(self) -> None:
+        """Raise StoreUnwritable while writes fail because the disk is full or read-only. Writes nothing."""
+        self.last_write.check()
 
     @abstractmethod
     def read(self, work: Work[T]) -> T:

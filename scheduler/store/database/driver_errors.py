@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.errors import StoreUnavailable, StoreUnwritable
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from sqlalchemy.exc import DBAPIError
 
@@ -27,10 +27,15 @@ def translated() -> Iterator[None]:
         if not _is_unusable(original):
             raise
         log.warning("the database failed: %s: %s", type(original).__name__, " ".join(str(original).split()))
-        raise StoreUnavailable(_sentence(original)) from error
+        sentence = _sentence(original)
+        raise (StoreUnwritable if sentence in _UNWRITABLE else StoreUnavailable)(sentence) from error
 
 
 _UNUSABLE = frozenset({"TimeoutError", "OperationalError", "InterfaceError"})
+
+_FULL = "The disk is full. Nothing was stored; free some space and try again."
+_READ_ONLY = "The database file cannot be written. Nothing was stored; check its permissions and its disk."
+_UNWRITABLE = frozenset({_FULL, _READ_ONLY})
 
 _REASONS = (
     (
@@ -39,8 +44,9 @@ _REASONS = (
     ),
     ("locked", "The database is busy: others have been writing for 5 seconds. Nothing was stored; try again."),
     ("busy", "The database is busy: others have been writing for 5 seconds. Nothing was stored; try again."),
-    ("full", "The disk is full. Nothing was stored; free some space and try again."),
-    ("readonly", "The database file cannot be written. Nothing was stored; check its permissions and its disk."),
+    ("full", _FULL),
+    ("No space left", _FULL),
+    ("readonly", _READ_ONLY),
     ("unable to open", "The database file cannot be opened. Check that its folder exists and may be written."),
     ("not a database", "The database file is not an SQLite database. Name another file, or restore a copy."),
     ("malformed", "The database file is damaged. Restore a copy; nothing was stored."),

@@ -88,7 +88,7 @@ class Postgres(Database):
         return self._attempted(work, None)
 
     def attempt(self, work: Work[T]) -> Tried[T]:
-        with translated():
+        with self.last_write.watched(), translated():
             try:
                 connection = self.engine.connect()
             except DBAPIError:
@@ -119,8 +119,10 @@ class Postgres(Database):
         stored: Stored[T] | None = None,
         doubtful: bool = False,
     ) -> T:
-        if doubtful:
-            return self._patiently(work)
+        with self.last_write.watched():
+            return self._patiently(work) if doubtful else self._stored(work, stored)
+
+    def _stored(self, work: Work[T], stored: Stored[T] | None) -> T:
         try:
             return self._attempted(work, self._writing)
         except EndUnknown as end:

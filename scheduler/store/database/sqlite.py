@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Work
 from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
@@ -18,6 +20,9 @@ from duetime.scheduler.store.database.unreadable import UNREADABLE_OPTION, Unrea
 from sqlalchemy import URL, Connection, QueuePool, create_engine, event
 
 T = TypeVar("T")
+
+MIN_FREE_BYTES = 1024 * 1024
+"""Free bytes below which no process counts as ready: the write of a large task takes about as much."""
 
 JOURNAL_PAUSE_S = 0.01
 """Seconds between two tries to give a new file its journal."""
@@ -81,7 +86,7 @@ class Sqlite(Database):
         stored: Stored[T] | None = None,  # noqa: ARG002 - a file's commits do not get lost on the way
         doubtful: bool = False,  # noqa: ARG002 - as above
     ) -> T:
-        with self._lock, translated():
+        with self._lock, self.last_write.watched(), translated():
             self._synchronise(durable=durable)
             self._raw.execute("BEGIN IMMEDIATE")
             try:
@@ -91,6 +96,11 @@ class Sqlite(Database):
                 self._roll_back()
                 raise
             return result
+
+    def check_writable(self) -> None:
+        super().check_writable()
+        if self.path is not None:
+            _check_room(Path(self.path).absolute().parent)
 
     def _roll_back(self) -> None:
         """Roll back. After an interrupt within a statement SQLAlchemy has closed the connection, so open another."""
@@ -137,6 +147,14 @@ class Sqlite(Database):
         with self._lock:
             self._writer.close()
             super().close()
+
+
+def _check_room(directory: Path) -> None:
+    disk = shutil.disk_usage(directory)
+    if disk.total and disk.free < MIN_FREE_BYTES:  # a file system without figures says 0 of 0
+        raise StoreUnwritable(
+            f"The disk of the database has {disk.free // 1024} KiB free, too little to store a task. Free some space."
+        )
 
 
 def _configure(synchronous: str) -> Callable[[Any, Any], None]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 
+from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.pools import server_keys
@@ -20,27 +20,33 @@ class ServerKey:
         self._database = database
         self._name = name
         self._key = b""
+        self._made = secrets.token_hex(_KEY_BYTES)
 
     def get(self) -> bytes:
         """Return the key, as this process has read it."""
         return self._key or self.read()
 
     def read(self) -> bytes:
-        """Read the key again; of processes that make it at once, all get the first one."""
+        """Read the key again; of processes that make it at once, all get the first one.
+
+        While the disk is full, the key is this process's own until it can be stored: who only reads is not refused.
+        """
         found = self._database.look(self._found)
         if found is None:
-            made = {"name": self._name, "key": secrets.token_hex(_KEY_BYTES)}
-            self._database.write(lambda connection: _store(connection, made))
+            try:
+                self._database.write(self._store)
+            except StoreUnwritable:
+                return bytes.fromhex(self._made)
             found = self._database.look(self._found)
         assert found is not None
         self._key = bytes.fromhex(found)
         return self._key
 
+    def _store(self, connection: Connection) -> None:
+        made = {"name": self._name, "key": self._made}
+        connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), made)
+
     def _found(self, connection: Connection) -> str | None:
         stored = select(server_keys.c.key).where(server_keys.c.name == self._name)
         found: str | None = connection.execute(stored).scalar()
         return found
-
-
-def _store(connection: Connection, keys: Mapping[str, str]) -> None:
-    connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), keys)

@@ -11,15 +11,17 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import time_machine
+from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.foresight import lateness
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState
 from duetime.server.app import build
 from duetime.server.cli.main import run
+from duetime.server.doctor import examine
 from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
 
@@ -266,3 +268,17 @@ def test_secrets_that_no_key_decrypts_are_wrong_and_named(doctor: Doctor, monkey
     code, checks = doctor()
     assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
     assert checks["secrets"]["said"] == "no key decrypts crm of acme: runs that need it fail."
+
+
+def test_a_check_that_a_full_disk_fails_does_not_blame_the_address_of_the_database(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(load_settings()).close()
+
+    def refuse(_store: object) -> NoReturn:
+        raise StoreUnwritable("The disk is full. Nothing was stored; free some space and try again.")
+
+    monkeypatch.setattr(examine, "_clock", refuse)
+    code, checks = doctor()
+    said = "The disk is full. Nothing was stored; free some space and try again."
+    assert (code, checks["clock"]) == (1, {"name": "clock", "verdict": "wrong", "said": said})
