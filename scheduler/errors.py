@@ -206,9 +206,7 @@ class StaleRevision(DuetimeError):
         events: Sequence[object] = (),
         zone: str = "UTC",
     ) -> None:
-        self.task_id = task_id
-        self.given = given
-        self.current = current
+        self.task_id, self.given, self.current = task_id, given, current
         self.changes = tuple(changes)
         self.events = tuple(events)
         self.zone = zone

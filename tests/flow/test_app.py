@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.task import State
-from duetime.server.app import build
+from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -42,6 +42,12 @@ def test_a_channel_takes_the_outcomes_that_its_settings_name_and_all_by_default(
     assert taken == {"desktop": [State.FAILED], "webhook:team": [*ends], "webhook:pager": [*ends[1:]]}
 
 
+def schedule_many(app: App) -> None:
+    """Schedule as much as a full disk surely has no room for."""
+    for _ in range(100):
+        app.scheduler.schedule("Stretch", when="in 2 hours", payload={"message": "x" * 2000})
+
+
 def test_a_process_whose_disk_is_full_is_not_ready_until_it_can_write_again(tmp_path: Path) -> None:
     with build(settings(tmp_path)) as app:
         assert app.ready() == "ok"
@@ -50,8 +56,7 @@ def test_a_process_whose_disk_is_full_is_not_ready_until_it_can_write_again(tmp_
         pages = database._raw.execute("PRAGMA page_count").fetchone()[0]
         database._raw.execute(f"PRAGMA max_page_count={pages}").fetchone()
         with pytest.raises(StoreUnavailable, match="disk is full"):
-            for _ in range(100):
-                app.scheduler.schedule("Stretch", when="in 2 hours", payload={"message": "x" * 2000})
+            schedule_many(app)
         with pytest.raises(StoreUnavailable, match="disk is full"):
             app.ready()
         database._raw.execute("PRAGMA max_page_count=1000000").fetchone()

@@ -10,7 +10,6 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable, StoreUnwritable
 from duetime.scheduler.handlers.messages import error_from_json, error_to_json
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.database import sqlite
 from duetime.scheduler.store.database.last_write import FAILURE_KEPT_S, LastWrite
 from duetime.scheduler.store.database.sqlite import MIN_FREE_BYTES, Sqlite
 from duetime.scheduler.store.schema.tables.pools import server_keys
@@ -82,7 +81,7 @@ def test_a_file_without_room_around_it_is_not_writable_before_a_write_has_failed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: int, free: int, refused: int
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
-    monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: _Disk(total, free))
+    monkeypatch.setattr("duetime.scheduler.store.database.sqlite.shutil.disk_usage", lambda _: _Disk(total, free))
     said = []
     try:
         store.check_writable()
