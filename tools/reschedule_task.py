@@ -10,12 +10,13 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
+from duetime.scheduler.task import Json
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import VALID_OUTPUT
-from duetime.tools.arguments.types import Flag, Object, Text
-from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
+from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR, EventWait
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
@@ -45,6 +46,9 @@ from duetime.tools.definition import (
 from duetime.tools.results import dry_run_answer, task_answer
 from mcp.types import CallToolResult
 
+_MAX_EMPTY_ARGUMENTS = 3
+"""Arguments that a call sends empty on purpose, at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescheduleTask(Reschedule):
@@ -60,16 +64,32 @@ def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
     origin = changes["origin"] = sender.origin.of_change(call)
     from_there = {"origin": origin} if origin and call.idempotency_key is None else {}  # equal calls of two chats
-    view = sender.scheduler.reschedule(
-        call.task_id,
-        **changes,
-        dry_run=call.dry_run,
-        revision=call.revision,
-        idempotency_key=call.idempotency_key,
-        raw={**sender.raw, **from_there},
-        by=sender.by,
-    )
+    try:
+        view = sender.scheduler.reschedule(
+            call.task_id,
+            **changes,
+            dry_run=call.dry_run,
+            revision=call.revision,
+            idempotency_key=call.idempotency_key,
+            raw={**sender.raw, **from_there},
+            by=sender.by,
+        )
+    except InvalidArgument as problem:
+        raise _with_removal(problem, sender.raw) from None
     return dry_run_answer(view) if call.dry_run else task_answer(view)
+
+
+def _with_removal(problem: InvalidArgument, sent: Mapping[str, Json]) -> InvalidArgument:
+    """Return the refusal of a call that changes nothing with how to empty the arguments that it sent empty.
+
+    A client that fills in every argument sends many of them so, and means none.
+    """
+    emptied = [name for name in REMOVABLE_ARGUMENTS if sent.get(name) is not None and not sent[name]]
+    if problem.argument != "changes" or not 0 < len(emptied) <= _MAX_EMPTY_ARGUMENTS:
+        return problem
+    accepted = f"remove, to empty one; {problem.accepted}"
+    said = f"nothing to change was given: an empty {' or '.join(emptied)} leaves it as it is"
+    return InvalidArgument(problem.argument, said, accepted=accepted, example=f"remove={emptied!r}")
 
 
 def _call(*, retry: Mapping[str, int] | None = None, **given: Any) -> RescheduleTask:
@@ -118,7 +138,7 @@ RESCHEDULE_TASK = Definition(
         replace(AFTER_FAILURE, kind=Choice(tuple(AfterFailure), listed=False), about=""),
         replace(VALID_OUTPUT, about=""),
         replace(APPROVAL, kind=ApprovalTerms(listed=False), about="Adds it"),
-        replace(WAIT_FOR, kind=Object(listed=False), about=""),
+        replace(WAIT_FOR, kind=EventWait(listed=False), about=""),
         Argument(
             "remove",
             Choices(REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE),

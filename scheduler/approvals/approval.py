@@ -21,11 +21,22 @@ USUAL_QUESTION: Final = "May this run?"
 _TOKEN_CHARS: Final = 16
 _TOKEN: Final = re.compile(rf"u_a[0-9a-f]{{{_TOKEN_CHARS}}}")
 
+_WORDS_OF_ANSWERS: Final = {
+    **dict.fromkeys(("yes", "true", "ok", "okay", "accept", "approved", "allow", "run", "go"), ApprovalAnswer.APPROVE),
+    **dict.fromkeys(("no", "false", "deny", "decline", "rejected", "refuse", "skip", "cancel"), ApprovalAnswer.REJECT),
+}
+"""Words by which callers mean an answer."""
+
 ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
     ApprovalAnswer.REJECT: EventKind.REJECTED,
 }
 """The event of each answer."""
+
+
+def meant_answer(word: Any) -> ApprovalAnswer:
+    """Return the answer that another word most likely means; of one that means none, the usual one."""
+    return _WORDS_OF_ANSWERS.get(str(word)[:40].strip().lower(), ApprovalAnswer.REJECT)
 
 
 @dataclass(frozen=True, slots=True)

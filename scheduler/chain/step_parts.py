@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
+from difflib import get_close_matches
 from typing import Any, Final
 
 from duetime.scheduler.request import RETRY_BOUNDS
@@ -82,3 +85,47 @@ def of_its_kind(name: str, value: Any) -> str:
     if name == "payload":
         return repr({"message": value})
     return repr([part.strip(" '\"[]") for part in value.split(",")])
+
+
+def listed_texts(value: Any) -> Any:
+    """Return one text, or the JSON text of a list, as a list; what could be several texts stays as it is."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value if "," in value or "[" in value else [value]
+
+
+_MEANT_PARTS: Final = {
+    **dict.fromkeys(("depends_on", "dependson", "depends", "upstream", "upstreams", "requires", "waits_for"), "after"),
+    **dict.fromkeys(("id", "step"), "name"),
+    **dict.fromkeys(("input", "args", "arguments", "params", "parameters"), "payload"),
+    **dict.fromkeys(("handler", "tool"), "action"),
+}
+"""Names that workflow engines have for a part of a step."""
+
+
+def meant_part(name: str) -> str | None:
+    """Return the part of a step that was most likely meant by another name."""
+    plain = name[:40].lower().replace("-", "_")
+    near = get_close_matches(plain, STEP_PARTS, n=1)
+    return _MEANT_PARTS.get(plain) or (near[0] if near else None)
+
+
+def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:
+    """Return a misnamed part of a step under the name that was meant; left out where its value does not fit there.
+
+    Steps that it comes after join those that it names already. Empty where no example can name it.
+    """
+    if not name.isidentifier():
+        return ""
+    left_out = f"{name}=null"
+    value = listed_texts(step[name]) if meant == "after" else step[name]
+    if meant is None or not STEP_PARTS[meant][1](value):
+        return left_out
+    if meant == "after":
+        value = list(dict.fromkeys([*(listed_texts(step.get("after")) or ()), *value]))
+    elif meant in step:
+        return left_out
+    return f"{meant}={value!r}, {left_out}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from duetime.scheduler.chain.step_parts import STEP_PARTS, TEXTS, is_text, of_its_kind
+from duetime.scheduler.chain.step_parts import (
+    STEP_PARTS,
+    TEXTS,
+    is_text,
+    listed_texts,
+    meant_part,
+    of_its_kind,
+    renamed_part,
+)
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import ScheduleArguments
 
@@ -110,18 +116,8 @@ def _too_many(count: int, of: StepList) -> InvalidArgument:
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a step without those that a strict client leaves empty."""
     known = {name: value for name, value in step.items() if value is not None and value not in ("", {}, [])}
-    lists = {name: _listed(value) for name, value in known.items() if STEP_PARTS.get(name) == TEXTS}
+    lists = {name: listed_texts(value) for name, value in known.items() if STEP_PARTS.get(name) == TEXTS}
     return {**known, **lists}
-
-
-def _listed(value: Any) -> Any:
-    """Return one text, or the JSON text of a list, as a list; what could be several texts stays as it is."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value if "," in value or "[" in value else [value]
 
 
 def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgument]:
@@ -130,7 +126,7 @@ def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgume
         yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=of.example)
         return
     known = _given(given)
-    yield from filter(None, (_wrong(of, place, name, value) for name, value in known.items()))
+    yield from filter(None, (_wrong(of, place, name, known) for name in known))
     name = known.get("name")
     if name is None:
         yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example="fetch")
@@ -145,12 +141,14 @@ def _step(given: Mapping[str, Any], of: StepList) -> StepRequest:
     return StepRequest(known["name"], tuple(dict.fromkeys(known.get("after", ()))), rest, of)
 
 
-def _wrong(of: StepList, place: str, name: Any, value: Any) -> InvalidArgument | None:
+def _wrong(of: StepList, place: str, name: Any, step: Mapping[str, Any]) -> InvalidArgument | None:
     """Return what is wrong with a member of a step: it is unknown, or of the wrong kind."""
+    value = step[name]
     if name not in STEP_PARTS:
-        unknown = f"a step has no such part{_hint(of, str(name)[:40])}"
-        left_out = f"{name}=null" if str(name).isidentifier() else ""
-        return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS), example=left_out)
+        meant = None if name in ScheduleArguments.__annotations__ else meant_part(str(name))
+        unknown = f"a step has no such part{_hint(of, name, meant)}"
+        example = renamed_part(str(name), meant, step)
+        return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS), example=example)
     accepted, fits = STEP_PARTS[name]
     if fits(value):
         return None
@@ -158,12 +156,11 @@ def _wrong(of: StepList, place: str, name: Any, value: Any) -> InvalidArgument |
     return InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
 
 
-def _hint(of: StepList, name: str) -> str:
+def _hint(of: StepList, name: Any, meant: str | None) -> str:
     """Say whose part it is, or which one may be meant."""
     if name in ScheduleArguments.__annotations__:
         return "; the whole chain has it" if of is CHAIN_STEPS else ""
-    near = get_close_matches(name, STEP_PARTS, n=1)
-    return f"; did you mean {near[0]}" if near else ""
+    return f"; did you mean {meant}" if meant else ""
 
 
 def _problems_of_names(steps: Sequence[StepRequest], of: StepList) -> list[InvalidArgument]:

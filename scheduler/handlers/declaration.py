@@ -128,7 +128,7 @@ class Handler(Generic[P, ReturnT]):
             try:
                 value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
             except ValidationError as error:
-                raise InvalidArguments(complaints(error, self.payload_model)) from None
+                raise InvalidArguments(complaints(error, self.payload_model, payload)) from None
             problems = tuple(self.verify(value)) if self.verify and verified else ()
         if problems:
             raise InvalidArguments(problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
@@ -12,19 +12,28 @@ from duetime.scheduler.rules.sanitize import clean_text, kind_of
 from pydantic import BaseModel, ValidationError
 
 MAX_QUOTED_VALUE_CHARS: Final = 40
+_WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note", "description", "title", "reminder"})
+"""Names that stand for the one text of a payload, where it has no other field."""
 
 
-def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidArgument]:
-    """Return one `InvalidArgument` for each error, with its path (`payload.size.width`), without long values."""
+def complaints(
+    error: ValidationError, model: type[BaseModel], payload: Mapping[str, Any] | None = None
+) -> list[InvalidArgument]:
+    """Return one `InvalidArgument` for each error, with its path (`payload.size.width`), without long values.
+
+    No example renames a field to one that the `payload` has already.
+    """
     found = error.errors(include_url=False, include_context=False)
-    return [_complaint(item, model) for item in found]
+    taken = {name for name, value in (payload or {}).items() if value not in (None, "")}
+    return [_complaint(item, model, taken) for item in found]
 
 
-def _complaint(item: Any, model: type[BaseModel]) -> InvalidArgument:
+def _complaint(item: Any, model: type[BaseModel], taken: set[str]) -> InvalidArgument:
+    """Return what one error says; a field that its example renames another to is `taken` from then on."""
     place, loc = _place(item["loc"]), item["loc"]
     if item["type"] == "extra_forbidden":
         own = model if len(loc) == 1 else None
-        example = _renamed(str(loc[-1]), item["input"], own)
+        example = _renamed(str(loc[-1]), item["input"], own, taken)
         return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), own), example=example)
     accepted, example = _field_help(model, loc)
     problem = "is required" if item["type"] == "missing" else _problem(item)
@@ -49,14 +58,17 @@ def _shown(value: object) -> str:
     return text if isinstance(value, str | int | float) and len(text) <= MAX_QUOTED_VALUE_CHARS else kind_of(value)
 
 
-def _renamed(given: str, value: object, model: type[BaseModel] | None) -> str:
+def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: set[str]) -> str:
     """Return an unknown field under the name that was meant, or left out; empty where no example can name it."""
     if not given.isidentifier():
         return ""
     names = [field.alias or name for name, field in model.model_fields.items()] if model else []
-    meant = difflib.get_close_matches(given, names, n=1) or (names if len(names) == 1 else [])
-    kept = f"{meant[0]}={value!r}, " if meant and isinstance(value, str) else ""
-    return f"{kept}{given}=null"
+    meant = difflib.get_close_matches(given, names, n=1)
+    meant = meant or (names if len(names) == 1 and given.lower() in _WORDS_FOR_TEXT else [])
+    if not meant or meant[0] in taken or not isinstance(value, str):
+        return f"{given}=null"
+    taken.add(meant[0])
+    return f"{meant[0]}={value!r}, {given}=null"
 
 
 def _fields(given: str, model: type[BaseModel] | None) -> str:

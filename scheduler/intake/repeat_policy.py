@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
@@ -25,9 +26,13 @@ MAX_JITTER = timedelta(hours=12)
 HOUR = timedelta(hours=1)
 
 _NAME = "repeat_policy"
-_EXAMPLE = "repeat_policy={'overlap': 'buffer_one', 'pause_after': 3}"
-_CATCH_UP = "repeat_policy={'catchup_window': '1 hour', 'coalesce': 'latest', 'jitter': '2 min'}"
-_NEEDS_REPEAT = "repeat='every day at 9:00', repeat_policy={'pause_after': 3}"
+_MEANT_OVERLAPS = {
+    **dict.fromkeys(("queue", "enqueue", "buffer", "wait"), Overlap.BUFFER_ALL),
+    **dict.fromkeys(("allow", "parallel", "concurrent"), Overlap.ALLOW_ALL),
+    **dict.fromkeys(("replace", "cancel", "terminate", "terminate_other"), Overlap.CANCEL_OTHER),
+    **dict.fromkeys(("forbid", "drop", "ignore"), Overlap.SKIP),
+}
+"""Words of other schedulers for what happens to a run that falls due while another runs."""
 
 
 def policy_of(request: Request) -> RepeatPolicy | None:
@@ -38,7 +43,9 @@ def policy_of(request: Request) -> RepeatPolicy | None:
 def changed_policy(task: Task, request: Reschedule) -> RepeatPolicy | None:
     """Return the policy of a changed task; one that no longer recurs has none. Raises InvalidArgument."""
     if not task.repeat or "repeat_policy" in request.remove:
-        return None if not request.repeat_policy else _read(request.repeat_policy, repeats=False)
+        if request.repeat_policy:
+            raise _of_no_series(f"title={task.title!r}, ")
+        return None
     policy = task.repeat_policy if request.repeat_policy is None else _read(request.repeat_policy, repeats=True)
     check_one_question(policy, task.asks)
     return policy
@@ -53,7 +60,7 @@ def check_one_question(policy: RepeatPolicy | None, each_run: Mapping[str, Any] 
             else "wait_for waits for each run, one"
         )
         problem = f"a task with {does} at a time; with overlap allow_all runs overlap"
-        raise _wrong(problem, accepted="another overlap", example="repeat_policy={'overlap': 'buffer_one'}")
+        raise _wrong("overlap", problem, accepted="another overlap", example="'buffer_one'")
 
 
 def dates_of(task: Task) -> tuple[date, ...]:
@@ -71,7 +78,8 @@ def spread(rule: Recurrence, policy: RepeatPolicy | None, usual: timedelta) -> R
     jitter = policy.jitter if policy else None
     if jitter is not None:
         if 2 * jitter > apart:
-            raise _wrong(f"jitter: occurrences are only {times.length(apart)} apart", accepted="half of that at most")
+            problem, half = f"occurrences are only {times.length(apart)} apart", times.length(apart // 2)
+            raise _wrong("jitter", problem, accepted=f"half of that at most, {half}", example=repr(half))
         return policy
     if not usual or apart < HOUR or any(each.wall.minute or each.wall.second for each in coming):
         return policy
@@ -92,7 +100,7 @@ def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:
         return rule
     remaining = rule.without(policy.leave_out)
     if remaining.first(rule.anchor) is None:
-        raise _wrong("except leaves out every occurrence", accepted="fewer dates")
+        raise _wrong("except", "it leaves out every occurrence", accepted="fewer dates", example="null")
     return remaining
 
 
@@ -100,11 +108,11 @@ def _read(given: Mapping[str, Any] | None, *, repeats: bool) -> RepeatPolicy | N
     if not given:
         return None
     if not repeats:
-        raise _wrong("only a recurring task has one", accepted="repeat in the same call", example=_NEEDS_REPEAT)
+        raise _of_no_series()
     members: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _MEMBERS:
-            raise _wrong(f"there is no {str(name)[:40]!r}", accepted=f"an object with {', '.join(_MEMBERS)}")
+            raise _unknown(str(name), value, given)
         if value is not None:
             field, read = _MEMBERS[name]
             members[field] = read(value)
@@ -113,19 +121,27 @@ def _read(given: Mapping[str, Any] | None, *, repeats: bool) -> RepeatPolicy | N
     return None if policy == RepeatPolicy() else policy
 
 
+def _of_no_series(kept: str = "") -> InvalidArgument:
+    """Return the refusal of a policy without a recurrence; its example leaves the policy out, and is no empty call."""
+    problem, accepted = "only a recurring task has one", "repeat in the same call"
+    return InvalidArgument(_NAME, problem, accepted=accepted, example=f"{kept}{_NAME}=null")
+
+
 def _check_together(policy: RepeatPolicy) -> None:
     if policy.overlap not in {Overlap.SKIP, Overlap.BUFFER_ALL} and policy.coalesce is Coalesce.ALL:
-        problem = f"coalesce all runs what overlap {policy.overlap} leaves out"
-        raise _wrong(problem, accepted="overlap buffer_all, or skip")
+        problem = f"coalesce all runs what {policy.overlap} leaves out"
+        raise _wrong("overlap", problem, accepted="buffer_all, or skip", example="'buffer_all'")
     if policy.overlap is Overlap.ALLOW_ALL and policy.pause_after:
-        problem = "pause_after counts runs one after the other; with overlap allow_all they run at once"
-        raise _wrong(problem, accepted="one of both", example="repeat_policy={'overlap': 'allow_all'}")
+        problem = "it counts runs one after the other; with overlap allow_all they run at once"
+        raise _wrong("pause_after", problem, accepted="one of both", example="null")
 
 
 def _overlap(given: Any) -> Overlap:
+    word = str(given)[:40].strip().lower().replace("-", "_")
     with suppress(ValueError):
-        return Overlap(str(given).strip().lower().replace("-", "_"))
-    raise _wrong(f"overlap: {str(given)[:40]!r} is none", accepted=", ".join(Overlap))
+        return Overlap(word)
+    meant = _MEANT_OVERLAPS.get(word) or next(iter(get_close_matches(word, Overlap, n=1)), Overlap.SKIP)
+    raise _wrong("overlap", f"{str(given)[:40]!r} is none", accepted=", ".join(Overlap), example=repr(str(meant)))
 
 
 def _pause_after(given: Any) -> int | None:
@@ -133,56 +149,72 @@ def _pause_after(given: Any) -> int | None:
         return None
     number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
     if type(number) is not int or not 1 <= number <= MAX_FAILURES_IN_A_ROW:
-        raise _wrong("pause_after: it is no number of failures", accepted=f"1 to {MAX_FAILURES_IN_A_ROW}")
+        accepted = f"1 to {MAX_FAILURES_IN_A_ROW}"
+        raise _wrong("pause_after", "it is no number of failures", accepted=accepted, example="3")
     return number
 
 
 def _dates(given: Any) -> tuple[date, ...]:
     several = [given] if isinstance(given, str | date) else given
     if not isinstance(several, Sequence) or len(several) > MAX_DATES_LEFT_OUT:
-        raise _no_dates("it is no list of dates")
-    return tuple(sorted({_date(one) for one in several}))
+        raise _no_dates("it is no list of dates", ["2026-12-24"])
+    read = {str(one): _date(one) for one in several}
+    wrong = next((one for one, found in read.items() if found is None), None)
+    if wrong is not None:
+        raise _no_dates(f"{wrong[:40]!r} is no date", [f"{found}" for found in read.values() if found])
+    return tuple(sorted({found for found in read.values() if found}))
 
 
-def _date(given: Any) -> date:
+def _date(given: Any) -> date | None:
     if isinstance(given, date):
         return given.date() if isinstance(given, datetime) else given
     with suppress(ValueError):
         return date.fromisoformat(str(given).strip())
-    raise _no_dates(f"{str(given)[:40]!r} is no date")
+    return None
 
 
-def _no_dates(problem: str) -> InvalidArgument:
+def _no_dates(problem: str, dates: Sequence[str]) -> InvalidArgument:
     accepted = f"up to {MAX_DATES_LEFT_OUT} dates; days of the week and public holidays are left out in `repeat`"
-    return _wrong(f"except: {problem}", accepted=accepted, example="repeat_policy={'except': ['2026-12-24']}")
+    return _wrong("except", problem, accepted=accepted, example=f"{list(dates)!r}" if dates else "null")
 
 
-def _wrong(problem: str, *, accepted: str, example: str = _EXAMPLE) -> InvalidArgument:
-    return InvalidArgument(_NAME, problem, accepted=accepted, example=example)
+def _wrong(member: str, problem: str, *, accepted: str, example: str) -> InvalidArgument:
+    """Return what is wrong with a member; the example is its value, `null` where it is to be left out."""
+    return InvalidArgument(f"{_NAME}.{member}", problem, accepted=accepted, example=example)
+
+
+def _unknown(name: str, value: Any, given: Mapping[str, Any]) -> InvalidArgument:
+    """Return what is wrong with a member that is none; its value keeps its place under the name that was meant."""
+    near = next((each for each in get_close_matches(name[:40], _MEMBERS, n=1) if each not in given), None)
+    left_out = f"{name}=null" if name.isidentifier() else ""
+    renamed = f"{near}={value!r}, {left_out}" if near and left_out else left_out
+    problem, accepted = f"there is no {name[:40]!r}", f"an object with {', '.join(_MEMBERS)}"
+    return InvalidArgument(f"{_NAME}.{name[:40]}", problem, accepted=accepted, example=renamed)
 
 
 def _coalesce(given: Any) -> Coalesce:
+    word = str(given)[:40].strip().lower()
     with suppress(ValueError):
-        return Coalesce(str(given).strip().lower())
-    raise _wrong(f"coalesce: {str(given)[:40]!r} is none", accepted=", ".join(Coalesce), example=_CATCH_UP)
+        return Coalesce(word)
+    meant = next(iter(get_close_matches(word, Coalesce, n=1)), Coalesce.LATEST)
+    raise _wrong("coalesce", f"{str(given)[:40]!r} is none", accepted=", ".join(Coalesce), example=repr(str(meant)))
 
 
 def _window(given: Any) -> timedelta:
-    return _length("catchup_window", given, MAX_CATCHUP)
+    return _length("catchup_window", given, MAX_CATCHUP, "1 hour")
 
 
 def _jitter(given: Any) -> timedelta:
-    return _length("jitter", given, MAX_JITTER)
+    return _length("jitter", given, MAX_JITTER, "0 s")
 
 
-def _length(name: str, given: Any, most: timedelta) -> timedelta:
+def _length(name: str, given: Any, most: timedelta, usual: str) -> timedelta:
     with suppress(Misread, Unknown, OverflowError):
         span = given if isinstance(given, timedelta) else _spoken(given)
         if timedelta(0) <= span <= most:
             return span
-    raise _wrong(
-        f"{name}: it is no length of time up to {times.length(most)}", accepted="words or seconds", example=_CATCH_UP
-    )
+    problem = f"it is no length of time up to {times.length(most)}"
+    raise _wrong(name, problem, accepted="words or seconds", example=repr(usual))
 
 
 def _spoken(given: Any) -> timedelta:

@@ -100,7 +100,8 @@ class CommandWords:
         if _OF_STEP.match(of):
             return _members(_of_step(given, of) or given or {of.rpartition(".")[2]: passed})
         verb = ["duetime bulk"] if "change" in given else []  # of no other verb the whole command is an example
-        named = {_OPTIONS[name]: value for name, value in given.items() if name in _OPTIONS}
+        options = {**_OPTIONS, "title": "--title"} if of == "changes" else _OPTIONS  # a new title is an option
+        named = {options[name]: value for name, value in given.items() if name in options}
         typed = [_typed(option, value) for option, value in named.items() if value not in (None, False)]
         left_out = [f"without {option}" for option, value in named.items() if value in (None, False)]
         return ", ".join([*filter(None, [" ".join([*verb, *typed])]), *left_out]) or passed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from duetime.scheduler.approvals.approval import meant_answer
 from duetime.scheduler.task import ApprovalAnswer, Json
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
@@ -46,6 +47,21 @@ class ApprovalTerms:
         if all(name in value and is_blank(value[name], Text()) for name in ("question", "by")):
             return {}  # a client that fills in every argument, and means none
         return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}
+
+    def corrected(self, given: Json) -> Json:
+        """Return the object with the members that are right; of a `default` in other words, the answer they mean."""
+        value = from_json_text(given) if isinstance(given, str) else given
+        if not isinstance(value, dict):
+            return None
+        right = {name: member for name, member in value.items() if self._fits(name, member)}
+        answer = {"default": meant_answer(value["default"]).value} if value.get("default") is not None else {}
+        return {**right, **({} if "default" in right else answer)} or None
+
+    def _fits(self, name: str, value: Json) -> bool:
+        try:
+            return not is_blank(value, Text()) and bool(self._member(name, value))
+        except ValueError:
+            return False
 
     def _member(self, name: str, value: Json) -> Any:
         kind = self._members().get(name)

@@ -11,7 +11,7 @@ from typing import Any
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice, Choices
-from duetime.tools.arguments.types import ArgumentType, is_blank, shown
+from duetime.tools.arguments.types import ArgumentType, Correctable, is_blank, shown
 
 MEANT_ARGUMENTS = {
     "at": "when",
@@ -90,6 +90,8 @@ class Argument:
         own = self.examples.get(action, self.example) if isinstance(action, str) else self.example
         if isinstance(self.kind, Choices):
             own = self.kind.elsewhere(given) or own
+        meant = self.kind.corrected(given) if isinstance(self.kind, Correctable) else None
+        own = own if meant is None else f"{self.name}={meant!r}"
         example = f"{self.name}={near!r}" if near else own
         if near and isinstance(self.kind, Choice) and near not in self.kind.words:
             example = near  # the call of another tool

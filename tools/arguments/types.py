@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from duetime.scheduler.task import Json
 
@@ -33,6 +33,13 @@ class ArgumentType(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
     def read(self, given: Json) -> Json: ...
+
+
+@runtime_checkable
+class Correctable(Protocol):
+    """A kind that can write a wrong value as it was meant; `corrected` returns None where nothing of it is right."""
+
+    def corrected(self, given: Json) -> Json: ...
 
 
 @dataclass(frozen=True, slots=True)

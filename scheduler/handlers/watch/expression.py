@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers.watch.literals import with_literals
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Json
 
@@ -62,8 +63,22 @@ def parsed(argument: str, text: str) -> Expression:
     if not problem:
         tree, problem = _read(text)
     if problem:
-        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=WATCH_EXAMPLE)
+        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=_rewritten(text) or WATCH_EXAMPLE)
     return Expression(text, tree)
+
+
+def _rewritten(text: str) -> str:
+    """Return an expression with the literals that were meant, empty where it is right in no such form."""
+    meant = with_literals(text)
+    if meant == text or _length_problem(meant):
+        return ""
+    tree, problem = _read(meant)
+    if problem:
+        return ""
+    try:
+        return _where_there(meant, tree) if holds(Expression(meant, tree).value(None)) else meant
+    except NotEvaluated:
+        return meant
 
 
 def condition(argument: str, text: str) -> Expression:
@@ -85,10 +100,17 @@ def condition(argument: str, text: str) -> Expression:
 def _corrected(text: str, tree: Any) -> str:
     """Return the condition as it was probably meant: with a text on the right, or only where its field is there."""
     sides = tree["children"] if tree["type"] == "comparator" else ()
+    if meant := _rewritten(text):
+        return meant
     if sides and all(side["type"] == "field" for side in sides) and tree["value"] == "eq":
         return f"{sides[0]['value']} == '{sides[1]['value']}'"
+    return _where_there(text, tree) or WATCH_EXAMPLE
+
+
+def _where_there(text: str, tree: Any) -> str:
+    """Return a comparison that holds only where its field is there, empty where it is no comparison of a field."""
     name = next((node["value"] for node in _nodes(tree) if node["type"] == "field"), None)
-    return f"{name} && {text}" if name and tree["type"] == "comparator" else WATCH_EXAMPLE
+    return f"{name} && {text}" if name and tree["type"] == "comparator" else ""
 
 
 def holds(value: Json) -> bool:

@@ -50,10 +50,8 @@ def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str
         raise _of_another(found, wrong)
     _check_rule(found, given)
     if not given:
-        accepted = ", ".join(OF_CHAINS)
-        raise InvalidArgument(
-            "changes", "nothing to change was given", accepted=accepted, example="when='tomorrow 9am'"
-        )
+        accepted, example = ", ".join(OF_CHAINS), f"title={found.chain.title!r}"  # which changes nothing
+        raise InvalidArgument("changes", "nothing to change was given", accepted=accepted, example=example)
     if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSE_ARGUMENTS)):
         raise _zone_alone(found)
     if given.keys() & set(PAUSE_ARGUMENTS) and given.keys() - set(PAUSE_ARGUMENTS):

@@ -72,7 +72,7 @@ def decide_reschedule(
             "changes",
             "nothing to change was given",
             accepted="a new title, time, recurrence, payload, urgency, delivery, label or wait, a pause or a skip",
-            example="when='tomorrow 9am'",
+            example=f"title={record.task.title!r}",  # an example harms nothing: this changes nothing
         )
     task = promised(_described(record.task, request, planner), request, planner, now)
     run = unblocked(record.run) if task.payload != record.task.payload else record.run

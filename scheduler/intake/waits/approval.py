@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS, Approval
+from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS, Approval, meant_answer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.request import Request
@@ -88,5 +88,5 @@ def _answer(word: Any) -> ApprovalAnswer:
             "approval.default",
             f"{str(word)[:40]!r} is no answer",
             accepted=", ".join(ApprovalAnswer),
-            example="default='reject'",
+            example=f"default={meant_answer(word).value!r}",
         ) from None

@@ -29,6 +29,7 @@ _OF_EACH: Final = ("event", "match", "lookback")
 EACH_RUN: Final = "wait_for={'event': 'report.ready', 'timeout': '2 hours'}, repeat='weekdays at 9:00'"
 _EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
 EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
 NAME_RULE: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
@@ -115,10 +116,15 @@ def check_name(argument: str, name: object) -> str:
     """Return the name of an event; raises InvalidArgument for one that cannot be sent."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         problem = "is missing" if name is None else "is not a name of an event"
-        raise InvalidArgument(
-            argument, problem, accepted=NAME_RULE, example=f"{argument.rpartition('.')[2]}='order.paid'"
-        )
+        example = f"{argument.rpartition('.')[2]}={meant_name(name) or 'order.paid'!r}"
+        raise InvalidArgument(argument, problem, accepted=NAME_RULE, example=example)
     return name
+
+
+def meant_name(text: object) -> str | None:
+    """Return the name of an event that a text most likely means: `order.paid` of `order paid`; None where none is."""
+    plain = _UNNAMED.sub(".", text.strip()).strip("._:/-") if isinstance(text, str) else ""
+    return plain if _NAME.fullmatch(plain) else None
 
 
 def check_event_id(argument: str, event_id: object) -> str:

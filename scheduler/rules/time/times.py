@@ -70,7 +70,8 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
         return _resolve(text, now.astimezone(UTC), home, frame)
     except Unknown:
         problem = f"{_shown(text)} is not understood"
-        raise NotUnderstood(argument, problem, accepted=_ACCEPTED, example=_example(now)) from None
+        example = _with_zone_apart(text, now.astimezone(UTC), argument) or _example(now)
+        raise NotUnderstood(argument, problem, accepted=_ACCEPTED, example=example) from None
     except Misread as error:
         accepted = _ACCEPTED if isinstance(error, Vague) or not error.examples else ""
         example = _corrected(error, argument, now.astimezone(UTC), home, frame)
@@ -177,6 +178,16 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
     chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
     name = argument.rpartition(".")[2]
     return f"{name}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
+
+
+def _with_zone_apart(text: str, now: datetime, argument: str) -> str:
+    """Return a phrase with a zone in its midst as the phrase and its `timezone`, empty where it is none."""
+    phrase, zone = zones.zone_within(text) or ("", "")
+    try:
+        _resolve(phrase, now, zones.load(zone) if zone else None, NEW_TASK)
+    except (Misread, NoZone):
+        return ""
+    return f"{argument.rpartition('.')[2]}={phrase!r}, timezone={zone!r}"
 
 
 def _resolve(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> Resolved:

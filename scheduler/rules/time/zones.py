@@ -152,6 +152,18 @@ def _refuse_unnamed_zone(text: str) -> None:
             raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
 
 
+def zone_within(text: str) -> tuple[str, str] | None:
+    """Take a zone out of a phrase: `9am tomorrow`, `America/New_York` of `9am EST tomorrow`; None without one."""
+    words = text.split()
+    for count in range(min(4, len(words) - 1), 0, -1):
+        for start in range(1, len(words) - count + 1):
+            named = " ".join(words[start : start + count])
+            meant = usual(named) or _folded().get(named.casefold()) or (split_city(f"at {named}") or ("", ""))[1]
+            if meant:
+                return " ".join((*words[:start], *words[start + count :])), meant
+    return None
+
+
 def _last_word(text: str) -> tuple[str, str]:
     if text.endswith("]") and "[" in text:
         head, name = text[:-1].rsplit("[", 1)

@@ -407,7 +407,7 @@ def test_a_reschedule_that_changes_nothing_says_so(cli: Run) -> None:
     assert same.out.startswith(f"Left as it was: {task['id']}")
     nothing = cli("reschedule", task["id"])
     accepted = "a new title, time, recurrence, payload, urgency, delivery, label or wait, a pause or a skip"
-    told = f"duetime: OPTIONS: nothing to change was given. Accepted: {accepted}. Example: --when 'tomorrow 9am'\n"
+    told = f"duetime: OPTIONS: nothing to change was given. Accepted: {accepted}. Example: --title 'Call John'\n"
     assert (nothing.code, nothing.err) == (2, told)
 
 

@@ -413,7 +413,7 @@ MEANT = [
         {"when": "tomorrow", "wait_for": {"event": "paid", "or_when": True, "timeout": "2 days"}},
         "wait_for={'event': 'paid', 'or_when': True}",
     ),
-    (S, {"wait_for": {"event": "a b", "timeout": "2 days"}}, "wait_for={'event': 'order.paid', 'timeout': '2 days'}"),
+    (S, {"wait_for": {"event": "a b", "timeout": "2 days"}}, "wait_for={'event': 'a.b', 'timeout': '2 days'}"),
     (S, {"wait_for": {"any": ["a", "b"]}}, "wait_for={'any': [{'event': 'a'}, {'event': 'b'}]}"),
     (
         S,

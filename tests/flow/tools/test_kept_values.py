@@ -1,0 +1,157 @@
+"""The example of a refusal keeps all values of the caller that are right, and is accepted when it is sent back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.tools.registration import make_tools
+from mcp.types import CallToolResult, TextContent
+
+from tests.builders import Clock
+from tests.flow.tools.calls import CONTEXT
+from tests.flow.tools.sent_back import corrections
+
+Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
+S, R = "schedule_task", "reschedule_task"
+TIMED = {"title": "A", "when": "tomorrow 9am"}
+WATCH = {"url": "https://example.com/order"}
+OFTEN = {"title": "A", "repeat": "every 15 minutes"}
+
+
+def _watch(condition: str, meant: str) -> tuple[dict[str, Any], str]:
+    given = {"title": "A", "action": "watch", "payload": {**WATCH, "condition": condition}}
+    return given, f"payload={ ({**WATCH, 'condition': meant})!r}"
+
+
+KEPT: list[tuple[dict[str, Any], str]] = [
+    ({**TIMED, "payload": {"message": "x", "url": "https://example.com"}}, "payload={'message': 'x'}"),
+    ({**TIMED, "payload": {"message": "Ring", "every": "5 min"}}, "payload={'message': 'Ring'}"),
+    ({**TIMED, "payload": {"message": "x", "method": "GET"}}, "payload={'message': 'x'}"),
+    ({**TIMED, "payload": {"text": "hello"}}, "payload={'message': 'hello'}"),
+    (
+        {**TIMED, "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b"}]},
+        "steps=[{'name': 'a', 'after': ['b']}, {'name': 'b'}]",
+    ),
+    (
+        {**TIMED, "steps": [{"name": "a", "depends_on": "b", "after": ["c"]}, {"name": "b"}, {"name": "c"}]},
+        "steps=[{'name': 'a', 'after': ['c', 'b']}, {'name': 'b'}, {'name': 'c'}]",
+    ),
+    ({**TIMED, "steps": [{"name": "a", "prioritty": "high"}]}, "steps=[{'name': 'a', 'priority': 'high'}]"),
+    (
+        {**TIMED, "approval": {"question": "Pay?", "by": "2 hours", "default": "yes"}},
+        "approval={'question': 'Pay?', 'by': '2 hours', 'default': 'approve'}",
+    ),
+    ({**TIMED, "approval": {"question": "Pay?", "surplus": 3}}, "approval={'question': 'Pay?'}"),
+    ({**TIMED, "wait_for": "order.paid"}, "wait_for={'event': 'order.paid'}"),
+    ({**TIMED, "wait_for": "order paid"}, "wait_for={'event': 'order.paid'}"),
+    ({**TIMED, "wait_for": ["paid", "waived"]}, "wait_for={'any': [{'event': 'paid'}, {'event': 'waived'}]}"),
+    _watch('status == "delivered"', "status == 'delivered'"),
+    _watch("price < 90", "price < `90`"),
+    _watch("count > 5", "count > `5`"),
+    _watch("price != -1.5", "price && price != `-1.5`"),
+    _watch("open == true", "open == `true`"),
+    _watch("state = 'it\\'s' or price <= 90", "state == 'it\\'s' || price <= `90`"),
+    ({"title": "A", "when": "9am EST tomorrow"}, "when='9am tomorrow', timezone='America/New_York'"),
+    ({"title": "A", "when": "3pm ET on friday"}, "when='3pm on friday', timezone='America/New_York'"),
+    ({"title": "A", "when": "noon pacific time tomorrow"}, "when='noon tomorrow', timezone='America/Los_Angeles'"),
+    ({"title": "A", "when": "15:00 UTC+2 tomorrow"}, "when='15:00 tomorrow', timezone='Etc/GMT-2'"),
+    ({"title": "A", "when": "3pm Tokyo time tomorrow"}, "when='3pm tomorrow', timezone='Asia/Tokyo'"),
+    (
+        {**OFTEN, "repeat_policy": {"overlap": "skip", "jitter": "10 min", "pause_after": 3}},
+        "repeat_policy={'overlap': 'skip', 'jitter': '7 min 30 s', 'pause_after': 3}",
+    ),
+    (
+        {**OFTEN, "repeat_policy": {"overlap": "queue", "pause_after": 3}},
+        "repeat_policy={'overlap': 'buffer_all', 'pause_after': 3}",
+    ),
+    (
+        {**OFTEN, "repeat_policy": {"except": ["2026-12-24", "xmas"], "pause_after": 3}},
+        "repeat_policy={'except': ['2026-12-24'], 'pause_after': 3}",
+    ),
+    ({**OFTEN, "repeat_policy": {"overlap": "skip", "surplus": 1}}, "repeat_policy={'overlap': 'skip'}"),
+    (
+        {**OFTEN, "repeat_policy": {"overlap": "skip", "jiter": "1 min"}},
+        "repeat_policy={'overlap': 'skip', 'jitter': '1 min'}",
+    ),
+]
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
+    yield Scheduler(store, Planner(Handlers.load(), "Europe/Berlin", upstreams=store.dependencies.known))
+    store.close()
+
+
+@pytest.fixture
+def answer(scheduler: Scheduler) -> Answer:
+    """Call a tool; return whether the call was accepted, and what a model reads."""
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+
+    def call(tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+        found = asyncio.run(tools[tool].run(arguments, CONTEXT))
+        assert isinstance(found, CallToolResult)
+        assert isinstance(found.content[0], TextContent)
+        return not found.is_error, found.content[0].text
+
+    return call
+
+
+@pytest.mark.parametrize(("wrong", "example"), KEPT, ids=lambda value: str(value)[:80])
+def test_an_example_keeps_the_values_that_are_right(answer: Answer, wrong: dict[str, Any], example: str) -> None:
+    accepted, said = answer(S, wrong)
+    assert not accepted
+    assert said.splitlines()[0].endswith(f" Example: {example}"), said
+    [(tool, again)] = corrections(S, wrong, said)
+    accepted, then = answer(tool, {**again, "dry_run": True})
+    assert accepted, then
+
+
+def test_two_unknown_texts_do_not_become_the_same_field(answer: Answer) -> None:
+    _, said = answer(S, {**TIMED, "payload": {"to": "a@b", "subject": "Hi"}})
+    assert [line.partition("Example: ")[2] for line in said.splitlines()] == [
+        "payload={'subject': 'Hi'}",
+        "payload={'message': 'Hi'}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("empty", "example"),
+    [
+        ({"labels": []}, "remove=['labels']"),
+        ({"max_runs": 0}, "remove=['max_runs']"),
+        ({"payload": {}, "retry": {}}, "remove=['payload', 'retry']"),
+        ({"title": ""}, "title='A'"),
+        ({}, "title='A'"),
+        ({"repeat_policy": {"overlap": "skip"}}, "title='A', repeat_policy=null"),
+    ],
+)
+def test_a_change_that_would_empty_something_names_its_removal_and_moves_no_task(
+    scheduler: Scheduler, answer: Answer, empty: dict[str, Any], example: str
+) -> None:
+    before = scheduler.schedule("A", when="tomorrow 9am", labels=["x"]).record
+    accepted, said = answer(R, {"task_id": before.task.id, **empty})
+    assert not accepted
+    assert said.endswith(f" Example: {example}")
+    [(tool, again)] = corrections(R, {"task_id": before.task.id, **empty}, said)
+    accepted, then = answer(tool, again)
+    assert accepted, then
+    assert scheduler.get(before.task.id).record.run.scheduled_for == before.run.scheduled_for
+
+
+def test_a_client_that_fills_in_every_argument_removes_nothing(scheduler: Scheduler, answer: Answer) -> None:
+    task = scheduler.schedule("A", when="tomorrow 9am", labels=["x"]).record.task
+    blanks = {"labels": [], "payload": {}, "retry": {}, "needs": {}, "max_runs": 0, "title": "", "deliver_to": []}
+    _, said = answer(R, {"task_id": task.id, **blanks})
+    assert said.endswith(" Example: title='A'")
+    accepted, _ = answer(R, {"task_id": task.id, **blanks, "priority": "high"})
+    assert accepted
+    assert scheduler.get(task.id).record.task.labels == ("x",)
