@@ -13,7 +13,7 @@ from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskRecord, due_at
 
 MAX_TASKS_CHANGED: Final = 10_000
@@ -71,6 +71,8 @@ class TaskOutcome:
 
 def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
     """Return when a changed task was due that is `due` now, and when it runs besides; None where that is the same."""
+    if change.next_run is None and change.run.state is State.CANCELLED:
+        return None, None  # its next attempt was due at another time than its run, and neither comes
     if change.extra_run is not None and change.extra_run.slot is not None:  # moved past others
         return record.run.scheduled_for, change.extra_run.scheduled_for
     if change.extra_run is not None and record.last_run is not None:
@@ -104,6 +106,21 @@ class BulkResult:
     def counts(self) -> Counter[Became]:
         """The number of tasks by what became of them."""
         return Counter(each.became for each in self.outcomes)
+
+    def why_final(self, outcome: TaskOutcome) -> str | None:
+        """Return why no undo takes the cancel of one of its tasks back, None where one does."""
+        is_known = self.dry_run or self.undo is not None or not self.repeated  # a call that was taken back forgets it
+        final = self.verb is BulkVerb.CANCEL and outcome.became is Became.CHANGED and outcome.undo is None and is_known
+        return why_cancel_is_final(outcome.record) if final else None
+
+
+def why_cancel_is_final(record: TaskRecord) -> str:
+    """Return why a task stays cancelled, or asked to stop, once it was cancelled."""
+    if record.run.state is State.RUNNING:
+        return "it runs: it is asked to stop, which no undo takes back"
+    if record.run.started_at is None:
+        return "what it comes after had begun, so no undo brings it back"
+    return "it had begun, so no undo brings it back"
 
 
 def took_nothing_back(done: Sequence[TaskOutcome], batch: StoredBatch) -> bool:

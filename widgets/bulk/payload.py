@@ -20,7 +20,7 @@ MAX_BULK_ROWS: Final = 20
 
 
 class BulkPart(BaseModel):
-    """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`.
+    """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`, but for `final` tasks.
 
     A dry run says with which `expect` the same call does it, and whether it decided each task `alone`, since they are
     very many. `left_out` tasks have no row. A pause may end at `paused_until`.
@@ -35,6 +35,7 @@ class BulkPart(BaseModel):
     changed: int
     unchanged: int | None = None
     refused: int | None = None
+    final: int | None = None
     expect: int | None = None
     undo: str | None = None
     undo_until: str | None = None
@@ -46,7 +47,8 @@ class BulkRow(ListRow):
     """A row with what became of the task where it was not changed, and `was`: when a moved one was due before.
 
     `beside` is when a task that recurs runs next to its next time: its last failure again, or an occurrence that was
-    moved past that. Then `was` is when it was due. A moved one that falls on another one says so in `why`.
+    moved past that. Then `was` is when it was due. In `why` a moved one says that it falls on another one, and a
+    cancelled one that no undo brings it back.
     """
 
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None
@@ -69,7 +71,7 @@ def bulk_payload(result: BulkResult, most: int = MAX_BULK_ROWS) -> BulkListPaylo
     where = TaskFilter(after=result.after, before=result.before)
     page = TaskPage(tuple(row_of(each.record, result.now) for each in shown), counts, now=result.now, where=where)
     rows = zip(list_payload(page).tasks, shown, strict=True)
-    listed = as_json(list_payload(page)) | {"tasks": [_row(row, each) for row, each in rows]}
+    listed = as_json(list_payload(page)) | {"tasks": [_row(row, each, result.why_final(each)) for row, each in rows]}
     return BulkListPayload.model_validate({**listed, "bulk": bulk_part(result, len(shown))})
 
 
@@ -84,6 +86,7 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
         changed=counts[Became.CHANGED],
         unchanged=counts[Became.UNCHANGED] or None,
         refused=counts[Became.REFUSED] or None,
+        final=sum(result.why_final(each) is not None for each in result.outcomes) or None,
         expect=len(result.outcomes) if result.dry_run and result.by_filter and counts[Became.CHANGED] else None,
         undo=result.undo,
         undo_until=utc(result.undo_until) if result.undo_until else None,
@@ -92,10 +95,11 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
     )
 
 
-def _row(row: ListRow, outcome: TaskOutcome) -> dict[str, Any]:
+def _row(row: ListRow, outcome: TaskOutcome, final: str | None) -> dict[str, Any]:
+    why = outcome.why or final
     parts = {
         "became": None if outcome.became is Became.CHANGED else outcome.became,
-        "why": cut(outcome.why, MAX_SENTENCE_CHARS) if outcome.why else None,
+        "why": cut(why, MAX_SENTENCE_CHARS) if why else None,
         "was": utc(outcome.was) if outcome.was else None,
         "beside": utc(outcome.side_run_at) if outcome.side_run_at else None,
     }

@@ -31,10 +31,11 @@ def bulk_text(result: BulkResult, most: int = MAX_BULK_ROWS) -> str:
     if not result.outcomes:
         return NONE_MATCHES
     shown = result.outcomes[:most]
+    lines = [_line(each, result.why_final(each)) for each in shown]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
     head = sentences(headline(part, result.outcomes[0].record.task.timezone), _next_step(result))
-    return "\n".join([head, sentences(_window(result), f"{QUOTES_ARE_DATA}."), *map(_line, shown), *left_out])
+    return "\n".join([head, sentences(_window(result), f"{QUOTES_ARE_DATA}."), *lines, *left_out])
 
 
 def _window(result: BulkResult) -> str:
@@ -47,12 +48,18 @@ def headline(part: BulkPart, zone: str) -> str:
     """Say how many tasks were changed: `Cancelled 12 tasks; 1 refused it.`, or that none was yet."""
     rest = f"; {part.unchanged} had it already" if part.unchanged else ""
     rest += f"; {part.refused} {'would refuse' if part.dry_run else 'refused'} it" if part.refused else ""
+    rest += f"; {_final(part)}" if part.final else ""
     number = f"{part.changed} task{'' if part.changed == 1 else 's'}{_until(part, zone)}"
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
         return f"Nothing was changed yet. This would {what} {number}{rest}.{_EACH_ALONE if part.alone else ''}"
     already = "The same call did this already. " if part.repeated else ""
     return f"{already}{_VERBS_DONE[part.change]} {number}{rest}."
+
+
+def _final(part: BulkPart) -> str:
+    which = f"{part.final} of them" if part.changed > 1 else "it"
+    return f"no undo {'would bring' if part.dry_run else 'brings'} {which} back"
 
 
 def _until(part: BulkPart, zone: str) -> str:
@@ -70,17 +77,18 @@ def _next_step(result: BulkResult) -> str:
     if result.undo is None or result.undo_until is None:
         return ""
     minutes = times.length(result.undo_until - result.now)
-    return f"For {minutes}, change_tasks(change='undo', undo='{result.undo}') takes all of it back."
+    taken = "the rest" if any(map(result.why_final, result.outcomes)) else "all of it"
+    return f"For {minutes}, change_tasks(change='undo', undo='{result.undo}') takes {taken} back."
 
 
-def _line(outcome: TaskOutcome) -> str:
+def _line(outcome: TaskOutcome, final: str | None) -> str:
     task, run = outcome.record.task, outcome.record.run
     next_due = times.describe(due_at(run), task.timezone)
     side_run_at = times.describe(outcome.side_run_at, task.timezone) if outcome.side_run_at else ""
     now_due = f"{side_run_at}, and next {next_due}" if side_run_at else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
     if outcome.became is Became.CHANGED:
-        text = outcome.why or ""
+        text = outcome.why or final or ""
     else:
         text = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
     return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, text)

@@ -29,7 +29,7 @@ export function doneView(list) {
   if (!bulk) return "";
   const back = bulk.undo && canCall(env) && Date.parse(bulk.undo_until) > env.clock.now();
   const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}`, within: "" });
-  return h("div", { class: "undo" }, h("p", {}, said), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
+  return h("div", { class: "undo" }, h("p", {}, said), finalView(bulk), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
 }
 
 /** The buttons for what is chosen: one is pressed, for how many of all it would do something is counted, and then it is done. */
@@ -49,8 +49,13 @@ export function chooserView(list) {
   const [text, { found, ...args }] = [wordOf("button", wish), wish];
   return bar(
     wish.change === "move" ? h("input", { type: "date", "data-key": "day", "aria-label": text, value: wish.to, onchange: (event) => asks({ change: "move", to: event.target.value }) }) : "",
-    found ? h("p", { role: "status" }, countOf(found)) : "",
+    found ? h("p", { role: "status" }, countOf(found), finalView(found)) : "",
     found?.changed ? actButton(list, "do", PICTURES[wish.change], text, () => change(list, args), "strong") : "", keep);
+}
+
+/** How many of the cancelled tasks no undo brings back. */
+function finalView(bulk) {
+  return bulk.final ? h("small", {}, " ", t("undo.none", { did: `${wordOf(bulk.dry_run ? "button" : "did", bulk)}: ${number(bulk.final)}` })) : "";
 }
 
 function countOf({ changed, unchanged = 0, refused = 0, change: verb }) {

@@ -258,7 +258,7 @@ def _as_now(outcome: TaskOutcome, record: TaskRecord) -> TaskOutcome:
 def _shown(record: TaskRecord, outcome: TaskOutcome) -> TaskOutcome:
     after, task = outcome.record, record.task
     shown = replace(after.task, revision=task.revision, updated_at=task.updated_at)
-    return replace(outcome, record=replace(after, task=shown), undo=None)
+    return replace(outcome, record=replace(after, task=shown))
 
 
 def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
@@ -270,7 +270,8 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, side_run_at = replaced_times(record, due_at(after.run), change)
-    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, side_run_at=side_run_at)
+    undo = decision.undo_of(previewed(record, change))
+    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, undo, was, side_run_at)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

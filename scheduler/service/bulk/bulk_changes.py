@@ -34,7 +34,7 @@ from duetime.scheduler.service.bulk.bulk_letters import check_number, letters_cl
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
 from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
-from duetime.scheduler.service.bulk.stored_calls import earlier_of, stored_outcomes
+from duetime.scheduler.service.bulk.stored_calls import earlier_of, stored_outcomes, with_final
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
 from duetime.scheduler.service.letters.letter_call import require_reason, undo_tokens
 from duetime.scheduler.store import Store
@@ -92,7 +92,7 @@ class BulkService:
         call = BulkCall.of(change, task_ids, replace(where, **found.instants), arguments)
         if call.verb is BulkVerb.UNDO:
             refuse_dry_run(dry_run)
-            return self._undo.taken_back(call, now)
+            return with_final(self._store, call, self._undo.taken_back(call, now))
         return replace(self._apply(call, now, dry_run=dry_run), **found.instants)
 
     def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:

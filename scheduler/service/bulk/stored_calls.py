@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, Became, BulkVerb, StoredBatch, TaskOutcome
+from duetime.scheduler.bulk.change import (
+    BULK_UNDO_WINDOW,
+    Became,
+    BulkResult,
+    BulkVerb,
+    StoredBatch,
+    TaskOutcome,
+    why_cancel_is_final,
+)
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
 from duetime.scheduler.rules.changes import UNDO_GRACE
-from duetime.scheduler.service.bulk.bulk_call import BulkCall, audit_detail
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, audit_detail, in_order
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 
 MAX_IDS_AUDITED: Final = 100
 
@@ -53,6 +64,20 @@ def stored_outcomes(store: Store, call: BulkCall, earlier: Sequence[StoredBatch]
     order = [task_id for task_id in earlier[0].left if task_id in of_task]
     records = store.batches.still(call.of_tenant, order)
     return tuple(of_task[record.task.id].outcome_of(record) for record in records)
+
+
+def with_final(store: Store, call: BulkCall, result: BulkResult) -> BulkResult:
+    """Return the result of an undo with the tasks of its cancel that no undo brings back, as refused ones."""
+    found = [each for each in store.batches.stored(call.of_tenant, call.undo or "") if each.verb is BulkVerb.CANCEL]
+    cancelled = (task_id for each in found for task_id, word in each.became.items() if word is Became.CHANGED)
+    taken = {each.record.task.id for each in result.outcomes}
+    left = store.batches.still(call.of_tenant, [task_id for task_id in cancelled if task_id not in taken])
+    stays = [TaskOutcome(each, Became.REFUSED, why_cancel_is_final(each)) for each in left if _is_cancelled(each)]
+    return replace(result, outcomes=in_order([*result.outcomes, *stays]))
+
+
+def _is_cancelled(record: TaskRecord) -> bool:
+    return record.run.state is State.CANCELLED or record.run.cancel_requested
 
 
 def entry_of(
