@@ -31,8 +31,9 @@ from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, event_log, links, read
+from duetime.scheduler.store.statements import damaged, event_log, read
 from duetime.scheduler.store.statements.endings import letters
+from duetime.scheduler.store.statements.graph import order
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 from sqlalchemy import Connection, bindparam, select
@@ -117,9 +118,9 @@ class Batches:
             dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
-            order, behind = links.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
+            ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
             changed: dict[str, TaskOutcome] = {}
-            for task_id in order:  # the change of an earlier one may have moved those that come after it
+            for task_id in ids:  # the change of an earlier one may have moved those that come after it
                 record = read.record(connection, tenant, task_id) if task_id in behind else found[task_id]
                 changed[task_id] = _one(connection, record, decision, write, now)
             changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from graphlib import TopologicalSorter
 from typing import Any
 
 from duetime.scheduler import remedies
@@ -46,9 +45,6 @@ _LOCK = (
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
 _WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY)
-_AMONG = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
-    dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(_IDS)
-)
 _WAITED = (
     select(events.c.id)
     .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
@@ -150,18 +146,6 @@ def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
     """Note that others come after these tasks: their ends are followed."""
     if wanted := sorted(task_ids):
         connection.execute(_FOLLOWED, {"task_ids": wanted})
-
-
-def in_order(
-    connection: Connection, task_ids: Sequence[str], *, last_first: bool = False
-) -> tuple[list[str], set[str]]:
-    """Return these tasks so that each follows those that it comes after, or the other way round; and which do so."""
-    rows = connection.execute(_AMONG, {"task_ids": list(task_ids)}).all() if len(task_ids) > 1 else []
-    above: dict[str, list[str]] = {task_id: [] for task_id in task_ids}
-    for row in rows:
-        above[row.task_id].append(row.upstream_id)
-    order = list(TopologicalSorter(above).static_order())
-    return order[::-1] if last_first else order, {row.task_id for row in rows}
 
 
 def held_back(connection: Connection, old: Run, run: Run, kind: EventKind) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,12 +16,12 @@ from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.outcomes import Failed, Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.service.bulk import bulk_targets, bulk_writer
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter
 from duetime.widgets.bulk.text import bulk_text
 
@@ -36,6 +37,12 @@ def target(store: Store, clock: Clock) -> Desk:
     clock.at = MORNING
     planner = Planner(Handlers.load(entry_points=False), "Europe/Berlin", channels=Channels())
     return Desk(Scheduler(store, planner), store, clock)
+
+
+def with_upstreams(target: Desk) -> Desk:
+    """Return a desk whose tasks can come after others."""
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=target.store.dependencies.known)
+    return replace(target, scheduler=Scheduler(target.store, planner))
 
 
 def three(target: Desk) -> list[str]:
@@ -92,6 +99,41 @@ def test_one_undo_takes_all_of_it_back_as_if_it_had_not_been(target: Desk, call:
     assert (back.verb, counted(back)) == (BulkVerb.UNDO, {"changed": 3})
     assert [shown(target.scheduler.get(task_id)) for task_id in ids] == before
     assert target.scheduler.bulk.change("undo", undo=done.undo).repeated
+
+
+@pytest.mark.parametrize("change", ["cancel", "pause", "move"])
+@pytest.mark.parametrize("last_named_first", [False, True])
+def test_tasks_one_behind_another_are_changed_although_the_task_between_them_is_not_named(
+    target: Desk, change: str, last_named_first: bool
+) -> None:
+    desk = with_upstreams(target)
+    first = desk.scheduler.schedule("First", when="in 3 hours").record.task.id
+    between = desk.scheduler.schedule("Between", when="in 2 hours", after=[first]).record.task.id
+    last = desk.scheduler.schedule("Last", when="in 1 hour", after=[between]).record.task.id
+    before = states(desk, [first, between, last])
+
+    named = [last, first] if last_named_first else [first, last]
+    done = desk.scheduler.bulk.change(change, named, **({"to": "in 5 hours"} if change == "move" else {}))  # type: ignore[arg-type]  # a word and its argument
+    assert counted(done) == {"changed": 2}
+    if change == "cancel":
+        assert states(desk, [first, between, last]) == [State.CANCELLED] * 3
+
+    assert counted(desk.scheduler.bulk.change("undo", undo=done.undo)) == {"changed": 2}
+    assert states(desk, [first, between, last]) == before
+
+
+def test_a_replay_brings_a_task_back_that_is_named_too_although_the_task_between_them_is_not(target: Desk) -> None:
+    desk = with_upstreams(target)
+    first = desk.scheduler.schedule("First", when="in 1 hour", retry=RetryPolicy(max_attempts=1)).record.task.id
+    between = desk.scheduler.schedule("Between", when="in 2 hours", after=[first]).record.task.id
+    last = desk.scheduler.schedule("Last", when="in 3 hours", after=[between]).record.task.id
+    desk.clock.forward(hours=1)
+    desk.end(desk.start(), Failed("no rows"))
+    assert states(desk, [first, between, last]) == [State.FAILED] * 3
+
+    done = desk.scheduler.bulk.change("replay", [last, first])
+    assert counted(done) == {"changed": 1, "refused": 1}
+    assert states(desk, [between, last]) == [State.WAITING] * 2
 
 
 def test_an_undo_ends_with_its_window(target: Desk) -> None:
