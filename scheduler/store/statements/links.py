@@ -35,6 +35,9 @@ from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
 
+MAX_TASKS_REOPENED = 1_000
+"""Tasks that one statement opens the dependencies on, or lets wait again; a statement takes so many parameters only."""
+
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _LOCK = (
     select(tasks.c.id, tasks.c.tenant, tasks.c.followed)
@@ -202,21 +205,24 @@ def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> b
 
 
 def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
-    """Open the dependencies on tasks that run again; the runs that their last end had ended wait again, all the way."""
-    left = dependants.MAX_LINKS_CLOSED
-    while task_ids and left > 0:
-        found = connection.execute(_ON, {"task_ids": list(task_ids)}).all()
-        left -= len(found)
+    """Open the dependencies on tasks that run again; the runs that their last end had ended wait again, all the way.
+
+    It is all one transaction, however many they are: an end of one of these tasks would miss what is left for later.
+    """
+    left = list(task_ids)
+    while left:
+        these, left = left[:MAX_TASKS_REOPENED], left[MAX_TASKS_REOPENED:]
+        found = connection.execute(_ON, {"task_ids": these}).all()
         if any(row.closed_at for row in found):
-            turns.take_back(connection, task_ids, now)
-        connection.execute(_REOPEN, {"task_ids": list(task_ids)})
-        task_ids = _revived(connection, [row.ended_run for row in found if row.ended_run], now)
+            turns.take_back(connection, these, now)
+        connection.execute(_REOPEN, {"task_ids": these})
+        ended = [row.ended_run for row in found if row.ended_run]
+        for first in range(0, len(ended), MAX_TASKS_REOPENED):
+            left += _revived(connection, ended[first : first + MAX_TASKS_REOPENED], now)
 
 
 def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
     """Let the next generations of these runs wait, in their place; return their tasks."""
-    if not run_ids:
-        return []
     rows = unreadable.rows(connection, _ENDED_RUNS, {"run_ids": list(run_ids)})
     found = [task_and_run(row) for row in rows]
     again = places.placed(connection, [_again(task, run) for task, run in found])
@@ -226,7 +232,8 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
         event_log.append(connection, [turns.event_of(None, again, now) for _, _, again in pairs])
         questions.carry_over(connection, pairs, now)
-    for task, _, _ in pairs:
+    waiting = kept_waits.kept(connection, [task.id for task, _, _ in pairs])
+    for task in (task for task, _, _ in pairs if task.id in waiting):
         kept_waits.reopen(connection, task.tenant, task.id)
     return [task.id for task, _, _ in pairs]
 

@@ -12,7 +12,8 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.store.statements import dependants, links
+from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
@@ -94,6 +95,28 @@ def test_a_task_that_is_to_run_again_heeds_the_end_of_the_re_run_itself(desk: De
 
 
 EVENT: Any = {"event": "rows", "timeout": "30 min"}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+def test_all_that_had_ended_with_a_task_waits_again_when_it_runs_again_however_many_they_are(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(dependants, "MAX_LINKS_CLOSED", at_once)
+    monkeypatch.setattr(links, "MAX_TASKS_REOPENED", at_once)
+    first = desk.scheduler.schedule("First", when="at 9:00", retry=RetryPolicy(max_attempts=1)).record.task.id
+    behind = [desk.scheduler.schedule(f"Behind {n}", after=[first]).record.task.id for n in range(5)]
+    last = desk.scheduler.schedule("Last", after=behind[1:4]).record.task.id
+    very_last = desk.scheduler.schedule("Very last", after=[last, behind[4]]).record.task.id
+    desk.end(desk.start(9), Failed("no"))
+    while desk.store.dependencies.repair(limit=99):
+        pass
+    others = [*behind, last, very_last]
+    assert states(desk, *others) == [State.FAILED] * 7
+
+    desk.scheduler.reschedule(first, when="now")
+
+    assert states(desk, *others) == [State.WAITING] * 7
+    sound(desk)
 
 
 def expired(desk: Desk, *, chain: bool = False, **more: Any) -> tuple[str, str]:
