@@ -26,20 +26,19 @@ from duetime.scheduler.store.bulk import chain_rows, memory, related, vain_undo
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log, read
 from duetime.scheduler.store.statements.endings import letters
 from duetime.scheduler.store.statements.graph import order
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam
 
 _THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
-_LOCK = select(tasks.c.id).where(_THESE).order_by(tasks.c.id).with_for_update()
 _READ = read.TASK_AND_RUN.where(_THESE, IS_CURRENT)
 
 
@@ -115,7 +114,7 @@ class Batches:
 
         def work(connection: Connection) -> list[TaskOutcome]:
             now = self._now()
-            dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
+            lock_tasks(connection, task_ids)
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
@@ -148,7 +147,7 @@ class Batches:
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
-            dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
+            lock_tasks(connection, task_ids)
             records = _records(connection, tenant, task_ids)
             done = [_opened(connection, record, takes_back) for record in records]
             _remember(

@@ -14,6 +14,7 @@ from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
@@ -85,10 +86,11 @@ class Approvals:
 
         Raises `Refused` where nothing is asked or the answer was another one, and `TaskNotFound`.
         """
-        now, by = self._now(), answers.Answered(answer, actor, reason, via)
+        by = answers.Answered(answer, actor, reason, via)
 
         def work(connection: Connection) -> bool:
-            found = [read.record(connection, tenant, task_id, locking=True) for task_id in task_ids]
+            lock_tasks(connection, task_ids)
+            found, now = [read.record(connection, tenant, task_id) for task_id in task_ids], self._now()
             unanswered = [each for each in found if answers.find(connection, each, answer, now, oldest=True)]
             for each in unanswered:
                 record = read.record(connection, tenant, each.task.id)
@@ -116,7 +118,8 @@ class Approvals:
         """
 
         def work(connection: Connection) -> list[str]:
-            found, now = [read.record(connection, tenant, each, locking=True) for each in task_ids], self._now()
+            lock_tasks(connection, task_ids)
+            found, now = [read.record(connection, tenant, each) for each in task_ids], self._now()
             if key and idempotency.is_repeat(connection, found[0].task, key, actor, now):
                 return []
             event_log.check_revision(connection, found[0].task, revision)

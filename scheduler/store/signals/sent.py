@@ -12,8 +12,9 @@ from duetime.scheduler.signal.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, Recei
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, run_waits
@@ -30,8 +31,6 @@ _WAITING = (
     .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN_WAIT)
     .order_by(signal_waits.c.waiter_id)
 )
-_LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).order_by(tasks.c.id)
-_LOCKED = _LOCK.with_for_update()
 _STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(
     signal_waits.c.waiter_id.in_(_IDS), OPEN_WAIT
 )
@@ -125,7 +124,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
     meant = [_Waiter(row.waiter_id, row.task_id) for row in rows if matches(row.wanted, signal.data)]
     if not meant:
         return []
-    dialect_of(connection).lock_rows(connection, _LOCKED, {"task_ids": sorted({each.task_id for each in meant})})
+    lock_tasks(connection, [each.task_id for each in meant])
     found = connection.execute(_STILL_OPEN, {"waiter_ids": [each.waiter_id for each in meant]})
     still = {first: _Waiter(first, row.task_id) for row in found if (first := kept_waits.first_id(row.waiter_id))}
     kept_waits.close(connection, still, signal)

@@ -5,7 +5,7 @@ The lock of a task's row covers all its runs and events. SQLite needs none: it h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -19,14 +19,25 @@ def among(column: ColumnElement[str]) -> ColumnElement[bool]:
     return column == any_(bindparam("run_ids", type_=ARRAY(Text())))
 
 
+_LOCK = (
+    select(tasks.c.id)
+    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+    .order_by(tasks.c.id)
+    .with_for_update()
+)
 _THEIRS = select(runs.c.task_id).where(among(runs.c.id))
-_LOCK = select(tasks.c.id).where(tasks.c.id.in_(_THEIRS)).order_by(tasks.c.id).with_for_update()
+_LOCK_THEIRS = select(tasks.c.id).where(tasks.c.id.in_(_THEIRS)).order_by(tasks.c.id).with_for_update()
 _NEWEST_EPOCH = select(runner.c.epoch).with_for_update(read=True)
+
+
+def lock_tasks(connection: Connection, task_ids: Iterable[str]) -> None:
+    """Lock these tasks, always in the same order; later reads see the newest rows."""
+    dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(task_ids))})
 
 
 def lock_tasks_of(connection: Connection, run_ids: Sequence[str]) -> None:
     """Lock the tasks of these runs, always in the same order; later reads see the newest rows."""
-    dialect_of(connection).lock_rows(connection, _LOCK, {"run_ids": list(run_ids)})
+    dialect_of(connection).lock_rows(connection, _LOCK_THEIRS, {"run_ids": list(run_ids)})
 
 
 def exactly(expected: int, changed: int) -> None:

@@ -22,12 +22,11 @@ from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.sql.locks import exactly, lock_tasks
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
@@ -58,7 +57,6 @@ _CLOSE = Batch(
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
     .values(closed_at=bindparam("at"), outcome=bindparam("how"), mismatch=bindparam("differs"))
 )
-_LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _WAITING = (
     TASK_AND_RUN.add_columns(tasks.c.followed)
     .where(tasks.c.id.in_(_IDS), IS_CURRENT, runs.c.state == State.WAITING)
@@ -168,7 +166,7 @@ def settle_waiting(
     if not task_ids:
         return {}
     wanted = {"task_ids": sorted(set(task_ids))}
-    dialect_of(connection).lock_rows(connection, _LOCK, wanted)
+    lock_tasks(connection, task_ids)
     waiting = unreadable.rows(connection, _WAITING, wanted)
     found = [_Waiting(*task_and_run(row), row.followed) for row in waiting]
     links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, [each.waiter for each in found])

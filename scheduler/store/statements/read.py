@@ -10,7 +10,6 @@ from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_chain_id, is_id
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
     DELIVERY_FIELDS,
     IS_CURRENT,
@@ -26,6 +25,7 @@ from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
+from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -90,7 +90,6 @@ _OF_RUNS = (
 )
 _TITLES = select(tasks.c.id, tasks.c.title).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 _TITLES_OF_TENANT = _TITLES.where(tasks.c.tenant == bindparam("tenant"))
-_LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
 
 
 def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
@@ -98,7 +97,7 @@ def record(connection: Connection, tenant: str, task_id: str, *, locking: bool =
     if not is_id(task_id):
         raise TaskNotFound(task_id)
     if locking:  # the next statement sees the run that became current while this one waited
-        dialect_of(connection).lock_rows(connection, _LOCK, {"task_id": task_id})
+        lock_tasks(connection, [task_id])
     found = records_of(connection, *unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant}))
     if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))

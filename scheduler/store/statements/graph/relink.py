@@ -17,9 +17,9 @@ from duetime.scheduler.store.schema.rows import in_json
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
-from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles
@@ -33,8 +33,6 @@ _INSTANTS = frozenset({"closed_at", "since", "until", "signal_at"})
 _TIMES = ("scheduled_for", "deadline", "drop_at", "first_ready_at")
 """Fields of a run that change once more where the new links let it go in the transaction of their change."""
 
-_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
-_LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _LINKS = select(dependencies).where(dependencies.c.task_id == bindparam("of_task")).order_by(dependencies.c.upstream_id)
 _UNLINK = delete(dependencies).where(dependencies.c.task_id == bindparam("of_task"))
 _LINK = Batch(insert(dependencies), [column.name for column in dependencies.c])
@@ -72,7 +70,7 @@ def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
     name_locks.share(connection, [(tenant, name) for name in locks.events])
     digest = blake2b(storable(f"links\n{tenant}").encode(), digest_size=8).digest()
     dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True))
-    dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(locks.task_ids))})
+    lock_tasks(connection, locks.task_ids)
 
 
 def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLocks | None:
