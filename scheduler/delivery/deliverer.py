@@ -24,7 +24,7 @@ MAX_DELIVERIES_PER_TICK: Final = 8
 """Messages sent per tick."""
 
 MAX_DUE_ROWS_PER_TICK: Final = 256
-"""Due deliveries read per tick, so that those of a hanging channel do not fill the batch."""
+"""Due deliveries read per tick; channels take turns in it, so that a hanging one does not fill it."""
 
 MAX_THREADS_PER_CHANNEL: Final = 2
 """Threads per channel: a hanging send keeps its thread, and leaves those of other channels free."""
@@ -76,7 +76,7 @@ class Deliverer:
         return min((at for at in (self._outbox.next_wake(), *times) if at is not None), default=None)
 
     def tick(self, now: datetime) -> int:
-        """Send up to 8 due messages in parallel, settle answered ones, and return the number of both.
+        """Send up to 8 due messages in parallel, settle answered ones, and return how many were sent.
 
         Takes as long as the slowest channel, at most a second; a later tick settles slower ones. Call it on one thread.
         """
@@ -152,15 +152,16 @@ class Deliverer:
         return self._begin(waiting, started, ends_by) if started else 0
 
     def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
-        """Send the deliveries that no other process has leased; return how many."""
+        """Send what no other process has leased; return how many sends began: a digest is one."""
         began = time.monotonic()
         taken = self._outbox.take([each.id for sending in chosen for each in sending.deliveries], lease=DELIVERY_LEASE)
         for sending in chosen:
             waiting.remove(sending)
-            if sending.keep(taken):
-                self._sendings.append(sending)
-                sending.begin(began, ends_by)
-        return len(taken)
+        kept = [sending for sending in chosen if sending.keep(taken)]
+        for sending in kept:
+            self._sendings.append(sending)
+            sending.begin(began, ends_by)
+        return len(kept)
 
     def _hold(self, moment: float) -> None:
         """Keep what is on its way for longer, before its time is over."""

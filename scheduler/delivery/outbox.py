@@ -13,7 +13,7 @@ class Outbox(Protocol):
     """The part of the store that a deliverer needs."""
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
-        """Return pending deliveries that are due."""
+        """Return pending deliveries that are due; channels take turns."""
 
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
         """Lease due deliveries, and return those that no other process has leased."""

@@ -22,14 +22,18 @@ IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
+_turn = func.row_number().over(partition_by=deliveries.c.channel, order_by=deliveries.c.next_at)
+_IN_TURN = select(deliveries.c.id, _turn.label("turn")).where(deliveries.c.next_at <= bindparam("now")).subquery()
 _DUE = (
     select(*DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin)
-    .select_from(deliveries.join(inbox, inbox.c.run_id == deliveries.c.run_id))
+    .select_from(deliveries.join(_IN_TURN, _IN_TURN.c.id == deliveries.c.id))
+    .join(inbox, inbox.c.run_id == deliveries.c.run_id)
     .join(tasks, tasks.c.id == deliveries.c.task_id)
-    .where(deliveries.c.next_at <= bindparam("now"))
-    .order_by(deliveries.c.next_at)
+    .order_by(_IN_TURN.c.turn, deliveries.c.next_at)
     .limit(bindparam("most"))
 )
+"""Channels take turns, so that the backlog of one hides no delivery of another."""
+
 _FAILED = {
     "state": DeliveryState.FAILED,
     "attempts": 0,
@@ -101,7 +105,7 @@ class Deliveries:
         return self._database.look(lambda connection: next_time(unreadable.every(connection, _NEXT_WAKE)[0][0][0]))
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
-        """Return deliveries that are due, longest due first, each with its message."""
+        """Return deliveries that are due, each with its message: the longest due of each channel, then its next."""
         due = {"now": self._now(), "most": limit}
         rows, some_damaged = self._database.read(lambda connection: unreadable.every(connection, _DUE, due))
         if some_damaged:

@@ -53,9 +53,9 @@ def fire(store: Store, title: str, *, channel: str = "desktop", to: State = Stat
     store.claims.settle([settlement(claim, to, inbox=told, deliveries=(sent,))])
 
 
-def tick(store: Store, *readers: Reader, plan: QuietPlan = QuietPlan(SIESTA)) -> None:  # noqa: B008 - a frozen value
+def tick(store: Store, *readers: Reader, plan: QuietPlan = QuietPlan(SIESTA)) -> int:  # noqa: B008 - a frozen value
     deliverer = Deliverer(store.deliveries, Channels(readers), quiet=plan)
-    deliverer.tick(store.now())
+    return deliverer.tick(store.now())
 
 
 def test_what_can_wait_is_held_and_comes_as_one_message_at_the_end(store: Store, clock: Clock) -> None:
@@ -70,7 +70,7 @@ def test_what_can_wait_is_held_and_comes_as_one_message_at_the_end(store: Store,
     assert store.deliveries.held(TENANT, "bob", most=9) == (0, None)
     assert store.deliveries.next_wake() == END
     clock.forward(hours=2)
-    tick(store, phone)
+    assert tick(store, phone) == 1, "a digest is one message"
     [digest] = phone.read
     assert (digest.title, digest.state) == ("2 outcomes of your quiet hours", State.FAILED)
     assert digest.text == "Import: Import ended\nBackup: Backup ended"

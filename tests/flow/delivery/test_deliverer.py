@@ -528,3 +528,31 @@ def test_a_question_goes_to_every_channel_and_a_default_no_to_those_that_take_ex
     )
     assert [channels.takes(name, State.WAITING) for name in ("pager", "team")] == [True, True]
     assert [channels.takes(name, State.CANCELLED) for name in ("pager", "team")] == [True, False]
+
+
+@pytest.fixture
+def stuck() -> Iterator[FakeChannel]:
+    """Yield a channel that answers no send before the end of the test."""
+    release = threading.Event()
+
+    class Stuck(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            release.wait(60)
+
+    yield Stuck("stuck")
+    release.set()
+
+
+def test_the_backlog_of_a_hanging_channel_hides_no_delivery_of_another(
+    store: Store, clock: Clock, stuck: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "MAX_DUE_ROWS_PER_TICK", 5)
+    good = FakeChannel("good")
+    for _ in range(12):
+        fire(store, "stuck")
+        clock.advance(0.01)
+    fire(store, "good")
+    publisher = deliverer(store, stuck, good, patience=timedelta(seconds=0.2))
+    assert publisher.tick(store.now()) == MAX_THREADS_PER_CHANNEL + 1
+    assert (len(good.sent), len(stuck.sent)) == (1, MAX_THREADS_PER_CHANNEL)
