@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable, StoreUnwritable
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
@@ -33,34 +35,49 @@ def translated() -> Iterator[None]:
 
 _UNUSABLE = frozenset({"TimeoutError", "OperationalError", "InterfaceError"})
 
+_BUSY = "The database is busy: another call holds what this one needs. Nothing was stored; try again."
+_BUSY_FILE = "The database is busy: others have been writing for 5 seconds. Nothing was stored; try again."
+_TOO_LONG = "The query took too long. Narrow the filter, or shorten the time range."
 _FULL = "The disk is full. Nothing was stored; free some space and try again."
-_READ_ONLY = "The database file cannot be written. Nothing was stored; check its permissions and its disk."
-_UNWRITABLE = frozenset({_FULL, _READ_ONLY})
+_READ_ONLY = "The database cannot be written. Nothing was stored; check its permissions and its disk."
+_READ_ONLY_FILE = "The database file cannot be written. Nothing was stored; check its permissions and its disk."
+_UNWRITABLE = frozenset({_FULL, _READ_ONLY, _READ_ONLY_FILE})
 
-_REASONS = (
-    (
-        "statement timeout",
-        "The query took too long. Narrow the filter, or shorten the time range.",
-    ),
-    ("locked", "The database is busy: others have been writing for 5 seconds. Nothing was stored; try again."),
-    ("busy", "The database is busy: others have been writing for 5 seconds. Nothing was stored; try again."),
-    ("full", _FULL),
-    ("No space left", _FULL),
-    ("readonly", _READ_ONLY),
-    ("unable to open", "The database file cannot be opened. Check that its folder exists and may be written."),
-    ("not a database", "The database file is not an SQLite database. Name another file, or restore a copy."),
-    ("malformed", "The database file is damaged. Restore a copy; nothing was stored."),
-)
+_BY_SQLSTATE: Final = {
+    "40001": _BUSY,  # serialization_failure
+    "40P01": _BUSY,  # deadlock_detected
+    "55P03": _BUSY,  # lock_not_available
+    "57014": _TOO_LONG,  # query_canceled
+    "53100": _FULL,  # disk_full
+    "25006": _READ_ONLY,  # read_only_sql_transaction
+}
+_BY_SQLITE_CODE: Final = {
+    sqlite3.SQLITE_BUSY: _BUSY_FILE,
+    sqlite3.SQLITE_LOCKED: _BUSY_FILE,
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_READONLY: _READ_ONLY_FILE,
+    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened. Check that its folder exists and may be written.",
+    sqlite3.SQLITE_NOTADB: "The database file is not an SQLite database. Name another file, or restore a copy.",
+    sqlite3.SQLITE_CORRUPT: "The database file is damaged. Restore a copy; nothing was stored.",
+}
+_PRIMARY_CODE: Final = 0xFF
+"""The part of SQLite's extended codes that says what failed; the rest says where."""
 
 
 def _is_unusable(error: object) -> bool:
     """Return whether the database failed; other errors of the driver are mistakes of this code."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint(_UNUSABLE) or type(error).__name__ == "DatabaseError"
+    return not names.isdisjoint(_UNUSABLE) or type(error).__name__ == "DatabaseError" or _known(error) is not None
 
 
 def _sentence(error: object) -> str:
     if any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__):
         return "No connection to the database became free for 5 seconds. Nothing was stored; try again."
-    known = (sentence for words, sentence in _REASONS if words in str(error))
-    return next(known, "The database cannot be reached. Nothing was stored; the server's log has the reason.")
+    return _known(error) or "The database cannot be reached. Nothing was stored; the server's log has the reason."
+
+
+def _known(error: object) -> str | None:
+    """Return the sentence for the code of an error; its words depend on the language of the server."""
+    if isinstance(error, sqlite3.Error):
+        return _BY_SQLITE_CODE.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE)
+    return _BY_SQLSTATE.get(getattr(error, "sqlstate", None) or "")

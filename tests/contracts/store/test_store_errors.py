@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.runtime.repeat_filter import REPEAT_INTERVAL_S, RepeatFilter
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database import driver_errors
+from duetime.scheduler.store.database.sqlite import Sqlite
+from sqlalchemy import Connection
+from sqlalchemy.exc import ProgrammingError
+
+from tests.builders import added
 
 NOBODY = "postgresql+psycopg://mallory:hunter2@127.0.0.1:1/ledger"
 
@@ -60,3 +68,66 @@ def test_a_broken_address_is_refused_with_what_is_accepted_and_without_its_passw
         open_store(url)
     assert "p@ss" not in str(refused.value)
     assert "w0rd" not in str(refused.value)
+
+
+BUSY = "The database is busy: another call holds what this one needs. Nothing was stored; try again."
+
+
+def raising(code: str) -> Callable[[Connection], object]:
+    """Return work in which the server raises an error in the words of another language."""
+    statement = f"DO $$ BEGIN RAISE EXCEPTION 'gesperrt' USING ERRCODE = '{code}'; END $$"
+    return lambda connection: connection.exec_driver_sql(statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("40001", BUSY),
+        ("40P01", BUSY),
+        ("55P03", BUSY),
+        ("57014", "The query took too long. Narrow the filter, or shorten the time range."),
+        ("53100", "The disk is full. Nothing was stored; free some space and try again."),
+        ("25006", "The database cannot be written. Nothing was stored; check its permissions and its disk."),
+    ],
+)
+def test_the_code_of_a_server_says_what_callers_read(empty_postgres: str, code: str, sentence: str) -> None:
+    with closing(open_store(empty_postgres)) as store, pytest.raises(StoreUnavailable) as refused:
+        store._database.write(raising(code))
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.postgres
+def test_a_mistake_of_this_code_is_no_outage_of_the_server(empty_postgres: str) -> None:
+    with closing(open_store(empty_postgres)) as store, pytest.raises(ProgrammingError):
+        store._database.write(lambda connection: connection.exec_driver_sql("SELECT * FROM nothing"))
+
+
+@pytest.mark.postgres
+def test_a_row_that_another_call_holds_is_busy_and_not_out_of_reach(empty_postgres: str) -> None:
+    with closing(open_store(empty_postgres)) as first, closing(open_store(empty_postgres)) as second:
+        task_id = added(first).task.id
+        statement = f"SELECT id FROM tasks WHERE id = '{task_id}' FOR UPDATE NOWAIT"
+
+        def hold(connection: Connection) -> None:
+            connection.exec_driver_sql(statement)
+            with pytest.raises(StoreUnavailable) as refused:
+                second._database.write(lambda other: other.exec_driver_sql(statement))
+            assert str(refused.value) == BUSY
+
+        first._database.write(hold)
+
+
+def test_a_file_that_another_process_writes_is_busy(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'duetime.db'}"
+    with closing(open_store(url)) as first, closing(open_store(url)) as second:
+        database = second._database
+        assert isinstance(database, Sqlite)
+        database._raw.execute("PRAGMA busy_timeout = 0")
+
+        def hold(_connection: Connection) -> None:
+            with pytest.raises(StoreUnavailable) as refused:
+                database.write(lambda _other: None)
+            assert "The database is busy: others have been writing" in str(refused.value)
+
+        first._database.write(hold)

@@ -25,7 +25,9 @@ FULL = "The disk is full. Nothing was stored; free some space and try again."
 def full(store: Store) -> Exception:
     """Return what the driver of this database raises on a full disk."""
     if isinstance(store._database, Sqlite):
-        return sqlite3.OperationalError("database or disk is full")
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        return error
     from psycopg.errors import DiskFull
 
     words = 'could not extend file "base/16384/16402": No space left on device'
