@@ -30,6 +30,7 @@ from sqlalchemy import Connection, Update
 
 OnReady = Callable[[Sequence[ReadyRun]], None]
 _NOT_RECOVERED: Final = Blame("run", "cannot end its lost attempt, which is tried again")
+_NOT_FAILED: Final = Blame("run", "it is damaged, but cannot end as failed")
 _NOT_EXPIRED: Final = Blame("run", "its deadline has passed, but it cannot expire", runs)
 _NOT_RELAXED: Final = Blame("run", "its deadline has passed, but it cannot get a new place", runs)
 
@@ -85,6 +86,8 @@ class Claims:
 
     def note_paused(self, *, limit: int) -> int:
         """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
+        if not self._database.read(lambda each: ready_runs.overdue_paused(each, 1, self._now())):
+            return 0
         return self._database.write(lambda each: ready_runs.note_paused(each, limit, self._now()), durable=False)
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
@@ -100,12 +103,14 @@ class Claims:
 
     def fail_damaged(self) -> list[str]:
         """End as failed the open runs that no timer, queue or lease can find, and return them."""
+        found = self._database.read(damaged.unfound)
 
-        def work(connection: Connection) -> list[Expired]:
-            now = self._now()
-            return damaged.end(connection, damaged.unfound(connection, now), now)
+        def work(only: Only) -> list[Expired]:
+            wanted = sorted(only or found)
+            return self._database.write(lambda connection: damaged.end_unfound(connection, wanted, self._now()))
 
-        return [run.run_id for run in self._database.write(work)]
+        ended = apart.gathered(self._database, work, lambda _: found, _NOT_FAILED) if found else []
+        return [run.run_id for run in ended]
 
     def _fail(self, run_ids: Sequence[str]) -> None:
         """End those of the runs that are damaged, and ready or running, as failed."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.run_records import Failure, Waiter
 from duetime.scheduler.store.chains import overlooked
+from duetime.scheduler.store.database import apart
+from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Stored
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.graph import upstreams
@@ -19,6 +23,10 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 T = TypeVar("T")
+Find = Callable[[Connection, int], Collection[str]]
+GoOn = Callable[[Connection, Collection[str], int, datetime], int]
+_NOT_FOLLOWED: Final = Blame("task", "cannot follow up its end", dependencies)
+_NOT_FREED: Final = Blame("task", "it waits for nothing, but cannot go on", runs)
 
 
 class _RolledBack(Exception):
@@ -83,7 +91,17 @@ class Dependencies:
 
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
-        return self.ending(lambda connection: overlooked.repair(connection, limit, self._now()))
+        ends = self._gone_on(overlooked.ended, overlooked.follow, limit, _NOT_FOLLOWED)
+        return ends + self._gone_on(overlooked.free, overlooked.let_go, limit, _NOT_FREED)
+
+    def _gone_on(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
+        """Look without holding up any writer, and go on after what was found."""
+        found = list(self._database.read(lambda connection: find(connection, limit)))
+
+        def work(only: Only) -> int:
+            return self.ending(lambda connection: go_on(connection, only or found, limit, self._now()))
+
+        return sum(apart.each(self._database, work, lambda _: found, blame)) if found else 0
 
     def rehearsal(self, work: Callable[[Connection], T]) -> T:
         """Run `work` as `ending` does and return its result; the transaction is rolled back, and nobody is told."""

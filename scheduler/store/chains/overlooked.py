@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -39,13 +41,28 @@ _FREE_ALREADY = (
 )
 
 
-def repair(connection: Connection, limit: int, now: datetime) -> int:
-    """Go on after ends that older code, a cut or a repair by hand left without; return how many tasks that concerned.
+def ended(connection: Connection, limit: int, only: Collection[str] | None = None) -> dict[str, State]:
+    """Return how tasks ended for which others still wait, at most `limit`; one that is there no more was cancelled."""
+    wanted = unreadable.without(connection, _OVERLOOKED, dependencies.c.upstream_id, only)
+    found = connection.execute(wanted, {"most": limit}).all()
+    return {row.upstream_id: row.state or State.CANCELLED for row in found}
 
-    A task that is there no more counts as cancelled.
-    """
-    overlooked = connection.execute(_OVERLOOKED, {"most": limit}).all()
-    dependants.follow(connection, {row.upstream_id: row.state or State.CANCELLED for row in overlooked}, now)
-    decided = list(connection.execute(_FREE_ALREADY, {"most": limit}).scalars())
-    dependants.follow(connection, dependants.settle_waiting(connection, decided, now), now)
-    return len(overlooked) + len(decided)
+
+def follow(connection: Connection, only: Collection[str], limit: int, now: datetime) -> int:
+    """Go on after those of these tasks that have ended; return how many they are."""
+    found = ended(connection, limit, only)
+    dependants.follow(connection, found, now)
+    return len(found)
+
+
+def free(connection: Connection, limit: int, only: Collection[str] | None = None) -> list[str]:
+    """Return at most `limit` tasks that wait for nothing any more."""
+    wanted = unreadable.without(connection, _FREE_ALREADY, runs.c.task_id, only)
+    return list(connection.execute(wanted, {"most": limit}).scalars())
+
+
+def let_go(connection: Connection, only: Collection[str], limit: int, now: datetime) -> int:
+    """Let those of these tasks go, or end them, that wait for nothing any more; return how many they are."""
+    found = free(connection, limit, only)
+    dependants.follow(connection, dependants.settle_waiting(connection, found, now), now)
+    return len(found)

@@ -60,18 +60,16 @@ _END_ATTEMPTS = (
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.ended_at.is_(None))
     .values(ended_at=bindparam("now"), outcome="failed", reason=bindparam("why"))
 )
+_LEASED_FOR_EVER = (IS_ACTIVE, runs.c.state == State.RUNNING, runs.c.lease_until > LAST_INSTANT)
 _UNFOUND = union(
     select(runs.c.id).where(runs.c.wake_at > LAST_INSTANT, NOT_PAUSED),  # so is what is no instant, on both databases
     select(runs.c.id).where(
         IS_ACTIVE,
         runs.c.state.not_in([*CLAIMABLE, State.WAITING]) | runs.c.cancel_requested.not_in([True, False]),
     ),
+    select(runs.c.id).where(*_LEASED_FOR_EVER),
 )
-_RENEWABLE = (
-    update(runs)
-    .where(IS_ACTIVE, runs.c.state == State.RUNNING, runs.c.lease_until > LAST_INSTANT)
-    .values(lease_until=bindparam("until"))
-)
+_RENEWABLE = update(runs).where(*_LEASED_FOR_EVER).values(lease_until=bindparam("until"))
 _OF_SERIES = frozenset({"scheduled_for", "slot", "number"})
 
 
@@ -120,13 +118,18 @@ def end(
     return [Expired(pair.run.id, pair.task.id) for pair in ending]
 
 
-def unfound(connection: Connection, now: datetime) -> list[str]:
-    """Return open runs that no timer, no queue and no lease finds, because a word or an instant cannot be read.
-
-    Where that is the end of a lease, it gets one that has expired: whoever holds the run renews it.
-    """
-    connection.execute(_RENEWABLE, {"until": now})
+def unfound(connection: Connection) -> list[str]:
+    """Return open runs that no timer, no queue and no lease finds, because a word or an instant cannot be read."""
     return list(connection.execute(_UNFOUND).scalars())
+
+
+def end_unfound(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[Expired]:
+    """End those of these runs as failed that are damaged; where a lease ends at no instant, it has ended now.
+
+    Whoever holds such a run renews the lease.
+    """
+    connection.execute(_RENEWABLE.where(runs.c.id.in_(list(run_ids))), {"until": now})
+    return end(connection, run_ids, now)
 
 
 def mended(connection: Connection, record: TaskRecord, kind: EventKind, by: Acting, now: datetime) -> TaskRecord:

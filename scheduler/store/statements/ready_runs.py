@@ -147,8 +147,8 @@ _OVERDUE_PAUSED = (
     .where(runs.c.wake_at <= bindparam("now", type_=Instant()), NOT_PAUSED, tasks.c.paused == true())
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
-    .with_for_update(of=[runs, tasks], skip_locked=True)
 )
+_OVERDUE_PAUSED_LOCKED = _OVERDUE_PAUSED.with_for_update(of=[runs, tasks], skip_locked=True)
 _NOTE_PAUSED = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(paused=true())
 
 
@@ -158,9 +158,14 @@ def follow_pause(connection: Connection, before: Task, after: Task) -> None:
         connection.execute(_FOLLOW_PAUSE, {"of_task": after.id, "now_paused": after.paused})
 
 
+def overdue_paused(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Return at most `limit` overdue runs of paused tasks that are not marked."""
+    return list(connection.execute(_OVERDUE_PAUSED, {"now": now, "most": limit}).scalars())
+
+
 def note_paused(connection: Connection, limit: int, now: datetime) -> int:
     """Mark at most `limit` overdue runs of paused tasks; return how many were not marked before."""
-    found = list(connection.execute(_OVERDUE_PAUSED, {"now": now, "most": limit}).scalars())
+    found = list(connection.execute(_OVERDUE_PAUSED_LOCKED, {"now": now, "most": limit}).scalars())
     if found:
         connection.execute(_NOTE_PAUSED, {"run_ids": found})
     return len(found)
