@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 import dramatiq
 from duetime.scheduler.handlers import Handlers
@@ -157,7 +158,7 @@ class Worker:
         Returns within `grace` and a few seconds, much sooner after `hurry`. It returns False when the database took no
         result, so that runs stay `running` until the next runner recovers them.
         """
-        self.drain.end(grace, self._hand_in)
+        self.drain.end(grace, partial(self._hand_in, wait=False))  # without a database, room may never come
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
@@ -275,9 +276,9 @@ class Worker:
         self._threads.replace(lost_thread)
         self._broker.idle.give(1)
 
-    def _hand_in(self, held: ActiveRun, ending: AttemptResult) -> None:
+    def _hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
         if held.hand_over():
-            self._completer.hand_in(held, ending)
+            self._completer.hand_in(held, ending, wait=wait)
 
     def _finish(self, ended: Sequence[CompletedRun]) -> None:
         """Remove stored runs from the queue; after that, a run that continues may be taken and claimed again."""

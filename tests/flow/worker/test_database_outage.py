@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,16 +14,19 @@ from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, State
 from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.worker import worker as worker_module
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.executor import GIVEN_BACK_NO_DATABASE, Executor
 from duetime.scheduler.worker.threads.store_wait import MAX_LOOP_WAIT_S, MAX_PAUSE_S, StoreWait
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import NOON, TENANT, started
 from tests.flow.waiting import eventually
@@ -266,3 +270,27 @@ def test_a_result_that_spawns_tasks_waits_for_the_database(store: Store) -> None
     eventually(lambda: ended, "the end of the run")
     completer.close(60)
     assert ended[0].settlement.to is State.SUCCEEDED
+
+
+def test_a_worker_stops_in_time_though_its_backlog_is_full_and_no_database_takes_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "MAX_UNSTORED_PER_THREAD", 1)
+    worker = Worker(store, MemoryQueue(), Handlers(), WorkerOptions("w1", threads=1))
+    worker.start()
+    storing = threading.Event()
+
+    def settle(_settlements: object) -> None:
+        storing.set()
+        raise StoreUnavailable("The database cannot be reached.")
+
+    monkeypatch.setattr(store.claims, "settle", settle)
+    first, second = (ActiveRun(started(store)) for _ in range(2))
+    worker._completer.hand_in(first, Done())
+    assert storing.wait(60)
+    worker._completer.hand_in(second, Done())
+    worker._active_runs.add([started(store)])
+    stopping = threading.Thread(target=worker.stop, args=(timedelta(0),), daemon=True)
+    stopping.start()
+    stopping.join(30)
+    assert not stopping.is_alive()
