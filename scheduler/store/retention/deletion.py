@@ -45,6 +45,7 @@ def delete_batch(
     """
     large = len(rows) == 1 and rows[0].weight > MAX_ROWS_TOGETHER
     keys = _still_due(connection, rule, before, [row.key for row in rows], messages=not large)
+    keys = _unchanged(connection, rows, keys)
     if not keys:
         return RowCounts(), False
     if rule.kind in _CHANGES_HISTORY:
@@ -91,6 +92,23 @@ def _still_due(
         where = and_(where, _of_locked_tasks(connection, TABLES[rule.kind], where))
     key = list(TABLES[rule.kind].primary_key)
     return _locked(connection, select(*key).where(where, *selection.conditions(rule, before)))
+
+
+def last_events(connection: Connection, keys: Sequence[RowKey]) -> dict[RowKey, int]:
+    """Return the numbers of the last events of tasks."""
+    ids = [task_id for (task_id,) in keys]
+    statement = select(events.c.task_id, func.max(events.c.seq)).where(events.c.task_id.in_(ids))
+    return {(task_id,): int(seq) for task_id, seq in connection.execute(statement.group_by(events.c.task_id))}
+
+
+def _unchanged(connection: Connection, rows: Sequence[Selected], keys: Sequence[RowKey]) -> list[RowKey]:
+    """Return the keys of locked tasks whose every event is in the archive; of other kinds all.
+
+    Not every event changes its task: a change of an ended chain is an event of its first step.
+    """
+    archived = {row.key: row.archived for row in rows if row.archived is not None}
+    last = last_events(connection, list(archived)) if archived else {}
+    return [key for key in keys if last.get(key, 0) <= archived.get(key, 0) or key not in archived]
 
 
 def _locked(connection: Connection, statement: Select[Any]) -> list[RowKey]:

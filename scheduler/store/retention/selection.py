@@ -93,10 +93,11 @@ def _of_needed_chain(before: datetime) -> RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A row to delete; `weight` estimates how many rows go with it."""
+    """A row to delete; `weight` estimates how many rows go with it, `archived` is the number of the last event kept."""
 
     key: RowKey
     weight: int = 1
+    archived: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

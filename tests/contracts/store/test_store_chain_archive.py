@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.intake.planner import Planner
@@ -14,6 +17,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.retention.retention import Deletion
 from duetime.scheduler.task import ApprovalAnswer, State
 
 from tests.builders import TENANT, Clock, restarted, settlement
@@ -93,3 +97,32 @@ def test_a_chain_is_not_torn_apart_while_a_step_of_it_is_open(
     assert not swept(store, folder, OLD), "a step of it ended 60 days ago"
     clock.forward(days=40)
     assert swept(store, folder, OLD)["chain_steps"] == 2
+
+
+def test_a_step_with_an_event_that_is_not_in_the_archive_stays_until_it_is(
+    store: Store, scheduler: Scheduler, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titled: list[StepArguments] = [{**step, "title": step["name"].title()} for step in STEPS]
+    chain_id = scheduler.schedule("Report", when="now", steps=titled, by=ALICE).record.task.id
+    for task_id in ids(scheduler, chain_id).values():
+        end(store, task_id)
+    clock.forward(days=200)
+    store.tasks.forget_keys(limit=99)
+    first, delete, names = ids(scheduler, chain_id)["fetch"], store.retention.delete, ["Renamed"]
+
+    def renaming(*given: Any) -> Deletion:
+        if names:
+            scheduler.reschedule(chain_id, title=names.pop(), by=ALICE)
+        return delete(*given)
+
+    monkeypatch.setattr(store.retention, "delete", renaming)
+    swept(store, folder, OLD)
+    assert store.tasks.get(TENANT, first).task.title == "Fetch"
+    monkeypatch.undo()
+    clock.forward(days=60)
+    store.tasks.forget_keys(limit=99)
+    swept(store, folder, OLD)
+    lines = [gzip.decompress(path.read_bytes()).decode() for path in files(folder)]
+    assert any("Renamed" in text for text in lines)
+    with pytest.raises(TaskNotFound):
+        store.tasks.get(TENANT, first)
