@@ -30,7 +30,10 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """One step of a chain: its name, its task, and the names of the steps that it comes after; `why` it failed."""
+    """One step of a chain: its name, its task, and the names of the steps that it comes after; `why` it failed.
+
+    `unverified` is in what the result of one that succeeded is not as expected. A paused one may go on by itself.
+    """
 
     name: str
     task_id: str
@@ -40,6 +43,9 @@ class ChainStep:
     due: datetime
     after: tuple[str, ...] = ()
     why: str | None = None
+    unverified: str | None = None
+    paused: bool = False
+    paused_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ def chain_part(chain: ChainView | None) -> ChainPart | None:
     if chain is None:
         return None
     failed = tuple(step.name for step in chain.steps if step.state in FAILURES)
+    unverified = tuple(step.name for step in chain.steps if step.unverified)
     return ChainPart(
         id=chain.id,
         title=cut(chain.title, _TITLE_CHARS),
@@ -29,6 +30,7 @@ def chain_part(chain: ChainView | None) -> ChainPart | None:
         done=chain.done,
         of=len(chain.steps),
         failed=failed[:MAX_STEPS_SHOWN] or None,
+        unverified=unverified[:MAX_STEPS_SHOWN] or None,
         steps=None if chain.step else tuple(_step(chain, step) for step in chain.steps[:MAX_STEPS_SHOWN]),
     )
 
@@ -44,4 +46,7 @@ def _step(chain: ChainView, step: ChainStep) -> StepPart:
         when=utc(step.due),
         after=step.after or None,
         why=cut(step.why, _WHY_CHARS) if step.why else None,
+        unverified=cut(step.unverified, _WHY_CHARS) if step.unverified else None,
+        paused=step.paused or None,
+        paused_until=utc(step.paused_until) if step.paused_until else None,
     )

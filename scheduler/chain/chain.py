@@ -94,20 +94,25 @@ def chain_state(states: Sequence[State]) -> State:
 
 def chain_of(found: ChainRecord, step: str | None = None) -> ChainView:
     """Return the chain with the states of its steps, to be shown with one of them or alone."""
-    steps = tuple(
-        ChainStep(
-            name,
-            record.task.id,
-            record.task.title,
-            record.task.action,
-            record.run.state,
-            record.run.wake_at or record.run.scheduled_for,
-            after,
-            record.run.error if record.run.state in _LOST else None,
-        )
-        for name, record, after in found.steps
+    return ChainView(found.chain.id, found.chain.title, tuple(map(_shown, found.steps)), step)
+
+
+def _shown(step: StepRecord) -> ChainStep:
+    task, run = step.record.task, step.record.run
+    paused = task.paused and run.ended_at is None
+    return ChainStep(
+        step.name,
+        task.id,
+        task.title,
+        task.action,
+        run.state,
+        run.wake_at or run.scheduled_for,
+        step.after,
+        run.error if run.state in _LOST else None,
+        run.unverified,
+        paused,
+        task.paused_until if paused else None,
     )
-    return ChainView(found.chain.id, found.chain.title, steps, step)
 
 
 def view_of_chain(
@@ -152,7 +157,8 @@ def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
 def _task(found: ChainRecord) -> Task:
     """Return the chain as a task: what it has in common with its first step is as there."""
     chain, first = found.chain, found.steps[0].record.task
-    still_open = [step.record.task for step in found.steps if step.record.run.ended_at is None]
+    next_ones = [step.record.task for step in foremost(found)]
+    paused = bool(next_ones) and all(task.paused for task in next_ones)
     return replace(
         first,
         id=chain.id,
@@ -172,5 +178,14 @@ def _task(found: ChainRecord) -> Task:
         anchor=chain.anchor or first.anchor,
         until=chain.until,
         max_runs=chain.max_runs,
-        paused=bool(still_open) and all(task.paused for task in still_open),
+        paused=paused,
+        paused_until=min((task.paused_until for task in next_ones if paused and task.paused_until), default=None),
+        expect=_expected_of_all(found),
     )
+
+
+def _expected_of_all(found: ChainRecord) -> Mapping[str, Any]:
+    """Return what is expected of a chain: the contract of its last steps, where it is the same for all."""
+    upstreams = {name for step in found.steps for name in step.after}
+    last = [step.record.task.expect for step in found.steps if step.name not in upstreams]
+    return last[0] if last and all(each == last[0] for each in last) else {}

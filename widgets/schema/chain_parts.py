@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from duetime.scheduler.task import State
 from duetime.widgets.schema.part import PayloadPart
 
 
 class StepPart(PayloadPart):
-    """One step: the id of its task, its state, when it is due, what it comes after, and why it failed."""
+    """One step: the id of its task, its state, when it is due, what it comes after, and why it failed.
+
+    `unverified` is in what the result of one that succeeded is not as expected. One that is `paused` without
+    `paused_until` waits until somebody resumes it.
+    """
 
     name: str
     id: str
@@ -17,10 +23,15 @@ class StepPart(PayloadPart):
     when: str
     after: tuple[str, ...] | None = None
     why: str | None = None
+    unverified: str | None = None
+    paused: Literal[True] | None = None
+    paused_until: str | None = None
 
 
 class ChainPart(PayloadPart):
-    """A chain: how many of its steps have succeeded, and which failed. `step` is the one that the task itself is.
+    """A chain: how many of its steps have succeeded, which of these are unverified, and which failed.
+
+    `step` is the one that the task itself is.
 
     The answer about a whole chain has its `steps`, upstreams first.
     """
@@ -31,4 +42,5 @@ class ChainPart(PayloadPart):
     done: int
     of: int
     failed: tuple[str, ...] | None = None
+    unverified: tuple[str, ...] | None = None
     steps: tuple[StepPart, ...] | None = None

@@ -30,10 +30,10 @@ export function chainFact({ chain }) {
     steps.length > MAX_SHOWN ? h("span", { class: "summary" }, t("chain.more", { number: steps.length - MAX_SHOWN })) : "");
 }
 
-/** One step: its state as a sign and a word, its name, and why it failed. */
-function stepView({ name, title, state, why }) {
-  const { word, picture, tone } = wordsOf(state);
-  return h("li", { class: `tone-${tone}`, "data-state": state },
-    icon(picture), h("span", {}, h("bdi", {}, title ?? name), " ", h("span", { class: "toned" }, word),
-      why ? h("span", { class: "summary" }, h("bdi", {}, why)) : ""));
+/** One step: its state as a sign and a word, its name, and why it failed or is not as expected. */
+function stepView({ name, title, state, why, unverified, paused }) {
+  const { word, picture, tone } = wordsOf(paused && state !== "running" ? "paused" : state);
+  return h("li", { class: `tone-${unverified ? "warning" : tone}`, "data-state": state },
+    icon(unverified ? "alert" : picture), h("span", {}, h("bdi", {}, title ?? name), " ", h("span", { class: "toned" }, unverified ? t("unverified.notice") : word),
+      why ?? unverified ? h("span", { class: "summary" }, h("bdi", {}, why ?? unverified)) : ""));
 }

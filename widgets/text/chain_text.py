@@ -35,13 +35,19 @@ def chain_line(chain: ChainPart | None) -> str:
     if chain.step:
         return f"Step {chain.step} of {chain.id} {quoted(chain.title, 40)}: {progress_in_words(chain)}."
     return "\n".join(
-        [f"Chain: {progress_in_words(chain)}.", *_states(chain.steps or ()), *_failures(chain.steps or ())]
+        [
+            f"Chain: {progress_in_words(chain)}.",
+            *_states(chain.steps or ()),
+            *_failures(chain.steps or ()),
+            *_unverified(chain.steps or ()),
+        ]
     )
 
 
 def progress_in_words(chain: ChainPart) -> str:
-    """Say how far a chain is: `3 of 5 steps done`."""
-    return f"{chain.done} of {chain.of} step{'' if chain.of == 1 else 's'} done"
+    """Say how far a chain is: `3 of 5 steps done, 1 unverified`."""
+    unverified = f", {len(chain.unverified)} unverified" if chain.unverified else ""
+    return f"{chain.done} of {chain.of} step{'' if chain.of == 1 else 's'} done{unverified}"
 
 
 def _states(steps: Sequence[StepPart]) -> list[str]:
@@ -53,6 +59,11 @@ def _states(steps: Sequence[StepPart]) -> list[str]:
 def _named(names: Sequence[str]) -> str:
     more = len(names) - MAX_NAMES_SAID
     return ", ".join(names[:MAX_NAMES_SAID]) + (f" and {more} more" if more > 0 else "")
+
+
+def _unverified(steps: Sequence[StepPart]) -> list[str]:
+    missed = [step for step in steps if step.unverified][:_MAX_FAILURES_SAID]
+    return [f"{step.name} ({step.id}) unverified: {quoted(step.unverified or '', 80)}." for step in missed]
 
 
 def _failures(steps: Sequence[StepPart]) -> list[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.foresight.explain import explained
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
-from duetime.scheduler.foresight.reasons.before_start import questions
+from duetime.scheduler.foresight.reasons.before_start import paused, questions
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.states import is_held_by_pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskView
@@ -41,7 +42,8 @@ class ChainReader:
             for wait in each.reasons(found.chain.timezone, now)
         ]
         later = [reason for _, reason in self._asked_early(found, now)]
-        return replace(view, waits=(*waits, *later))
+        each_once = {reason.sentence: reason for reason in reversed((*pauses(found, view, now), *waits, *later))}
+        return replace(view, waits=tuple(reversed(each_once.values())))
 
     def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:
         """Return what later steps ask already, by their names: the limit of an answer may pass before their turn."""
@@ -64,6 +66,17 @@ class ChainReader:
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
         return self.view_of(found), reasons or ["it waits for nothing: all its steps have ended"]
+
+
+def pauses(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:
+    """Say that a chain is paused, or which of its next steps are while others go on."""
+    if view.record.task.paused:
+        yield paused(view.record.task, now)
+        return
+    for step in foremost(found):
+        if is_held_by_pause(step.record.run.state, paused=step.record.task.paused):
+            reason = paused(step.record.task, now)
+            yield replace(reason, sentence=f"{step.name}: {reason.sentence}")
 
 
 def tasks_of(store: Store, tenant: str, task_id: str) -> Sequence[str]:

@@ -181,8 +181,10 @@ def _chain(task: TaskPayload) -> Iterator[tuple[str, str]]:
     yield "chain", f"{which}{progress_in_words(chain)}"
     for step in chain.steps or ():
         after = f", after {', '.join(step.after)}" if step.after else ""
-        why = f": {step.why}" if step.why else ""
-        yield "", f"{step.name}: {step.state.value}{why} ({step.id}, {step.action}{after})"
+        why = f": {step.why}" if step.why else f", unverified: {step.unverified}" if step.unverified else ""
+        until = f" until {step.paused_until}" if step.paused_until else ""
+        paused = f", paused{until}" if step.paused else ""
+        yield "", f"{step.name}: {step.state.value}{paused}{why} ({step.id}, {step.action}{after})"
 
 
 def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:
