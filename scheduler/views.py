@@ -88,6 +88,7 @@ class TaskView:
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
     chain: ChainView | None = None
     held_until: datetime | None = None  # when the first delivery goes that quiet hours hold
+    not_run: Run | None = None  # of an open series that asks: the occurrence left out since its last run ended
     addressed: bool = False  # whether a call of its fire address starts it
 
     @property

@@ -97,7 +97,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         waiting_for=_reasons(view.waits),
         waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
         snoozed_until=utc(again) if (again := snoozed_until(view.record.side_runs)) else None,
-        last_run=last_run_part(view.record),
+        last_run=last_run_part(replace(view.record, last_run=view.not_run or view.record.last_run)),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record, view.held_until),
         **_terms(task, run),

@@ -17,14 +17,14 @@ from duetime.scheduler.store.lists import event_counts, event_list
 from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
 from duetime.scheduler.store.lists.time_buckets import spread
-from duetime.scheduler.store.schema.rows import ATTEMPT_FIELDS
+from duetime.scheduler.store.schema.rows import ATTEMPT_FIELDS, RUN_FIELDS
 from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers
 from duetime.scheduler.store.statements.event_log import latest, since
-from duetime.scheduler.task import Attempt
+from duetime.scheduler.task import Attempt, Run
 from sqlalchemy import Connection, Select, and_, select
 
 MAX_TRACEBACKS: Final = 20
@@ -88,6 +88,14 @@ class History:
         )
         newest = _newest(select(*tracebacks.c).join(runs, runs.c.id == tracebacks.c.run_id).where(*of_task))
         return self._database.read(lambda connection: _with_tracebacks(connection, statement, newest))
+
+    def not_run(self, tenant: str, task_id: str) -> Run | None:
+        """Return the newest run of a task that was left out, with why: somebody rejected it, or nobody answered."""
+        unstarted = runs.c.ended_at.is_not(None), runs.c.started_at.is_(None), runs.c.error.is_not(None)
+        of_task = runs.c.task_id == task_id, runs.c.tenant == tenant
+        statement = select(*RUN_FIELDS).where(*of_task, *unstarted).order_by(runs.c.scheduled_for.desc()).limit(1)
+        found = self._database.read(lambda connection: unreadable.values(connection, statement, Run, RUN_FIELDS))
+        return found[0][0] if found else None
 
     def failed_attempt(self, tenant: str, run_ids: Sequence[str]) -> Attempt | None:
         """Return the newest attempt of these runs of a tenant that has a traceback."""

@@ -295,6 +295,7 @@ def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) 
     chat.server.refuse = "This task has run since, so that change stays."
     chat.press("Undo")
     expect(chat.card.get_by_role("alert")).to_have_text("This task has run since, so that change stays.")
+    expect(chat.button("Undo")).to_have_count(0)
 
 
 def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Chat) -> None:

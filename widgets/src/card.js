@@ -206,6 +206,7 @@ async function act(card, name, tool, args) {
     if (tool !== MANY) error.later?.then((task) => (card.pending ? card.show(task, { fresh: true }) : done(task)), () => undefined);
     card.pending = undefined;
     if (error.away) Object.assign(card, { away: true, retry: () => act(card, name, tool, args) });
+    else if (name === "undo" && !error.stale) card.undo = undefined;
     await refused(card, before, error);
   }
 }

@@ -10,7 +10,7 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.request import StepArguments
@@ -26,6 +26,7 @@ from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import MAX_TASK_TEXT_CHARS, task_text
 
 from tests.builders import Clock, restarted
+from tests.flow.tools.calls import settled
 from tests.virtual import VirtualRunner
 
 PAY: ApprovalRequest = {"question": "Pay 90 EUR?", "by": "2 hours"}
@@ -282,3 +283,36 @@ def test_a_task_that_was_rejected_says_who_did_and_why(scheduler: Scheduler) -> 
     scheduler.reject(task_id, reason="too much")
     card = task_payload(scheduler.get(task_id))
     assert (card.last_run and card.last_run.summary) == "local rejected it: too much"
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_series_says_why_its_last_occurrence_did_not_run(
+    scheduler: Scheduler, store: Store, clock: Clock, answered: bool
+) -> None:
+    asks: ApprovalRequest = {"question": "Go?", "by": "1 hour"}
+    task_id = scheduler.schedule("Back up", repeat="daily at 13:00", approval=asks).record.task.id
+    clock.forward(hours=1)
+    assert store.claims.make_ready(limit=9) == []
+    if answered:
+        scheduler.reject(task_id, reason="no way")
+    else:
+        clock.forward(hours=2)
+        Maintenance(store, MemoryQueue()).step()
+    card = task_payload(scheduler.get(task_id))
+    why = "local rejected it: no way" if answered else "nobody answered until Tue 24 Nov 2026 14:00 UTC"
+    assert card.last_run
+    assert (card.state, card.last_run.state, card.last_run.summary) == (State.SCHEDULED, State.SKIPPED, why)
+    assert f"Last run skipped «{why}»" in task_text(card)
+
+
+def test_a_run_after_one_that_was_rejected_is_the_last(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task_id = scheduler.schedule("Back up", repeat="daily at 13:00", approval="Go?").record.task.id
+    clock.forward(hours=1)
+    store.claims.make_ready(limit=9)
+    scheduler.reject(task_id)
+    clock.forward(hours=24)
+    store.claims.make_ready(limit=9)
+    scheduler.approve(task_id)
+    settled(store, clock(), Done("backed up"))
+    card = task_payload(scheduler.get(task_id))
+    assert (card.last_run and card.last_run.summary) == "backed up"
