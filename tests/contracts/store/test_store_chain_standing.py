@@ -1,4 +1,4 @@
-"""What a chain says of itself: which steps are unverified or paused, until when, and each question once."""
+"""A chain says which of its steps are unverified or paused, until when, and each question once."""
 
 from __future__ import annotations
 
