@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Text
 from duetime.tools.definition import IDEMPOTENCY_KEY, REVISION, TASK_ID, Definition, Sender, hints
@@ -33,6 +36,19 @@ def _answer(call: CancelTask, sender: Sender) -> CallToolResult:
     return task_answer(view)
 
 
+def _several(given: Json) -> InvalidArgument:
+    """Return how several tasks are cancelled, or the one that is named alone."""
+    ids = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    short = [each for each in ids[:MAX_IDS_SHOWN] if isinstance(each, str) and is_id(each)]
+    one, many = f"task_id={short[0]!r}" if short else "", f"change_tasks(change='cancel', task_ids={short!r})"
+    example = "" if not short or len(short) < len(ids) else one if len(short) == 1 else many
+    accepted = "task_id; change_tasks with change='cancel' and task_ids"
+    return InvalidArgument("task_ids", "cancel_task cancels one task", accepted=accepted, example=example)
+
+
+MAX_IDS_SHOWN = 8
+"""Ids of tasks in an example."""
+
 CANCEL_TASK = Definition(
     "cancel_task",
     "Cancel a task",
@@ -41,4 +57,5 @@ CANCEL_TASK = Definition(
     CancelTask,
     _answer,
     hints(destructive=True, idempotent=True, outside=False),
+    elsewhere={"task_ids": _several},
 )

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
-from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
@@ -161,7 +161,7 @@ class Definition(Generic[CallT]):
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
     first: Callable[[CallT, Sender], Awaitable[None]] | None = None
     scope: Scope = Scope.TASKS
-    elsewhere: Mapping[str, InvalidArgument] = field(default_factory=dict)
+    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
 
     def read(self) -> Arguments:
         return Arguments(self.name, self.arguments, self.elsewhere)

@@ -9,7 +9,7 @@ from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, MAX_UPSTREAMS_FOLL
 from duetime.scheduler.chain.judgement import end_after
 from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import AfterFailure, Request
+from duetime.scheduler.request import REMINDER_ACTION, AfterFailure, Request
 from duetime.scheduler.task import State
 
 UpstreamLookup = Callable[[str, Sequence[str]], Upstreams]
@@ -42,6 +42,7 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     if len(wanted) > MAX_UPSTREAMS:
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)
+    _refuse_unknown(request, wanted, found)
     links = [link for name in wanted for link in _links(name, found, policy, request.valid_output)]
     if len(links) > MAX_UPSTREAMS_FOLLOWED:
         problem = f"with the steps of its chains these are {len(links)} tasks, which are too many"
@@ -65,10 +66,22 @@ def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[st
     if name in found:
         return [Dependency(name, policy, schema)]
     steps = [each for each in found.values() if each.chain_id == name]
-    if not steps:
-        problem, accepted = f"there is no task {name[:40]!r}", "ids of tasks and chains, as answers name them"
-        raise InvalidArgument("after", problem, accepted=accepted, example=_EXAMPLE)
     return [Dependency(each.task_id, policy, schema if each.is_last else None) for each in steps]
+
+
+def _refuse_unknown(request: Request, wanted: Sequence[str], found: Upstreams) -> None:
+    """Refuse the first id that nothing has; the example keeps the others, or is only tried, as it could run now."""
+    known = {*found, *(each.chain_id for each in found.values())}
+    unknown = next((name for name in wanted if name not in known), None)
+    if unknown is not None:
+        kept = [name for name in wanted if name in known]
+        problem, accepted = f"there is no task {unknown[:40]!r}", "ids of tasks and chains, as answers name them"
+        raise InvalidArgument("after", problem, accepted=accepted, example=f"after={kept or _tried(request)}")
+
+
+def _tried(request: Request) -> str:
+    timed = request.when is not None or request.repeat is not None or request.action != REMINDER_ACTION
+    return f"null, dry_run=true{'' if timed else ', when=' + repr('in 2 hours')}"
 
 
 def _refuse_alone(request: Request) -> None:

@@ -12,6 +12,11 @@ from duetime.scheduler.rules.sanitize import clean_text, kind_of
 from pydantic import BaseModel, ValidationError
 
 MAX_QUOTED_VALUE_CHARS: Final = 40
+_QUOTED: Final = re.compile(r"'([^']*)'")
+_BOUND_KEYS: Final = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
+_BOUNDS: Final = {"greater_than_equal": 0, "greater_than": 1, "less_than_equal": 0, "less_than": -1}
+"""Errors of a number out of range, with what is added to their bound to be within it."""
+
 _WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note", "description", "title", "reminder"})
 """Names that stand for the one text of a payload, where it has no other field."""
 
@@ -23,7 +28,7 @@ def complaints(
 
     No example renames a field to one that the `payload` has already.
     """
-    found = error.errors(include_url=False, include_context=False)
+    found = error.errors(include_url=False)
     taken = {name for name, value in (payload or {}).items() if value not in (None, "")}
     return [_complaint(item, model, taken) for item in found]
 
@@ -36,6 +41,7 @@ def _complaint(item: Any, model: type[BaseModel], taken: set[str]) -> InvalidArg
         example = _renamed(str(loc[-1]), item["input"], own, taken)
         return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), own), example=example)
     accepted, example = _field_help(model, loc)
+    example = example if item["type"] == "missing" else _within(item) or example or _usual(model, loc)
     problem = "is required" if item["type"] == "missing" else _problem(item)
     return InvalidArgument(place, problem, accepted=accepted, example=example)
 
@@ -86,3 +92,22 @@ def _field_help(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, 
     if field is None:
         return "", ""
     return (field.description or "").rstrip("."), str(field.examples[0]) if field.examples else ""
+
+
+def _within(item: Any) -> str:
+    """Return the nearest value that a bounded field takes, or the nearest of its words; empty for any other error."""
+    context, kind = item.get("ctx") or {}, item["type"]
+    if kind in {"literal_error", "enum"}:
+        words = _QUOTED.findall(str(context.get("expected", "")))
+        near = difflib.get_close_matches(str(item["input"])[:MAX_QUOTED_VALUE_CHARS], words, n=1)
+        return repr((near or words)[0]) if words else ""
+    for name, step in _BOUNDS.items():
+        if kind.startswith(name) and isinstance(bound := context.get(_BOUND_KEYS[name]), int):
+            return str(bound + step)
+    return ""
+
+
+def _usual(model: type[BaseModel], loc: Sequence[str | int]) -> str:
+    """Return how an optional field is left out, which then has its default; empty for any other."""
+    field = model.model_fields.get(str(loc[0])) if len(loc) == 1 else None
+    return f"{loc[0]}=null" if field is not None and not field.is_required() else ""

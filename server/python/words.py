@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from duetime.scheduler import remedies
+from duetime.scheduler.intake.examples.corrected import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 
 METHOD_SENTENCES: Sentences = {
@@ -37,8 +38,6 @@ _VALUES = {
 
 _ARGUMENT = re.compile(r"(\w+)=(?!=)")
 _EITHER = re.compile(r" or (?=\w+=)")
-_JSON_WORD = re.compile(r"=(true|false|null)\b")
-_IN_PYTHON = {"true": "True", "false": "False", "null": "None"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class MethodWords:
         given = _ARGUMENT.match(passed)
         if given is None:
             return passed
-        in_python = _JSON_WORD.sub(lambda word: f"={_IN_PYTHON[word[1]]}", passed)
+        in_python = ", ".join(f"{name}={value!r}" for name, value in keywords(passed).items()) or passed
         if given[1] not in self.names and self.method in _VALUES:
             return _VALUES[self.method].format(in_python)
         others = "..., " if self.first not in ("", given[1]) else ""

@@ -23,6 +23,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 _WORDS: Final = {
     "string": "text",
     "integer": "a whole number",
+    "number": "a number",
     "boolean": "true or false",
     "array": "a list",
     "object": "an object",
@@ -52,6 +53,8 @@ def _misfit_of_all(value: Json, forms: Sequence[JsonSchema]) -> str | None:
 
 
 def _is_a(value: Json, wanted: str) -> bool:
+    if wanted == "number":
+        return not isinstance(value, bool) and isinstance(value, int | float)
     if wanted == "integer":  # 5.0 is one to JSON Schema
         return not isinstance(value, bool) and isinstance(value, int | float) and value % 1 == 0
     return not wanted or isinstance(value, _TYPES[wanted])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shlex
 from dataclasses import asdict, fields
 
 from duetime.scheduler import remedies
+from duetime.scheduler.intake.examples.corrected import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
@@ -75,8 +75,6 @@ _OPTIONS = {
 _PASSED = re.compile(r"\b([a-z_]+)=(?:true|[0-9]+|'[^']*')")
 _PARTS = re.compile(r"[^.\[\]]+")
 _EITHER = re.compile(r" or (?=[a-z_]+=)")
-_JSON_WORD = re.compile(r"(?<==)(true|false|null)\b")
-_IN_PYTHON = {"true": "True", "false": "False", "null": "None"}
 _OF_STEP = re.compile(r"steps[.\[]")
 _IN_PAIRS = {_OPTIONS[name] for name in ("needs", "retry", "repeat_policy", "approval")}
 """Options that are given once for each part of a value, as `NAME=VALUE`."""
@@ -94,9 +92,9 @@ class CommandWords:
         Arguments of a step, which stands in a file, are members of JSON.
         """
         examples = _EITHER.split(passed)
-        if len(examples) > 1 and all(_given(each).keys() & _OPTIONS.keys() for each in examples):
+        if len(examples) > 1 and all(keywords(each).keys() & _OPTIONS.keys() for each in examples):
             return " or ".join(self.example(each, of) for each in examples)
-        given = _given(passed)
+        given = keywords(passed)
         if _OF_STEP.match(of):
             return _members(_of_step(given, of) or given or {of.rpartition(".")[2]: passed})
         verb = ["duetime bulk"] if "change" in given else []  # of no other verb the whole command is an example
@@ -108,16 +106,6 @@ class CommandWords:
 
     def remedy(self, remedy: Remedy) -> str:
         return COMMAND_SENTENCES[type(remedy)].format(**asdict(remedy))
-
-
-def _given(passed: str) -> dict[str, object]:
-    """Read keyword arguments; none where it is anything else."""
-    try:
-        call = ast.parse(f"f({_JSON_WORD.sub(lambda word: _IN_PYTHON[word[0]], passed)})", mode="eval").body
-        keywords = call.keywords if isinstance(call, ast.Call) else []
-        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
-    except (ValueError, SyntaxError):
-        return {}
 
 
 def _of_step(given: dict[str, object], of: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -33,11 +33,17 @@ MEANT_ARGUMENTS = {
     "task": "task_id",
     "id": "task_id",
     "tags": "labels",
+    "delay": "when",
+    "countdown": "when",
     "search": "query",
     "status": "state",
     "retries": "retry",
     "channel": "deliver_to",
     "message": "payload",
+    "description": "payload",
+    "text": "payload",
+    "body": "payload",
+    "note": "payload",
     "due_by": "deadline",
     "by": "deadline",
     "finish_by": "deadline",
@@ -56,7 +62,14 @@ MEANT_ARGUMENTS = {
 _OF_OTHER_TOOLS = frozenset({"state", "query", "minutes", "undo", "cursor", "limit"})
 """Arguments of some tools, which are no slips of a name that other ones have."""
 
+_LENGTHS = frozenset({"delay", "countdown"})
+"""Words for a time that give how long it is until then."""
+
+_TEXT_ACTIONS = frozenset({None, "", "reminder"})
+"""Actions, as a call gives them, whose payload is the text that a user is shown."""
+
 _MAX_RENAMED_CHARS = 60
+_MAX_RENAMED_ITEMS = 10
 MIN_SIMILARITY_RATIO = 0.75
 """Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
@@ -98,14 +111,17 @@ class Argument:
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
 
 
+Elsewhere = InvalidArgument | Callable[[Json], InvalidArgument]
+
+
 class Arguments:
     """The arguments of one tool, in the order in which they are shown.
 
-    `elsewhere` has the problem of each name that is an argument of another call.
+    `elsewhere` has the problem of each name that is an argument of another call, or makes it of the value.
     """
 
     def __init__(
-        self, tool: str, arguments: Sequence[Argument], elsewhere: Mapping[str, InvalidArgument] | None = None
+        self, tool: str, arguments: Sequence[Argument], elsewhere: Mapping[str, Elsewhere] | None = None
     ) -> None:
         self.tool = tool
         self._elsewhere = elsewhere or {}
@@ -129,7 +145,7 @@ class Arguments:
         """
         values: dict[str, Any] = {}
         problems = []
-        misnamed = {self.nearest(name) for name in self._unknown(given)[:MAX_PROBLEMS] if name not in self._elsewhere}
+        misnamed = {self.nearest(name) for name in self._unknown(given)[:MAX_PROBLEMS]}
         for argument in self.table.values():
             value = given.get(argument.name)
             if value is None or (is_blank(value, argument.kind) and not argument.required):
@@ -147,9 +163,13 @@ class Arguments:
     def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""
         return [
-            self._elsewhere.get(name) or self._not_known(name, given, guessed=place < MAX_PROBLEMS)
+            self._problem_elsewhere(name, given[name]) or self._not_known(name, given, guessed=place < MAX_PROBLEMS)
             for place, name in enumerate(self._unknown(given))
         ]
+
+    def _problem_elsewhere(self, name: str, value: Json) -> InvalidArgument | None:
+        known = self._elsewhere.get(name)
+        return known(value) if callable(known) else known
 
     def _unknown(self, given: Mapping[str, Any]) -> list[str]:
         return [name for name in given if name not in self.table]
@@ -159,12 +179,31 @@ class Arguments:
         near = self.nearest(name) if guessed else None
         guess = f"; did you mean {near}?" if near else ""
         problem = f"{self.tool} has no such argument{guess}".rstrip("?")
-        example = self._renamed(near, given[name]) if near and near not in given else ""
+        example = self._meant(name, near, given)
         return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table), example=example)
+
+    def _meant(self, name: str, near: str | None, given: Mapping[str, Any]) -> str:
+        """Return a short value of a misnamed argument as it was meant; empty where the call has that already."""
+        value = given[name]
+        if near == "payload" and isinstance(value, str):
+            return self._as_message(value, given)
+        if near is None or near in given:
+            return ""
+        if name in _LENGTHS:
+            value = f"in {value}{' seconds' if isinstance(value, int | float) else ''}".replace("in in ", "in ")
+        return self._renamed(near, value)
+
+    def _as_message(self, text: str, given: Mapping[str, Any]) -> str:
+        payload = given.get("payload") or {}
+        unsaid = isinstance(payload, dict) and not payload.get("message")
+        if not unsaid or given.get("action") not in _TEXT_ACTIONS or not _is_short(text):
+            return ""
+        return f"payload={ ({**payload, 'message': text})!r}"
 
     def _renamed(self, name: str, value: Json) -> str:
         """Return a short value under the name of the argument that it may be of; empty where it is none of it."""
-        if not isinstance(value, str | int) or len(str(value)) > _MAX_RENAMED_CHARS or not str(value).isprintable():
+        items = value if isinstance(value, list) and len(value) <= _MAX_RENAMED_ITEMS else [value]
+        if not all(map(_is_short, items)):
             return ""
         try:
             self.table[name].kind.read(value)
@@ -183,3 +222,8 @@ class Arguments:
         if plain in _OF_OTHER_TOOLS:
             return None
         return letters[found[0]] if found else None
+
+
+def _is_short(value: Json) -> bool:
+    """Whether an example may repeat a value of a caller."""
+    return isinstance(value, str | int) and len(str(value)) <= _MAX_RENAMED_CHARS and str(value).isprintable()

@@ -173,9 +173,11 @@ class Length:
 
     limit: int = 200
     accepted: str = "a duration in words, or seconds"
+    every_form: bool = False
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
+        """Return its schema: models are led to words, programs with `every_form` may send a number."""
+        return {"anyOf": [{"type": "string"}, {"type": "number"}]} if self.every_form else {"type": "string"}
 
     def read(self, given: Json) -> str | float:
         if isinstance(given, int | float) and not isinstance(given, bool):

@@ -11,7 +11,7 @@ from duetime.widgets.schema.part import PayloadPart
 class StepPart(PayloadPart):
     """One step: the id of its task, its state, when it is due, what it comes after, and why it failed.
 
-    `unverified` is in what the result of one that succeeded is not as expected. One that is `paused` without
+    `unverified` is in what the result of one that succeeded is not as expected. A step `paused` without
     `paused_until` waits until somebody resumes it.
     """
 

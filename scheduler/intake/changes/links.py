@@ -10,7 +10,7 @@ from typing import Any, Final
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.after import FOR_A_SERIES, dependencies_of
 from duetime.scheduler.chain.chain import ChainRecord
-from duetime.scheduler.chain.dependency import Upstreams
+from duetime.scheduler.chain.dependency import Dependency, Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -149,7 +149,7 @@ def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: date
     new = Request(task.title, after=request.after or (), after_failure=policy, valid_output=request.valid_output)
     if request.after is None and request.after_failure is not None:
         problems.of(_refuse_alone)
-    after = problems.of(dependencies_of, new, task.tenant, planner.upstreams)
+    after = problems.of(_dependencies, new, task.tenant, planner)
     wait = problems.of(read_wait, request.wait_for, now, when=run.scheduled_for) if request.wait_for else None
     approval = problems.of(read_approval, _question(request.approval), now, task.timezone) if request.approval else None
     if request.after and task.id in request.after:
@@ -160,6 +160,17 @@ def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: date
     return NewLinks(
         kept, wait, request.wait_for is not None and not request.wait_for, approval and replace(approval, run_id=run.id)
     )
+
+
+def _dependencies(new: Request, tenant: str, planner: Planner) -> tuple[Dependency, ...]:
+    """Read what a task comes after; an example that leaves all of it out is no empty call."""
+    try:
+        return dependencies_of(new, tenant, planner.upstreams)
+    except InvalidArgument as wrong:
+        if not wrong.example.startswith("after=null"):
+            raise
+        example = f"title={new.title!r}, after=null"
+        raise InvalidArgument(wrong.argument, wrong.problem, accepted=wrong.accepted, example=example) from None
 
 
 def _question(given: Any) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ class _CorrectedCall:
 
     def _shown(self, example: str, path: Path) -> str:
         """Show the values of an example in the argument of which the path names a part."""
-        values = {_place_of(name, path, self._asked): value for name, value in _keywords(example).items()}
+        values = {_place_of(name, path, self._asked): value for name, value in keywords(example).items()}
         values = values or {path: _value(example)}
         if (path[0],) in values:
             return example  # it is the whole argument already
@@ -88,7 +88,14 @@ def _written(whole: Mapping[str, Any], values: Mapping[Path, Any]) -> str:
 
 
 def _in_words(value: Any) -> str:
-    return "null" if value is None else repr(value)
+    """Write a value as it is sent: what JSON names otherwise than Python, by the words of JSON."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name!r}: {_in_words(part)}' for name, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_words, value))}]"
+    return repr(value)
 
 
 def _place_of(name: str, path: Path, asked: object) -> Path:
@@ -136,8 +143,8 @@ def _is_meant(item: Any, number: int, part: str) -> bool:
     return part == (item.get("name") if isinstance(item, dict) and not part.isdigit() else str(number))
 
 
-def _keywords(example: str) -> dict[str, Any]:
-    """Read keyword arguments; none where the example is a value."""
+def keywords(example: str) -> dict[str, Any]:
+    """Read an example as keyword arguments, with the words of JSON in it; none where it is a value."""
     try:
         call = ast.parse(f"f({example})", mode="eval").body
         keywords = call.keywords if isinstance(call, ast.Call) else []

@@ -21,10 +21,10 @@ from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import parts_of
-from duetime.tools.arguments.types import Flag, Object, Text
+from duetime.tools.arguments.types import Flag, Length, Object, Text
 from duetime.tools.arguments.waits import APPROVAL
 from duetime.tools.cancel_task import CANCEL_TASK
-from duetime.tools.definition import PAYLOAD, PAYLOAD_EXAMPLES, TASK_ID, Sender
+from duetime.tools.definition import ESTIMATE, PAYLOAD, PAYLOAD_EXAMPLES, TASK_ID, Sender
 from duetime.tools.get_task import WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -60,6 +60,7 @@ _SAID_HERE: Mapping[str, Argument] = {
     ),
     "payload": Argument("payload", Object(), "The input of the action", PAYLOAD.example, examples=PAYLOAD_EXAMPLES),
     "approval": replace(APPROVAL, kind=ApprovalTerms(every_form=True)),
+    "estimate": replace(ESTIMATE, kind=Length(every_form=True), about=f"{ESTIMATE.about}; a number is seconds"),
     "needs": replace(SCHEDULE_TASK.read().table["needs"], about="Units held while it runs, by pool"),
 }
 

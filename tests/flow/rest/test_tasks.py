@@ -341,3 +341,12 @@ async def test_what_a_task_waits_for_is_changed_until_it_has_started(site: Site)
     assert f"{first} -> {mail} -> {first}" in cycle.text
     assert goes.json()["state"] == "scheduled"
     assert (urgent.status_code, urgent.json()["priority"]) == (200, "high")
+
+
+async def test_an_estimate_is_words_or_a_number_of_seconds_as_in_a_tool(site: Site) -> None:
+    given = {"title": "Count", "when": "in 2 hours"}
+    for estimate, shown in ((60, "1 min"), (0.5, "0.5 s"), ("90 s", "1 min 30 s")):
+        answer = await sent(site, "POST", "/tasks", body={**given, "title": f"Count {shown}", "estimate": estimate})
+        assert (answer.status_code, answer.json()["estimate"]) == (201, shown)
+    refused = await sent(site, "POST", "/tasks", body={**given, "estimate": True})
+    assert refused.status_code == 400

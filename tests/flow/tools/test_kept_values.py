@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.errors import InvalidArguments
+from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.tools.registration import make_tools
 from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel, Field
 
 from tests.builders import Clock
 from tests.flow.tools.calls import CONTEXT
@@ -23,6 +26,8 @@ Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
 S, R = "schedule_task", "reschedule_task"
 TIMED = {"title": "A", "when": "tomorrow 9am"}
 WATCH = {"url": "https://example.com/order"}
+POSTED = "payload={'url': 'https://example.com', 'method': 'POST'}"
+WATCHED = "payload={'changed': true, 'url': 'https://example.com/order/7'}"
 OFTEN = {"title": "A", "repeat": "every 15 minutes"}
 
 
@@ -155,3 +160,85 @@ def test_a_client_that_fills_in_every_argument_removes_nothing(scheduler: Schedu
     accepted, _ = answer(R, {"task_id": task.id, **blanks, "priority": "high"})
     assert accepted
     assert scheduler.get(task.id).record.task.labels == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "example"),
+    [
+        ({**TIMED, "message": "hi"}, "payload={'message': 'hi'}"),
+        ({**TIMED, "description": "Bring it", "payload": {"message": ""}}, "payload={'message': 'Bring it'}"),
+        ({**TIMED, "tags": ["home", "tax"]}, "labels=['home', 'tax']"),
+        ({"title": "A", "delay": "5 min"}, "when='in 5 min'"),
+        ({"title": "A", "delay": 300}, "when='in 300 seconds'"),
+        (
+            {**TIMED, "action": "webhook", "payload": {"url": "https://example.com", "method": "PATCH"}},
+            "payload={'url': 'https://example.com', 'method': 'POST'}",
+        ),
+        (
+            {"title": "A", "action": "watch", "payload": {"check": "nope", "changed": True}},
+            "payload={'changed': true, 'url': 'https://example.com/order/7'}",
+        ),
+        ({**TIMED, "after": ["t_7k3m9qx2w4ha"]}, "after=null, dry_run=true"),
+        (
+            {**TIMED, "steps": [{"name": "a", "approval": True, "colour": "red"}]},
+            "steps=[{'name': 'a', 'approval': true}]",
+        ),
+    ],
+    ids=lambda value: str(value)[:80],
+)
+def test_a_refusal_shows_a_correction_that_is_accepted(answer: Answer, wrong: dict[str, Any], example: str) -> None:
+    accepted, said = answer(S, wrong)
+    assert not accepted
+    assert f" Example: {example}" in said, said
+    assert len(said.splitlines()) == 1 or "when" not in wrong, said
+    lone = said.splitlines()[0]
+    for tool, again in corrections(S, wrong, lone):
+        accepted, then = answer(tool, {**again, "dry_run": True})
+        assert accepted, then
+
+
+def test_no_message_is_made_of_a_text_for_an_action_that_shows_none(answer: Answer) -> None:
+    hook = {"action": "webhook", "payload": {"url": "https://example.com"}}
+    _, said = answer(S, {**TIMED, **hook, "message": "hi"})
+    assert "'message': 'hi'" not in said
+
+
+def test_a_number_out_of_range_is_corrected_to_its_bound() -> None:
+    class Size(BaseModel):
+        width: int = Field(ge=1, le=100)
+        unit: Literal["px", "em"] = "px"
+
+    @handler("resize_for_test", payload=Size)
+    def resize(ctx: Context, payload: Size) -> Done:
+        return Done(str(payload.width))
+
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"width": 0}, "1"),
+        ({"width": 101}, "100"),
+        ({"width": 5, "unit": "pt"}, "'px'"),
+        ({"width": 5, "unit": 7}, "'px'"),
+    ]
+    for given, example in wrong:
+        with pytest.raises(InvalidArguments) as refused:
+            resize.check(given)
+        assert refused.value.problems[0].example == example
+
+
+def test_a_cancel_of_several_tasks_is_a_call_of_another_tool(scheduler: Scheduler, answer: Answer) -> None:
+    one, other = (scheduler.schedule(title, when="tomorrow 9am").record.task.id for title in ("One", "Other"))
+    _, said = answer("cancel_task", {"task_ids": [one]})
+    assert said.endswith(f" Example: task_id={one!r}")
+    accepted, said = answer("cancel_task", {"task_ids": [one, other]})
+    assert (accepted, said.count("\n")) == (False, 0)
+    assert said.endswith(f" Example: change_tasks(change='cancel', task_ids=[{one!r}, {other!r}])")
+
+
+def test_what_a_task_comes_after_keeps_the_ids_that_there_are(scheduler: Scheduler, answer: Answer) -> None:
+    first, task = (scheduler.schedule(title, when="tomorrow 9am").record.task.id for title in ("First", "Task"))
+    _, said = answer(S, {**TIMED, "after": ["zz", first]})
+    assert said.endswith(f" Example: after=[{first!r}]")
+    given = {"task_id": task, "after": ["zz"]}
+    _, said = answer(R, given)
+    [(tool, again)] = corrections(R, given, said)
+    accepted, then = answer(tool, again)
+    assert accepted, then

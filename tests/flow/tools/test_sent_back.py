@@ -411,7 +411,7 @@ MEANT = [
     (
         S,
         {"when": "tomorrow", "wait_for": {"event": "paid", "or_when": True, "timeout": "2 days"}},
-        "wait_for={'event': 'paid', 'or_when': True}",
+        "wait_for={'event': 'paid', 'or_when': true}",
     ),
     (S, {"wait_for": {"event": "a b", "timeout": "2 days"}}, "wait_for={'event': 'a.b', 'timeout': '2 days'}"),
     (S, {"wait_for": {"any": ["a", "b"]}}, "wait_for={'any': [{'event': 'a'}, {'event': 'b'}]}"),
