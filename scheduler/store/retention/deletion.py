@@ -16,6 +16,7 @@ from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import selection
+from duetime.scheduler.store.retention.last_events import last_events
 from duetime.scheduler.store.retention.parts import RowsOfTable, itself, one_of, parts
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
 from duetime.scheduler.store.schema.tables.events import events
@@ -94,21 +95,14 @@ def _still_due(
     return _locked(connection, select(*key).where(where, *selection.conditions(rule, before)))
 
 
-def last_events(connection: Connection, keys: Sequence[RowKey]) -> dict[RowKey, int]:
-    """Return the numbers of the last events of tasks."""
-    ids = [task_id for (task_id,) in keys]
-    statement = select(events.c.task_id, func.max(events.c.seq)).where(events.c.task_id.in_(ids))
-    return {(task_id,): int(seq) for task_id, seq in connection.execute(statement.group_by(events.c.task_id))}
-
-
 def _unchanged(connection: Connection, rows: Sequence[Selected], keys: Sequence[RowKey]) -> list[RowKey]:
-    """Return the keys of locked tasks whose every event is in the archive; of other kinds all.
+    """Return the keys of locked tasks that have had no event since they were selected; of other kinds all.
 
     Not every event changes its task: a change of an ended chain is an event of its first step.
     """
-    archived = {row.key: row.archived for row in rows if row.archived is not None}
-    last = last_events(connection, list(archived)) if archived else {}
-    return [key for key in keys if last.get(key, 0) <= archived.get(key, 0) or key not in archived]
+    known = {row.key: row.last_event for row in rows if row.last_event is not None}
+    newest = last_events(connection, [task_id for (task_id,) in known]) if known else {}
+    return [key for key in keys if key not in known or newest.get(key[0], 0) <= known[key]]
 
 
 def _locked(connection: Connection, statement: Select[Any]) -> list[RowKey]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -99,13 +99,8 @@ class Retention:
 
     def _archived(self, kind: RetentionKind, rows: Sequence[Selected], directory: Path) -> tuple[Selected, ...]:
         keys, now = [row.key for row in rows], self._now()
-
-        def work(connection: Connection) -> dict[RowKey, int]:
-            archive.write(directory, kind, HEAD_VERSION, now, _rows_of(connection, kind, keys))
-            return deletion.last_events(connection, keys) if kind is RetentionKind.TASKS else {}
-
-        last = self._database.read(work)  # one snapshot for both
-        return tuple(replace(row, archived=last.get(row.key)) for row in rows)
+        self._database.read(lambda it: archive.write(directory, kind, HEAD_VERSION, now, _rows_of(it, kind, keys)))
+        return tuple(rows)
 
     def _is_readable(self, kind: RetentionKind, row: Selected) -> bool:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.retention.last_events import last_events
 from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
@@ -93,11 +94,11 @@ def _of_needed_chain(before: datetime) -> RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A row to delete; `weight` estimates how many rows go with it, `archived` is the number of the last event kept."""
+    """A row to delete; `weight` estimates how many rows go with it, `last_event` is the number of a task's last one."""
 
     key: RowKey
     weight: int = 1
-    archived: int | None = None
+    last_event: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,8 @@ def _free(connection: Connection, rule: RetentionRule, before: datetime, ids: Se
     count = ROWS_PER_RUN * func.count() + ROWS_PER_ATTEMPT * func.sum(runs.c.attempt)
     weights = select(runs.c.task_id, count).where(runs.c.task_id.in_(free)).group_by(runs.c.task_id)
     found = {str(task_id): int(weight) for task_id, weight in connection.execute(weights)}
-    return tuple(Selected((task_id,), found[task_id]) for task_id in free)
+    newest = last_events(connection, free)
+    return tuple(Selected((task_id,), found[task_id], newest.get(task_id, 0)) for task_id in free)
 
 
 def old_tasks(
@@ -282,8 +284,8 @@ def old_tasks(
 ) -> list[str]:
     """Return those of these tasks that ended before then and that nobody changed since; keys apart.
 
-    A call that stores a key for a task changes it, so what had none and is unchanged has none. With `messages` each run
-    is looked at for a message that is still needed.
+    A call that stores a key for a task is an event of it, so what had none and has no new event has none. With
+    `messages` each run is looked at for a message that is still needed.
     """
     of_task = _of_run.c.task_id == tasks.c.id
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))

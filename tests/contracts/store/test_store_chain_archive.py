@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
+from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.history.retention import RetentionKind, RetentionRule
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
@@ -99,8 +100,9 @@ def test_a_chain_is_not_torn_apart_while_a_step_of_it_is_open(
     assert swept(store, folder, OLD)["chain_steps"] == 2
 
 
-def test_a_step_with_an_event_that_is_not_in_the_archive_stays_until_it_is(
-    store: Store, scheduler: Scheduler, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("archived", [True, False])
+def test_a_step_with_an_event_since_it_was_selected_stays_until_that_is_in_the_archive(
+    store: Store, scheduler: Scheduler, clock: Clock, folder: Path, monkeypatch: pytest.MonkeyPatch, *, archived: bool
 ) -> None:
     titled: list[StepArguments] = [{**step, "title": step["name"].title()} for step in STEPS]
     chain_id = scheduler.schedule("Report", when="now", steps=titled, by=ALICE).record.task.id
@@ -116,7 +118,7 @@ def test_a_step_with_an_event_that_is_not_in_the_archive_stays_until_it_is(
         return delete(*given)
 
     monkeypatch.setattr(store.retention, "delete", renaming)
-    swept(store, folder, OLD)
+    list(Sweep(store, RetentionPolicy((OLD,), folder if archived else None)).run())
     assert store.tasks.get(TENANT, first).task.title == "Fetch"
     monkeypatch.undo()
     clock.forward(days=60)
