@@ -1,7 +1,8 @@
 """Messages to the runner from other processes of this machine: a line of JSON to a port on the loopback interface.
 
 A wake-up is only a hint: the work is in the database, and the runner looks there every two seconds anyway. A question
-concerns the queue, which only the runner has.
+concerns the queue, which only the runner has. A message names the file of its database: a copy of one has the address
+of the runner of the other.
 """
 
 from __future__ import annotations
@@ -36,10 +37,20 @@ MAX_CALLERS = 16
 
 
 class RunnerServer:
-    """Accepts wake-ups and questions while this process is the runner, on a port that the system chooses."""
+    """Accepts wake-ups and questions while this process is the runner, on a port that the system chooses.
 
-    def __init__(self, woken: Callable[[], None], answer: Callable[[Question], Json] = lambda _question: None) -> None:
+    `file` is that of its database, as `Store.file` names it: messages about any other one are refused.
+    """
+
+    def __init__(
+        self,
+        woken: Callable[[], None],
+        answer: Callable[[Question], Json] = lambda _question: None,
+        *,
+        file: str = "",
+    ) -> None:
         self.token = secrets.token_urlsafe(24)
+        self._file = file
         self._woken = woken
         self._answer_to = answer
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -73,7 +84,7 @@ class RunnerServer:
                 connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
-        """Read one line from any client; act on it, and reply, only with the right token."""
+        """Read one line from any client; act on it, and reply, only with the right token and file."""
         try:
             with connection, suppress(OSError):
                 connection.settimeout(REQUEST_TIMEOUT_S)
@@ -83,7 +94,7 @@ class RunnerServer:
             self._room.release()
 
     def _reply(self, message: Mapping[str, Json]) -> dict[str, Json]:
-        if not _knows(message, self.token):
+        if not _knows(message, self.token) or message.get("file", "") != self._file:
             return {"woken": False}
         question = message.get("question")
         if isinstance(question, dict):
@@ -106,7 +117,10 @@ def _knows(message: Mapping[str, Json], token: str) -> bool:
 
 
 class RunnerClient:
-    """Wakes the runner of a database from another process; takes well under a millisecond while the runner lives."""
+    """Wakes the runner of a database, but not of a copy, from another process.
+
+    A call takes well under a millisecond while the runner lives.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -125,6 +139,7 @@ class RunnerClient:
 
     def _asked(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
         deadline = time.monotonic() + patience
+        message = {"file": self._store.file(), **message}
         reply = _exchange(self._runner, message, deadline) if self._runner is not None else {}
         if reply and reply != {"woken": False}:
             return reply

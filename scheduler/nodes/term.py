@@ -47,7 +47,7 @@ class RunnerTerm:
         self._notifier = notifier
         self.queue = MemoryQueue(self._now_ms)
         self._publisher = PoolPublisher(registry, self.queue, now=store.now)
-        self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question))
+        self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question), file=store.file())
         try:
             epoch = self._take_over()  # first: what the runs of the last runner used counts for the pools
             self._publisher.fill()

@@ -137,6 +137,10 @@ class Store:
         """Return a name that no other database has; empty where there is none, as for a file."""
         return self._database.identity() if isinstance(self._database, Postgres) else ""
 
+    def file(self) -> str:
+        """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
+        return self._database.file()
+
     def close(self) -> None:
         self._database.close()
 

@@ -50,6 +50,10 @@ class Database(ABC):
         """Raise StoreUnwritable while writes fail because the disk is full or read-only. Writes nothing."""
         self.last_write.check()
 
+    def file(self) -> str:
+        """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
+        return ""
+
     @abstractmethod
     def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent snapshot; never waits for a writer."""

@@ -102,6 +102,13 @@ class Sqlite(Database):
         if self.path is not None:
             _check_room(Path(self.path).absolute().parent)
 
+    def file(self) -> str:
+        with suppress(OSError):
+            if self.path is not None:
+                found = Path(self.path).stat()
+                return f"{found.st_dev}:{found.st_ino}"
+        return ""
+
     def _roll_back(self) -> None:
         """Roll back. After an interrupt within a statement SQLAlchemy has closed the connection, so open another."""
         if self._writer.invalidated:

@@ -282,3 +282,14 @@ def test_a_check_that_a_full_disk_fails_does_not_blame_the_address_of_the_databa
     code, checks = doctor()
     said = "The disk is full. Nothing was stored; free some space and try again."
     assert (code, checks["clock"]) == (1, {"name": "clock", "verdict": "wrong", "said": said})
+
+
+def test_a_copy_of_a_database_is_not_run_by_the_process_of_the_original(
+    doctor: Doctor, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with build(load_settings()) as app:
+        app.start()
+        eventually(lambda: doctor()[1]["runner"]["verdict"] == "ok", "the runner")
+        assert run(["backup", str(home / "copy.db")]) == 0
+        monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{home / 'copy.db'}")
+        assert doctor()[1]["runner"]["said"] == "no process is running tasks."

@@ -451,7 +451,7 @@ def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) ->
 def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
     scheduled(cli, "First", "--when", "in 2 hours")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
-    runner = RunnerServer(lambda: None)
+    runner = RunnerServer(lambda: None, file=store.file())
     store.runners.take_over(pid=os.getpid(), endpoint=runner.endpoint, token=runner.token)
     store.close()
     runner.start()

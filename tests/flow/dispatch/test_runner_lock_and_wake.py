@@ -16,6 +16,7 @@ import pytest
 from duetime.scheduler.nodes.ipc import MAX_CALLERS, MAX_REQUEST_BYTES, WAKE_TIMEOUT_S, RunnerClient, RunnerServer
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.store import back_up
 
 from tests.flow.waiting import PATIENCE_S, eventually
 
@@ -54,13 +55,16 @@ def another_process(path: Path) -> Iterator[tuple[subprocess.Popen[str], bool]]:
 class Door:
     """A wake server that counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = "") -> None:
         self.woken = 0
-        self.server = RunnerServer(self.wake)
+        self.server = RunnerServer(self.wake, lambda _question: "of this queue", file=file)
         self.server.start()
 
     def wake(self) -> None:
         self.woken += 1
+
+    def key(self, store: Store) -> bytes:
+        return json.dumps({"token": self.server.token, "file": store.file()}).encode() + b"\n"
 
     def says(self, line: bytes) -> bytes:
         port = int(self.server.endpoint.rpartition(":")[2])
@@ -70,8 +74,8 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    door = Door()
+def door(store: Store) -> Iterator[Door]:
+    door = Door(store.file())
     yield door
     door.server.close()
 
@@ -111,8 +115,8 @@ def test_a_forked_child_neither_has_the_lock_nor_releases_it_by_ending(path: Pat
     mine.release()
 
 
-def test_the_token_opens_the_door(door: Door) -> None:
-    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+def test_the_token_opens_the_door(door: Door, store: Store) -> None:
+    assert json.loads(door.says(door.key(store))) == {"woken": True}
     assert door.woken == 1
 
 
@@ -133,10 +137,10 @@ def test_anything_else_is_answered_with_no(door: Door, line: bytes) -> None:
     assert door.woken == 0
 
 
-def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door) -> None:
+def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door, store: Store) -> None:
     port = int(door.server.endpoint.rpartition(":")[2])
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MAX_CALLERS - 1)]
-    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+    assert json.loads(door.says(door.key(store))) == {"woken": True}
     for connection in silent:
         connection.close()
 
@@ -150,11 +154,26 @@ def test_a_client_finds_the_runner_in_the_database_and_a_new_one_after_it_failed
     assert door.woken == 2
     door.server.close()
     assert not client.wake()
-    follower = Door()
+    follower = Door(store.file())
     store.runners.take_over(pid=2, endpoint=follower.server.endpoint, token=follower.server.token)
     assert client.wake(PATIENCE_S)
     assert follower.woken == 1
     follower.server.close()
+
+
+def test_a_copy_of_a_database_does_not_reach_the_runner_of_the_original(
+    store: Store, door: Door, tmp_path: Path
+) -> None:
+    store.runners.take_over(pid=1, endpoint=door.server.endpoint, token=door.server.token)
+    copy = f"sqlite:///{tmp_path}/copy.db"
+    back_up(f"sqlite:///{tmp_path}/duetime.db", tmp_path / "copy.db")
+    opened = open_store(copy, synchronous="OFF")
+    for found, woken, answer in ((store, True, "of this queue"), (opened, False, None)):
+        client = RunnerClient(found)
+        assert client.wake(PATIENCE_S) is woken
+        assert client.ask({"about": "stats"}, PATIENCE_S) == answer
+    opened.close()
+    assert door.woken == 1
 
 
 def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
