@@ -23,7 +23,7 @@ from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.heartbeat import silent_holders, someone_drained, someone_knows, someone_works
+from duetime.scheduler.nodes.heartbeat import SilentWorkers, someone_drained, someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
@@ -275,7 +275,7 @@ class _Parts:
             working=partial(someone_works, store) if shared else lambda: True,
             drained=partial(someone_drained, store),
             known=partial(someone_knows, store) if shared else partial(_knows, runner, self.handlers),
-            silent_holders=partial(silent_holders, store) if shared else None,
+            silent=SilentWorkers(store) if shared else None,
         )
 
     def _placement(self) -> Placement:

@@ -13,6 +13,7 @@ from duetime.scheduler.foresight.reasons import processes
 from duetime.scheduler.foresight.reasons.before_start import behind, blocked, once_due, paused, questions, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.records import RunHolder
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
@@ -37,8 +38,9 @@ class RunFacts:
 
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
     after a resume, and `known` whether one has a handler for the action. `left_running` says what is known of the
-    process of a run that is stored as running, where that does not run any more. `upstreams` are what the task comes
-    after, `approval` is what is asked, `awaited` an event. `side_approvals` is what runs next to it ask.
+    process of a run that is stored as running, where that does not run any more. `taken_by` is the worker that has
+    taken the run and is silent. `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an
+    event. `side_approvals` is what runs next to it ask.
     """
 
     queue: Explanation | None = None
@@ -49,6 +51,7 @@ class RunFacts:
     drained: bool = False
     known: bool = True
     left_running: processes.LeftRunning | None = None
+    taken_by: RunHolder | None = None
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
@@ -162,8 +165,10 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:
     answer = facts.queue
     if answer is not None and answer.status == "leased":
-        yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
-        return
+        if facts.taken_by is None:
+            yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
+            return
+        yield processes.taken_by_silent(facts.taken_by, now)
     if not facts.working:
         yield processes.no_worker(drained=facts.drained)
     elif not facts.known:
@@ -171,6 +176,8 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[Wait
         return
     if answer is None:
         yield processes.no_answer(facts.silence)
+    elif answer.status == "leased":
+        return
     elif answer.status == "delayed" and answer.not_before is not None:
         yield _delayed(answer.not_before, record, now)
     else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from duetime.scheduler.chain.inherited import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.foresight.reasons.processes import LeftRunning
-from duetime.scheduler.queue import Shortage
+from duetime.scheduler.queue import Explanation, Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
@@ -25,8 +26,14 @@ Lengths = Callable[[str, str, timedelta | None], Estimate]
 """Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
 
 
-Holders = Callable[[Collection[str]], Mapping[str, RunHolder]]
-"""Returns by run who holds those among these runs whose worker is silent."""
+class Silent(Protocol):
+    """The workers that are silent, and what they hold."""
+
+    def holders(self, run_ids: Collection[str]) -> Mapping[str, RunHolder]:
+        """Return by run who holds those among these running runs whose worker is silent."""
+
+    def seen_at(self, name: str) -> datetime | None:
+        """Return when a silent worker was last seen; None for any other."""
 
 
 def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
@@ -47,7 +54,7 @@ class Explainer:
         working: Callable[[], bool] = lambda: True,
         drained: Callable[[], bool] = lambda: False,
         known: Callable[[str], bool] = lambda _action: True,
-        silent_holders: Holders | None = None,
+        silent: Silent | None = None,
     ) -> None:
         self._store = store
         self._remote_queue = remote_queue
@@ -56,7 +63,7 @@ class Explainer:
         self._working = working
         self._drained = drained
         self._known = known
-        self._silent_holders = silent_holders
+        self._silent = silent
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name."""
@@ -84,7 +91,7 @@ class Explainer:
         if not is_due(record, self._store.now()):
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
-        base = replace(self._workers(record), queue=found, silence=silence)
+        base = replace(self._workers(record), queue=found, silence=silence, taken_by=self._silent_taker(found))
         if found is None or found.shortage is None:
             return base
         return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
@@ -95,11 +102,19 @@ class Explainer:
         Where workers are processes of their own, each is asked for its heartbeat; else one process runs all or none.
         """
         runs = [record.run.id for record in records]
-        if self._silent_holders is not None:
-            return {run_id: LeftRunning(holder) for run_id, holder in self._silent_holders(runs).items()}
+        if self._silent is not None:
+            return {run_id: LeftRunning(holder) for run_id, holder in self._silent.holders(runs).items()}
         if not runs or self._remote_queue.explain(runs[0])[0] is not NoAnswer.NO_PROCESS:
             return {}
         return dict.fromkeys(runs, LeftRunning())
+
+    def _silent_taker(self, found: Explanation | None) -> RunHolder | None:
+        """Return the worker that has taken a run, if it is silent: it may never start it."""
+        if found is None or found.status != "leased" or found.worker is None or self._silent is None:
+            return None
+        seen_at, ends = self._silent.seen_at(found.worker), found.not_before
+        until = datetime.fromtimestamp(ends / 1000, UTC) if ends is not None else None
+        return RunHolder(found.worker, seen_at, until) if seen_at else None
 
     def _workers(self, record: TaskRecord) -> RunFacts:
         working = self._working()

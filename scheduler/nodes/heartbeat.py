@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import DuetimeError
@@ -62,12 +62,22 @@ def someone_knows(store: Store, action: str) -> bool:
     return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())
 
 
-def silent_holders(store: Store, run_ids: Collection[str]) -> Mapping[str, RunHolder]:
-    """Return the holders of those among these runs whose worker is silent, by run."""
-    now = store.now()
-    return {
-        run_id: holder for run_id, holder in store.workers.holders(run_ids).items() if not is_alive(holder.seen_at, now)
-    }
+@dataclass(frozen=True, slots=True)
+class SilentWorkers:
+    """The workers of a store whose last heartbeat is too old, and what they hold."""
+
+    store: Store
+
+    def holders(self, run_ids: Collection[str]) -> Mapping[str, RunHolder]:
+        """Return the holders of those among these running runs whose worker is silent, by run."""
+        now, found = self.store.now(), self.store.workers.holders(run_ids)
+        return {run_id: holder for run_id, holder in found.items() if not is_alive(holder.seen_at, now)}
+
+    def seen_at(self, name: str) -> datetime | None:
+        """Return when a silent worker was last seen; None for any other, also for one without a heartbeat yet."""
+        now = self.store.now()
+        seen = (worker.seen_at for worker in self.store.workers.all() if worker.id == name)
+        return next((at for at in seen if not is_alive(at, now)), None)
 
 
 class Heartbeat:

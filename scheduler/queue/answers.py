@@ -81,7 +81,8 @@ class Explanation:
     """The place of a run in the queue: `status` is waiting, delayed, parked or leased.
 
     `ahead` counts earlier runs of its class, up to `MAX_COUNTED_AHEAD`. For a parked run, `shortage` is the shortage of
-    the head of its class. `worker` holds a leased run; a delayed run waits until `not_before`, by the queue's clock.
+    the head of its class. `worker` holds a leased run, whose lease ends at `not_before` unless it is renewed. A delayed
+    run waits until `not_before`, by the queue's clock.
     For a waiting or parked run, `threads` adds up the recent thread reports of the workers that know its action.
     """
 

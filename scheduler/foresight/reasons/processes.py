@@ -46,6 +46,16 @@ def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitR
     return WaitReason(WaitKind.NO_WORKER, text)
 
 
+def taken_by_silent(holder: RunHolder, now: datetime) -> WaitReason:
+    """Describe a run that a worker has taken which is silent: it is free for others when the queue's lease ends."""
+    if holder.lease_until is None or holder.lease_until <= now:
+        free = "its lease has expired, so the run is free for other workers in seconds"
+    else:
+        free = f"the run is free for other workers when its lease expires, {relative(holder.lease_until, now)}"
+    text = f"worker {holder.worker}, which has taken it and {_silence(holder, now)}: {free}"
+    return WaitReason(WaitKind.NO_WORKER, text)
+
+
 def _silence(holder: RunHolder, now: datetime) -> str:
     return f"has been silent for {about(now - holder.seen_at)}" if holder.seen_at else "is gone"
 

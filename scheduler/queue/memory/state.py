@@ -192,7 +192,7 @@ class QueueState:
     def explain(self, run_id: str, now: float) -> Explanation | None:
         lease, delayed = self._leases.get(run_id), self._delayed.get(run_id)
         if lease is not None:
-            return Explanation("leased", worker=lease.worker)
+            return Explanation("leased", worker=lease.worker, not_before=lease.until - self.pools.time.behind)
         if delayed is not None:
             return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
         waiting = self._waiting.get(run_id)

@@ -64,7 +64,7 @@ class TellingContract(QueueCase):
         assert self.taken(queue) == ["runs"]
         lacking = Shortage("gpu", Why.SHORT, needed=2, free=1, capacity=2, holders=("runs",))
         assert queue.explain("held") == Explanation("parked", shortage=lacking)
-        assert queue.explain("runs") == Explanation("leased", worker="w")
+        assert queue.explain("runs") == Explanation("leased", worker="w", not_before=clock.ms + LEASE_MS)
         assert queue.explain("unknown") is None
 
     def test_a_change_between_take_and_wait_is_not_slept_over(self, queue: DispatchQueue, clock: Clock) -> None:

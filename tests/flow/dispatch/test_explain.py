@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,6 +157,19 @@ def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) 
     assert stalled([record], NOW, away.facts, away.left_running) == ""
 
 
+class Silent:
+    """One silent worker, which holds all runs."""
+
+    def __init__(self, holder: RunHolder) -> None:
+        self.holder = holder
+
+    def holders(self, run_ids: Collection[str]) -> dict[str, RunHolder]:
+        return dict.fromkeys(run_ids, self.holder)
+
+    def seen_at(self, name: str) -> datetime | None:
+        return self.holder.seen_at if name == self.holder.worker else None
+
+
 @pytest.mark.parametrize(
     ("seen_s_ago", "lease_s", "said"),
     [
@@ -182,7 +195,7 @@ def test_a_run_whose_worker_is_silent_says_for_how_long_and_when_its_attempt_end
         RemoteQueue(lambda _question: {"explanation": None}),
         dict,
         working=lambda: False,
-        silent_holders=lambda run_ids: dict.fromkeys(run_ids, holder),
+        silent=Silent(holder),
     )
     first, second = explained(record, NOW, explainer.facts(record))
     assert first.startswith(f"the end of attempt 1 of 4: its worker node-7 {said}")
@@ -195,6 +208,32 @@ def test_a_run_whose_worker_is_silent_says_for_how_long_and_when_its_attempt_end
 
 def test_a_run_that_a_worker_has_names_the_worker() -> None:
     assert why(status="leased", worker="node-7") == ("worker node-7, which has taken it and is about to start it",)
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "then"),
+    [
+        (10, "the run is free for other workers when its lease expires, in 10 s"),
+        (-1, "its lease has expired, so the run is free for other workers in seconds"),
+    ],
+)
+@pytest.mark.parametrize("working", [True, False])
+def test_a_run_that_a_silent_worker_has_taken_promises_no_start_and_says_when_it_is_free(
+    store: Store, lease_s: int, then: str, working: bool
+) -> None:
+    task, _ = stored(store, title="Build")
+    record = store.tasks.get(TENANT, task.id)
+    ready = replace(record, run=replace(record.run, state=State.READY))
+    until = (NOW + timedelta(seconds=lease_s)).timestamp() * 1000
+    told: dict[str, Json] = {"status": "leased", "worker": "node-7", "not_before": until}
+    silent = Silent(RunHolder("node-7", NOW - timedelta(seconds=20), None))
+    queue = RemoteQueue(lambda _question: {"explanation": told})
+    explainer = Explainer(store, queue, dict, working=lambda: working, silent=silent)
+    first, *more = explained(ready, NOW, explainer.facts(ready))
+    assert first == f"worker node-7, which has taken it and has been silent for 20 s: {then}"
+    assert more == ([] if working else ["a worker: none is running, so start one with `duetime worker`"])
+    alive = Explainer(store, queue, dict, silent=Silent(RunHolder("node-8", NOW, None)))
+    assert explained(ready, NOW, alive.facts(ready)) == ("worker node-7, which has taken it and is about to start it",)
 
 
 def test_a_run_apart_after_crashes_says_until_when() -> None:

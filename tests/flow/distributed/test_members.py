@@ -117,6 +117,22 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
     assert waits()[0].startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
 
 
+def test_a_run_that_a_silent_worker_has_taken_promises_no_start(
+    installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    server.store.workers.beat(WorkerProcess("w_dead", "host", 1, 2, server.store.now(), actions=("gate",)))
+    view = server.scheduler.schedule("Now", action="gate")
+    eventually(lambda: installation.queue.take("w_dead", 1, 30_000).grants, "it is taken")
+    promised = ("worker w_dead, which has taken it and is about to start it",)
+    assert server.scheduler.get(view.record.task.id).waiting_for == promised
+    monkeypatch.setattr(heartbeat, "WORKER_ALIVE_FOR", timedelta(0))
+    taken, no_worker = server.scheduler.get(view.record.task.id).waiting_for
+    assert taken.startswith("worker w_dead, which has taken it and has been silent for ")
+    assert "the run is free for other workers when its lease expires, in " in taken
+    assert no_worker == "a worker: none is running, so start one with `duetime worker`"
+
+
 def test_a_server_ends_attempts_of_dead_workers_and_says_before_that_they_are_silent(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,10 @@ filled()
 save()
 local run = read_run(ARGV[4])
 if not run then return {} end
-if run.token then return {'leased', '0', run.worker, ''} end
+if run.token then
+  local ends = tonumber(call('ZSCORE', P .. 'leases', ARGV[4]) or '')
+  return {'leased', '0', run.worker, number(ends and ends - S.behind)}
+end
 local delayed = call('ZSCORE', P .. 'delayed', run.member)
 if delayed then return {'delayed', '0', '', number(delayed - S.behind)} end
 local ahead = tostring(min(call('ZRANK', P .. 'q:' .. run.class.name, run.member) or 0, MAX_RUNS_COUNTED_AHEAD))
