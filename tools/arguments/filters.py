@@ -42,6 +42,8 @@ class StateParts(TypedDict):
 STATE_WORDS: Final = (*STATES, *Standing)
 """Words of the filter `state`: states, groups of them, and how a run stands apart from its state."""
 
+STATES_ACCEPTED: Final = f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last three"
+
 
 def parts_of(text: str | None, *, argument: str = "state") -> StateParts:
     """Return what `text` asks for: states like `states_of`, or one standing alone. Raises InvalidArgument."""
@@ -65,7 +67,7 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
         raise InvalidArgument(
             argument,
             _unknown(unknown),
-            accepted=f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last three",
+            accepted=STATES_ACCEPTED,
             example=f"{argument}={meant!r}",
         )
     return tuple(dict.fromkeys(state for word in words for state in STATES[word]))

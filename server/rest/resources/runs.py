@@ -14,14 +14,14 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.query_words import WordList
+from duetime.server.rest.query_words import STATES_ABOUT, StateList
 from duetime.server.rest.resources.history import CURSOR, LIMIT, MAX_ATTEMPT_COUNT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
-from duetime.tools.arguments.filters import STATE_WORDS, parts_of
+from duetime.tools.arguments.filters import parts_of
 from duetime.tools.arguments.types import Flag, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
@@ -163,9 +163,7 @@ def _length(argument: str, text: str) -> timedelta:
 _LENGTH = Text(60, "a length of time")
 _FILTERS = (
     Argument("task_id", Text(40), "Only runs of this task"),
-    Argument(
-        "state", WordList(STATE_WORDS), "States with commas between, or all that are open or ended", "state='failed'"
-    ),
+    Argument("state", StateList(), STATES_ABOUT, "state='failed'"),
     Argument("action", Text(100), "Only of tasks with this action"),
     Argument("priority", Choice(tuple(Tier)), "Only of this priority", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),

@@ -15,6 +15,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.query_words import STATES_ABOUT, StateList
 from duetime.server.rest.resources.payloads import ExplanationPayload, RestPayload
 from duetime.server.rest.rows.tasks import ShownTaskPayload, changed_task, history_of, shown_task
 from duetime.tools.act_on_task import ACT_ON_TASK
@@ -183,6 +184,7 @@ def explain(call: RestCall) -> RestAnswer:
     )
 
 
+_LISTED_BY = {"state": Argument("state", StateList(), STATES_ABOUT, "state='open'")}
 _REFUSED = (HTTPStatus.CONFLICT,)
 _TASK = partial(Operation, model=TaskPayload, in_path=(TASK_ID,))
 _CHANGE = partial(_TASK, conditional=True, repeatable=True)
@@ -222,7 +224,7 @@ OF_TASKS = (
         "List tasks: open ones by time, then those that ended",
         list_,
         WholeListPayload,
-        in_query=LIST_TASKS.arguments,
+        in_query=tuple(_LISTED_BY.get(each.name, each) for each in LIST_TASKS.arguments),
         paged=True,
     ),
     Operation(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import MAX_REFUSAL_BYTES
+from duetime.scheduler.errors import MAX_REFUSAL_BYTES, InvalidArgument
+from duetime.tools.arguments.filters import parts_of
 
 from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import made, sent
@@ -74,10 +75,24 @@ async def test_the_query_is_read_as_strictly_as_the_body(site: Site) -> None:
         ("limit=ten", "not a whole number"),
         ("limit=5&limit=6", "given twice"),
         ("sate=open", "did you mean state"),
-        ("state=OPEN", "not one of them"),
     ):
         answer = await sent(site, "GET", f"/tasks?{query}")
         assert said in check_problem(answer, 400, "invalid_argument")["detail"], query
+
+
+async def test_a_list_takes_several_states_and_refuses_others_as_the_command_line_does(site: Site) -> None:
+    await made(site)
+    for query, count in (("scheduled,running", 1), ("ended,running", 0), ("open", 1)):
+        answer = await sent(site, "GET", f"/tasks?state={query}")
+        assert (answer.status_code, len(answer.json()["tasks"])) == (200, count), query
+    for state in ("failed,lost", "paused,failed", "done"):
+        with pytest.raises(InvalidArgument) as refused:
+            parts_of(state)
+        for path in ("/tasks", "/runs"):
+            answer = await sent(site, "GET", f"{path}?state={state}", headers={"Prefer": "words=tool"})
+            assert check_problem(answer, 422, "invalid_argument")["detail"] == str(refused.value), path
+    strict = await sent(site, "GET", "/tasks?state=failed,OPEN")
+    assert "'OPEN' is not one of them" in check_problem(strict, 422, "invalid_argument")["detail"]
 
 
 async def test_an_unknown_task_is_not_found_and_the_nearest_is_named(site: Site) -> None:
