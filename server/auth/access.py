@@ -37,6 +37,20 @@ class AccessRefused(DuetimeError):
         return JSONResponse(body, self.status, self.headers)
 
 
+OPERATORS_ONLY = "Only an operator may do this. Use a key of the tenant that the setting operator_tenant names"
+
+
+def only_operators(scope: Scope) -> AccessRefused:
+    """Return the refusal of an administrator of one tenant where something belongs to others, or to all."""
+    return AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", OPERATORS_ONLY, scope)
+
+
+def operator_only(found: Principal, scope: Scope) -> None:
+    """Raise AccessRefused for a caller who administers no more than one tenant."""
+    if not (found.may_change_all_of(None) if scope is Scope.ADMIN else found.may_read_all_of(None)):
+        raise only_operators(scope)
+
+
 def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal]:
     """Return what says whose a request is; it raises AccessRefused for a caller without the scope.
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from duetime.scheduler.errors import DuetimeError, IllegalMove
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
-from duetime.server.auth.access import requires
+from duetime.server.auth.access import operator_only, requires
 from duetime.server.rest import openapi
 from duetime.server.rest.observed import observe
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
@@ -137,8 +137,21 @@ class _Served:
         return replace(call, revision=revisions[0], other_revisions=revisions[1:]) if revisions else call
 
 
+def _caller_of(operation: Operation) -> Callable[[Request], Principal]:
+    """Return what says whose a request is, and refuses it by its caller alone, before it is read."""
+    found = requires(operation.scope, REST_SURFACE)
+
+    def caller(request: Request) -> Principal:
+        by = found(request)
+        if operation.for_operators:
+            operator_only(by, operation.scope)
+        return by
+
+    return caller
+
+
 def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:
-    caller, served = requires(operation.scope, REST_SURFACE), _Served(operation, parts)
+    caller, served = _caller_of(operation), _Served(operation, parts)
 
     async def answered(by: Principal, request: Request, body: bytes) -> RestAnswer:
         if operation.first is None:

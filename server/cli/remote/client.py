@@ -36,6 +36,11 @@ _WAYS: Final[Mapping[int, str]] = {
 }
 """The remedy that follows the words of the server, by its status."""
 
+_LACKS_SCOPE: Final = "Required scope"
+_WRONG_KEY: Final = (
+    "The server does not know this key: it is wrong, revoked or expired. Give another one with --key or DUETIME_KEY."
+)
+
 _KEY_REUSED: Final = "idempotency_conflict"
 
 RemoteAnswer = dict[str, Any]
@@ -116,7 +121,7 @@ class RemoteServer:
         except (httpx2.HTTPError, ValueError) as error:
             raise RemoteProblem(f"{self.url} does not answer as a Duetime server: {_said(error)}.") from None
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
-            raise _problem(answer.status_code, found)
+            raise _problem(answer.status_code, found, with_key=bool(self.key))
         if not answer.is_success or not isinstance(found, dict):
             raise RemoteProblem(f"{self.url} answered {answer.status_code}, which is no answer of a Duetime server.")
         return found
@@ -128,12 +133,14 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _problem(status: int, found: Any) -> RemoteProblem:
+def _problem(status: int, found: Any, *, with_key: bool) -> RemoteProblem:
     if not isinstance(found, dict):
         return RemoteProblem(f"the server answered {status}.")
     code = REFUSED_CODE if found.get("code") == _KEY_REUSED else _EXIT_CODES.get(status, FAILED_CODE)
     text = found.get("detail") or found.get("error_description") or f"the server answered {status}."
-    way = _WAYS.get(status, "")
+    if status == HTTPStatus.UNAUTHORIZED and with_key:
+        return RemoteProblem(_WRONG_KEY, code)
+    way = "." if status == HTTPStatus.FORBIDDEN and not text.startswith(_LACKS_SCOPE) else _WAYS.get(status, "")
     return RemoteProblem(f"{text.rstrip('.') if way else text}{way}", code)
 
 

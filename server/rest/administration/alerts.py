@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.alert_rows import alerts_json
 from pydantic import Field
@@ -35,7 +34,6 @@ class AlertsPayload(RestPayload):
 
 def alerts(call: RestCall) -> RestAnswer:
     """Return the alerts of the installation."""
-    check_operator(call, Scope.ADMIN_READ)
     watched = bool(call.parts.settings.alert_channels)
     return RestAnswer(AlertsPayload.model_validate(alerts_json(call.parts.store.alerts.all(), watched=watched)))
 
@@ -49,5 +47,6 @@ OF_ALERTS = (
         alerts,
         AlertsPayload,
         Scope.ADMIN_READ,
+        for_operators=True,
     ),
 )

@@ -8,7 +8,6 @@ from duetime.scheduler.principal import Scope
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.examine import examine
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.source import config_json, file_read
 from duetime.server.setup.invocation import this_invocation
@@ -51,13 +50,11 @@ class ConfigPayload(RestPayload):
 
 def doctor(call: RestCall) -> RestAnswer:
     """Check the installation, and change nothing."""
-    check_operator(call, Scope.ADMIN_READ)
     return _checked(call, send_test=False)
 
 
 def doctor_with_test(call: RestCall) -> RestAnswer:
     """Check the installation, and send a test message to every channel."""
-    check_operator(call, Scope.ADMIN)
     return _checked(call, send_test=True)
 
 
@@ -69,7 +66,6 @@ def _checked(call: RestCall, *, send_test: bool) -> RestAnswer:
 
 def config(call: RestCall) -> RestAnswer:
     """Return every setting in force."""
-    check_operator(call, Scope.ADMIN_READ)
     settings = call.parts.settings
     return RestAnswer(ConfigPayload.model_validate(config_json(settings, file_read(settings))))
 
@@ -85,6 +81,7 @@ OF_DOCTOR = (
         DoctorPayload,
         Scope.ADMIN_READ,
         in_query=(_DEEP,),
+        for_operators=True,
     ),
     Operation(
         "send_doctor_test",
@@ -95,6 +92,7 @@ OF_DOCTOR = (
         DoctorPayload,
         Scope.ADMIN,
         body=(_DEEP,),
+        for_operators=True,
     ),
     Operation(
         "get_config",
@@ -104,5 +102,6 @@ OF_DOCTOR = (
         config,
         ConfigPayload,
         Scope.ADMIN_READ,
+        for_operators=True,
     ),
 )

@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.retention_rows import import_entry, import_json
 from duetime.tools.arguments.arguments import Argument
@@ -34,7 +33,6 @@ class ImportPayload(RestPayload):
 
 def import_archive(call: RestCall) -> RestAnswer:
     """Store what is missing of a file."""
-    check_operator(call, Scope.ADMIN)
     store, name = call.parts.store, call.values["name"]
     content = _content(call.values["content"])
     stored, there = store.retention.import_file(Path(name), tenant=call.values.get("tenant"), content=content)
@@ -66,5 +64,6 @@ OF_IMPORT = (
             Argument("tenant", Text(200), "Refuse a file that has rows of another tenant", "tenant='acme'"),
         ),
         statuses=(HTTPStatus.CONFLICT,),
+        for_operators=True,
     ),
 )

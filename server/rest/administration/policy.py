@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from duetime.scheduler.dispatch.policy_registry import PolicyChange
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
 from duetime.tools.arguments.arguments import Argument
@@ -60,7 +59,6 @@ class PolicyChangePayload(RestPayload):
 
 def policy(call: RestCall) -> RestAnswer:
     """Return the policy in force."""
-    check_operator(call, Scope.ADMIN_READ)
     policies = call.parts.registry.policies
     found = policies.refresh()
     payload = PolicyPayload.model_validate(policy_json(found, next(iter(policies.history(1)), None)))
@@ -69,19 +67,16 @@ def policy(call: RestCall) -> RestAnswer:
 
 def history(call: RestCall) -> RestAnswer:
     """Return the newest versions of the policy."""
-    check_operator(call, Scope.ADMIN_READ)
     return RestAnswer(PolicyHistoryPayload.model_validate(history_json(call.parts.registry.policies.history())))
 
 
 def change(call: RestCall) -> RestAnswer:
     """Change numbers of the policy in all processes."""
-    check_operator(call, Scope.ADMIN)
     return _changed(call, call.parts.registry.policies.set(call.values["policy"], **_given(call)))
 
 
 def roll_back(call: RestCall) -> RestAnswer:
     """Make an earlier version of the policy the newest one."""
-    check_operator(call, Scope.ADMIN)
     return _changed(call, call.parts.registry.policies.roll_back(call.values["version"], **_given(call)))
 
 
@@ -105,7 +100,15 @@ _HOW = (
 )
 OF_POLICY = (
     Operation(
-        "get_policy", "GET", "/policy", "Show the policy in force", policy, PolicyPayload, Scope.ADMIN_READ, tagged=True
+        "get_policy",
+        "GET",
+        "/policy",
+        "Show the policy in force",
+        policy,
+        PolicyPayload,
+        Scope.ADMIN_READ,
+        tagged=True,
+        for_operators=True,
     ),
     Operation(
         "list_policy_versions",
@@ -115,6 +118,7 @@ OF_POLICY = (
         history,
         PolicyHistoryPayload,
         Scope.ADMIN_READ,
+        for_operators=True,
     ),
     Operation(
         "change_policy",
@@ -126,6 +130,7 @@ OF_POLICY = (
         Scope.ADMIN,
         body=(Argument("policy", Object(), "The numbers to change, by part and tier", _EXAMPLE, required=True), *_HOW),
         conditional=True,
+        for_operators=True,
     ),
     Operation(
         "roll_back_policy",
@@ -137,5 +142,6 @@ OF_POLICY = (
         Scope.ADMIN,
         body=(Argument("version", Whole(0), "A version of the history", "version=0", required=True), *_HOW),
         conditional=True,
+        for_operators=True,
     ),
 )

@@ -10,7 +10,6 @@ from duetime.scheduler.dispatch.retention_run import count_due, delete_due, rule
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import retention_policy
 from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
@@ -63,14 +62,12 @@ class RetentionRunPayload(RestPayload):
 
 def retention(call: RestCall) -> RestAnswer:
     """Return the rules of retention."""
-    check_operator(call, Scope.ADMIN_READ)
     sweeps = call.parts.store.retention.last_sweeps().values()
     return RestAnswer(RetentionPayload.model_validate(status_json(retention_policy(call.parts.settings), sweeps)))
 
 
 def run(call: RestCall) -> RestAnswer:
     """Delete now what the rules let go, or count it."""
-    check_operator(call, Scope.ADMIN)
     store, policy = call.parts.store, retention_policy(call.parts.settings)
     kinds = ruled(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
@@ -90,6 +87,7 @@ OF_RETENTION = (
         retention,
         RetentionPayload,
         Scope.ADMIN_READ,
+        for_operators=True,
     ),
     Operation(
         "run_retention",
@@ -104,5 +102,6 @@ OF_RETENTION = (
             Argument("only", Choices(tuple(RetentionKind)), "Only these kinds of rows", "only=['events']"),
         ),
         statuses=(HTTPStatus.CONFLICT,),
+        for_operators=True,
     ),
 )

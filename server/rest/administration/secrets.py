@@ -13,8 +13,9 @@ from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.scheduler.intake.validation import tenant_read
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import Json
+from duetime.server.auth.access import only_operators
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import TENANT, check_operator, only_operators, read_by
+from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.secret_rows import read_hosts, secrets_json
 from duetime.tools.arguments.arguments import Argument
@@ -80,7 +81,6 @@ def remove(call: RestCall) -> RestAnswer:
 
 def rotate(call: RestCall) -> RestAnswer:
     """Encrypt every secret again by the first of the secret keys of the server."""
-    check_operator(call, Scope.ADMIN)
     with _keys_of_server():
         done = call.parts.store.secrets.rotate()
     counts: dict[str, Json] = {"encrypted": done.encrypted, "unreadable": len(done.unreadable)}
@@ -160,5 +160,6 @@ OF_SECRETS = (
         Scope.ADMIN,
         body=(),
         statuses=(HTTPStatus.CONFLICT,),
+        for_operators=True,
     ),
 )

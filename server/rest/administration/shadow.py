@@ -9,7 +9,6 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.task import Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.shadow_rows import report_json
 from duetime.tools.arguments.arguments import Argument
@@ -64,13 +63,11 @@ class ShadowRemovedPayload(RestPayload):
 
 def shadow(call: RestCall) -> RestAnswer:
     """Return the shadow and what it would have chosen."""
-    check_operator(call, Scope.ADMIN_READ)
     return RestAnswer(PolicyShadowPayload.model_validate(report_json(call.parts.registry.policies.shadow.report())))
 
 
 def set_shadow(call: RestCall) -> RestAnswer:
     """Set a shadow: changes of the policy in force, or a version."""
-    check_operator(call, Scope.ADMIN)
     policy, version = call.values.get("policy"), call.values.get("version")
     if (policy is None) is (version is None):
         raise InvalidArgument("policy", "give a policy or a version", accepted="one of both", example=_EXAMPLE)
@@ -84,7 +81,6 @@ def set_shadow(call: RestCall) -> RestAnswer:
 
 def remove_shadow(call: RestCall) -> RestAnswer:
     """End the shadow."""
-    check_operator(call, Scope.ADMIN)
     call.parts.registry.policies.shadow.remove(by=call.by)
     return RestAnswer(ShadowRemovedPayload())
 
@@ -100,6 +96,7 @@ OF_SHADOW = (
         PolicyShadowPayload,
         Scope.ADMIN_READ,
         statuses=(HTTPStatus.NOT_FOUND,),
+        for_operators=True,
     ),
     Operation(
         "set_policy_shadow",
@@ -114,6 +111,7 @@ OF_SHADOW = (
             Argument("version", Whole(0), "A version of the history instead; 0 is the default", "version=3"),
             Argument("reason", Text(200), "Why, for the audit log", "reason='chats wait for them'"),
         ),
+        for_operators=True,
     ),
     Operation(
         "remove_policy_shadow",
@@ -124,5 +122,6 @@ OF_SHADOW = (
         ShadowRemovedPayload,
         Scope.ADMIN,
         statuses=(HTTPStatus.NOT_FOUND,),
+        for_operators=True,
     ),
 )

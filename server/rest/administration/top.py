@@ -18,7 +18,6 @@ from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import NO_ANSWER_TEXTS, PoolUsePayload, WindowPayload, shown_pools, until_of
 from duetime.widgets.formats.rows import present
@@ -104,7 +103,6 @@ class TopPayload(RestPayload):
 
 def top(call: RestCall) -> RestAnswer:
     """Return the installation as it is now."""
-    check_operator(call, Scope.ADMIN_READ)
     parts = call.parts
     return RestAnswer(TopPayload.model_validate(top_json(parts.store, parts.remote_queue, parts.backlog)))
 
@@ -205,5 +203,6 @@ OF_TOP = (
         top,
         TopPayload,
         Scope.ADMIN_READ,
+        for_operators=True,
     ),
 )

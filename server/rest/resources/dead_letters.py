@@ -14,8 +14,9 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClos
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
+from duetime.server.auth.access import only_operators
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_operators, read_by, reader_of
+from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.letter_rows import closed_json, letter_json
 from duetime.tools.arguments.arguments import Argument

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
@@ -16,7 +15,7 @@ from duetime.scheduler.intake.validation import ALL_TENANTS, tenant_read
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskView
-from duetime.server.auth.access import AccessRefused
+from duetime.server.auth.access import only_operators
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.events import event_json, events_json
@@ -142,18 +141,6 @@ def tenant_of(call: RestCall) -> str | None:
 def of_all_tenants(call: RestCall) -> bool:
     """Whether a call asks for all tenants together."""
     return call.values.get("tenant") == ALL_TENANTS
-
-
-def only_operators(scope: Scope) -> AccessRefused:
-    """Return the refusal of an administrator of one tenant where something belongs to others, or to all."""
-    return AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", "Only an operator may do this", scope)
-
-
-def check_operator(call: RestCall, scope: Scope) -> None:
-    """Refuse a caller who administers no more than one tenant."""
-    allowed = call.by.may_change_all_of if scope is Scope.ADMIN else call.by.may_read_all_of
-    if not allowed(None):
-        raise only_operators(scope)
 
 
 def events(call: RestCall) -> RestAnswer:

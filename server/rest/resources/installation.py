@@ -11,7 +11,6 @@ from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.pool_spec import spec_of
 from duetime.scheduler.rules.time.times import length
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import StatsPayload, read_stats, stats_payload
 from duetime.server.rest.rows.pools import pools_json
@@ -71,13 +70,11 @@ def _action(handler: Handler) -> ActionPayload:
 
 def pools(call: RestCall) -> RestAnswer:
     """Return the declared pools."""
-    check_operator(call, Scope.ADMIN_READ)
     return RestAnswer(PoolsPayload.model_validate(pools_json(call.parts.registry.read())))
 
 
 def pool(call: RestCall) -> RestAnswer:
     """Return one pool as it is declared."""
-    check_operator(call, Scope.ADMIN_READ)
     found = call.parts.registry.get(call.values["name"])
     if found is None:
         raise PoolNotFound(call.values["name"])
@@ -87,7 +84,6 @@ def pool(call: RestCall) -> RestAnswer:
 
 def set_pool(call: RestCall) -> RestAnswer:
     """Create or change a pool."""
-    check_operator(call, Scope.ADMIN)
     made = call.parts.registry.set(call.values["name"], call.values["spec"], **_given(call))
     call.parts.runner.wake()
     return replace(pools(call), revision=made.revision)
@@ -95,7 +91,6 @@ def set_pool(call: RestCall) -> RestAnswer:
 
 def remove_pool(call: RestCall) -> RestAnswer:
     """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
-    check_operator(call, Scope.ADMIN)
     call.parts.registry.remove(call.values["name"], **_given(call))
     call.parts.runner.wake()
     return replace(pools(call), revision=0)
@@ -107,7 +102,6 @@ def _given(call: RestCall) -> dict[str, Any]:
 
 def stats(call: RestCall) -> RestAnswer:
     """Return what waits in the queue, and what is used."""
-    check_operator(call, Scope.ADMIN_READ)
     return RestAnswer(stats_payload(*read_stats(call.parts.remote_queue, call.parts.backlog)))
 
 
@@ -117,7 +111,16 @@ _REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='the p
 _FREE_PATH = "/pools/{name:path}"  # the name of a pool may have a slash
 OF_INSTALLATION = (
     Operation("list_actions", "GET", "/actions", "List the actions that a task can have", actions, ActionsPayload),
-    Operation("list_pools", "GET", "/pools", "List the declared pools", pools, PoolsPayload, Scope.ADMIN_READ),
+    Operation(
+        "list_pools",
+        "GET",
+        "/pools",
+        "List the declared pools",
+        pools,
+        PoolsPayload,
+        Scope.ADMIN_READ,
+        for_operators=True,
+    ),
     Operation(
         "get_pool",
         "GET",
@@ -128,6 +131,7 @@ OF_INSTALLATION = (
         Scope.ADMIN_READ,
         in_path=(_NAME,),
         tagged=True,
+        for_operators=True,
     ),
     Operation(
         "set_pool",
@@ -140,6 +144,7 @@ OF_INSTALLATION = (
         in_path=(_NAME,),
         body=(_SPEC, _REASON),
         conditional=True,
+        for_operators=True,
     ),
     Operation(
         "remove_pool",
@@ -152,6 +157,16 @@ OF_INSTALLATION = (
         in_path=(_NAME,),
         in_query=(_REASON,),
         conditional=True,
+        for_operators=True,
     ),
-    Operation("get_stats", "GET", "/stats", "Show what waits and what is used", stats, StatsPayload, Scope.ADMIN_READ),
+    Operation(
+        "get_stats",
+        "GET",
+        "/stats",
+        "Show what waits and what is used",
+        stats,
+        StatsPayload,
+        Scope.ADMIN_READ,
+        for_operators=True,
+    ),
 )

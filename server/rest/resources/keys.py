@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal, Scope
+from duetime.server.auth.access import only_operators
 from duetime.server.auth.issued_keys import (
     USUAL_OVERLAP,
     USUAL_VALIDITY,
@@ -19,7 +20,7 @@ from duetime.server.auth.issued_keys import (
 )
 from duetime.server.auth.key_format import KeyText
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import TENANT, only_operators, tenant_of
+from duetime.server.rest.resources.history import TENANT, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.tools.arguments.arguments import Argument

@@ -10,7 +10,6 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.tools.arguments.arguments import Argument
@@ -49,7 +48,6 @@ class WorkersPayload(RestPayload):
 
 def workers(call: RestCall) -> RestAnswer:
     """Return the worker processes."""
-    check_operator(call, Scope.ADMIN_READ)
     return RestAnswer(WorkersPayload.model_validate(workers_json(call.parts.store, call.parts.remote_queue.stats())))
 
 
@@ -74,7 +72,6 @@ def resume(call: RestCall) -> RestAnswer:
 
 def _check_shared(call: RestCall) -> None:
     """Refuse a caller who may not, and an installation that has no workers of its own."""
-    check_operator(call, Scope.ADMIN)
     if not call.parts.settings.distributed:
         raise Refused(NOT_SHARED_TEXT)
 
@@ -83,7 +80,14 @@ _WORKER_ID = Argument("worker_id", Text(MAX_WORKER_ID_CHARS), "A worker, as the 
 _REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='kernel upgrade'")
 OF_WORKERS = (
     Operation(
-        "list_workers", "GET", "/workers", "List the worker processes", workers, WorkersPayload, Scope.ADMIN_READ
+        "list_workers",
+        "GET",
+        "/workers",
+        "List the worker processes",
+        workers,
+        WorkersPayload,
+        Scope.ADMIN_READ,
+        for_operators=True,
     ),
     Operation(
         "drain_worker",
@@ -99,6 +103,7 @@ OF_WORKERS = (
             Argument("now", Flag(), "Hand back what still runs after grace_seconds; default false", "now=true"),
             _REASON,
         ),
+        for_operators=True,
     ),
     Operation(
         "resume_worker",
@@ -111,5 +116,6 @@ OF_WORKERS = (
         statuses=(HTTPStatus.CONFLICT,),
         in_path=(_WORKER_ID,),
         body=(_REASON,),
+        for_operators=True,
     ),
 )

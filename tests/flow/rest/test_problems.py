@@ -230,3 +230,15 @@ async def test_a_defect_is_admitted_without_its_traceback(
     assert "secret words" not in json.dumps(told)
     assert re.fullmatch(r"e_[0-9a-f]{8}", told["error_id"])
     assert told["error_id"] in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/pools/x"), ("PATCH", "/policy"), ("POST", "/retention/run"), ("GET", "/stats?a=b")]
+)
+async def test_the_right_is_checked_before_the_request_is_read(guarded: Site, method: str, path: str) -> None:
+    foreign, operator = guarded.key("acme", scopes=("admin",)), guarded.key("local", scopes=("admin",))
+    refused = await sent(guarded, method, path, token=foreign, body={"nonsense": 1})
+    assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_scope")
+    assert "the tenant that the setting operator_tenant names" in refused.json()["detail"]
+    wrong = await sent(guarded, method, path, token=operator, body={"nonsense": 1})
+    assert wrong.status_code in (400, 422), wrong.text
