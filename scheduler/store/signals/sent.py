@@ -1,8 +1,13 @@
-"""A signal that is sent: stored once, and in the same transaction everything goes on that waited for it."""
+"""A signal that is sent: stored once, and in the same transaction all waits for it end.
+
+The tasks that waited go on a page at a time. A wait that has ended holds nothing any more. So the repair of
+dependencies lets those go on whose page was not stored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,6 +19,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
@@ -21,6 +27,9 @@ from duetime.scheduler.store.statements.signals import kept_waits, name_locks, r
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
+
+MAX_WAITERS_LET_GO = 250
+"""Waiters that one transaction lets go: some 50 ms for which other writers of a SQLite file wait."""
 
 _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _SENT = select(signals.c.name, signals.c.id, signals.c.data, signals.c.at, signals.c.freed, signals.c.matched).where(
@@ -40,7 +49,7 @@ _WAITING_STILL = select(runs.c.id, runs.c.task_id).where(
 _COUNTED = (
     update(signals)
     .where(signals.c.tenant == bindparam("of_tenant"), signals.c.id == bindparam("of_id"))
-    .values(freed=bindparam("so_many"), matched=bindparam("as_many"))
+    .values(freed=signals.c.freed + bindparam("so_many"), matched=signals.c.matched + bindparam("as_many"))
 )
 _TOO_MANY = (
     select(signals.c.tenant, signals.c.id)
@@ -58,25 +67,30 @@ _OLD = (
 _DELETE = delete(signals).where(tuple_(signals.c.tenant, signals.c.id).in_(bindparam("keys", expanding=True)))
 
 
-class _Waiter(NamedTuple):
+class ClosedWait(NamedTuple):
+    """A wait that a signal ended: of a task, or of a run of it that has begun."""
+
     waiter_id: str
     task_id: str
 
 
 def send(
     connection: Connection, tenant: str, signal: ReceivedSignal, *, actor: str, clock: Callable[[], datetime]
-) -> SentSignal:
-    """Store a signal and let go what waited for it; one whose id is known does nothing."""
+) -> tuple[SentSignal, Sequence[ClosedWait]]:
+    """Store a signal, end all waits for it, and let the first page of waiters go; return the others.
+
+    One whose id is known does nothing.
+    """
     name_locks.lock(connection, tenant, signal.name)
     now = clock()  # behind the lock, so that no wait that is visible began later
     if not stored(connection, tenant, signal, actor, now):
-        return _repeated(connection, tenant, signal)
+        return _repeated(connection, tenant, signal), ()
     signal = ReceivedSignal(signal.name, signal.id, signal.data, now)
     closed = _closed(connection, tenant, signal)
-    freed, matched = _go_on(connection, closed, signal, now)
-    connection.execute(_COUNTED, {"of_tenant": tenant, "of_id": signal.id, "so_many": freed, "as_many": matched})
+    _wake(connection, closed, signal, now)
+    done = let_go(connection, tenant, closed[:MAX_WAITERS_LET_GO], SentSignal(signal, 0, 0), now)
     forget_surplus(connection, tenant)
-    return SentSignal(signal, freed, matched)
+    return done, closed[MAX_WAITERS_LET_GO:]
 
 
 def forget_surplus(connection: Connection, tenant: str) -> None:
@@ -118,28 +132,39 @@ def _repeated(connection: Connection, tenant: str, signal: ReceivedSignal) -> Se
     )
 
 
-def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list[_Waiter]:
+def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list[ClosedWait]:
     """Close the waits for the signal behind the locks of their tasks; return them."""
     rows = unreadable.rows(connection, _WAITING, {"of_tenant": tenant, "of_name": signal.name})
-    meant = [_Waiter(row.waiter_id, row.task_id) for row in rows if matches(row.wanted, signal.data)]
-    if not meant:
-        return []
-    lock_tasks(connection, [each.task_id for each in meant])
-    found = connection.execute(_STILL_OPEN, {"waiter_ids": [each.waiter_id for each in meant]})
-    still = {first: _Waiter(first, row.task_id) for row in found if (first := kept_waits.first_id(row.waiter_id))}
+    meant = [ClosedWait(row.waiter_id, row.task_id) for row in rows if matches(row.wanted, signal.data)]
+    for task_ids in chunks(sorted({each.task_id for each in meant})):
+        lock_tasks(connection, task_ids)
+    found = [
+        row
+        for waiter_ids in chunks([each.waiter_id for each in meant])
+        for row in connection.execute(_STILL_OPEN, {"waiter_ids": waiter_ids})
+    ]
+    still = {first: ClosedWait(first, row.task_id) for row in found if (first := kept_waits.first_id(row.waiter_id))}
     kept_waits.close(connection, still, signal)
     return list(still.values())
 
 
-def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:
-    """Let tasks go and wake runs; return how many that were, and how many tasks wait on for something else."""
-    waiters = {each.waiter_id for each in closed}
-    noted = connection.info.get(FREED_INFO, [])
-    before = len(noted)
-    ends = dependants.settle_waiting(connection, [each.task_id for each in closed], now)
+def _wake(connection: Connection, closed: Sequence[ClosedWait], signal: ReceivedSignal, now: datetime) -> None:
+    """Let suspended runs go on: all of them at once, as nothing looks for one whose wait is over."""
+    noted, reason = connection.info.get(FREED_INFO, []), came_in_words(signal)
+    for run_ids in chunks([each.waiter_id for each in closed if each.waiter_id != each.task_id]):
+        noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))
+
+
+def let_go(
+    connection: Connection, tenant: str, page: Sequence[ClosedWait], answer: SentSignal, now: datetime
+) -> SentSignal:
+    """Let the tasks of waiters go whose waits have ended; return the answer with these, and those that wait on."""
+    waiters, noted = {each.waiter_id for each in page}, connection.info.get(FREED_INFO, [])
+    wanted = {"task_ids": [each.task_id for each in page]}
+    ends = dependants.settle_waiting(connection, wanted["task_ids"], now)
     dependants.follow(connection, ends, now)
-    reason = came_in_words(signal)
-    noted.extend(run_waits.wake(connection, {e.waiter_id: reason for e in closed if e.waiter_id != e.task_id}, now))
-    wanted = {"task_ids": [each.task_id for each in closed]}
-    waiting = connection.execute(_WAITING_STILL, wanted).all() if closed else []
-    return len(noted) - before, sum(not waiters.isdisjoint((row.id, row.task_id)) for row in waiting)
+    waiting = connection.execute(_WAITING_STILL, wanted).all() if page else []
+    freed, matched = len(noted), sum(not waiters.isdisjoint((row.id, row.task_id)) for row in waiting)
+    of_signal = {"of_tenant": tenant, "of_id": answer.signal.id}
+    connection.execute(_COUNTED, {**of_signal, "so_many": freed, "as_many": matched})
+    return replace(answer, freed=answer.freed + freed, matched=answer.matched + matched)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
 
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables.signals import signal_waits
-from duetime.scheduler.store.signals import too_late
-from duetime.scheduler.store.signals.sent import forget_old, send
+from duetime.scheduler.store.signals import sent, too_late
+from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements.signals import kept_waits
 from sqlalchemy import Connection
 
 _TOO_LATE: Final = Blame("the wait of", "it is too late for its event, but cannot end", signal_waits)
+
+log = logging.getLogger(__name__)
 
 
 class Signals:
@@ -30,8 +34,19 @@ class Signals:
         self._ending = dependencies.ending
 
     def send(self, tenant: str, signal: ReceivedSignal, *, actor: str) -> SentSignal:
-        """Store a signal, and let go what waits for it, in one transaction; one whose id is known does nothing."""
-        return self._ending(lambda connection: send(connection, tenant, signal, actor=actor, clock=self._now))
+        """Store a signal, and end all waits for it, in one transaction; one whose id is known does nothing.
+
+        Many waiters go on in several transactions. Where one cannot be stored, the repair of dependencies goes on.
+        """
+        answer, left = self._ending(
+            lambda connection: sent.send(connection, tenant, signal, actor=actor, clock=self._now)
+        )
+        try:
+            for page in chunks(left, sent.MAX_WAITERS_LET_GO):
+                answer = self._ending(partial(sent.let_go, tenant=tenant, page=page, answer=answer, now=self._now()))
+        except StoreUnavailable as error:
+            log.warning("%d tasks that waited for the event %r go on later: %s", len(left), signal.name, error)
+        return answer
 
     def open_of(self, tenant: str, waiter_ids: Sequence[str]) -> Mapping[str, KeptWait]:
         """Return the open waits of those of these tasks and runs that the tenant has."""
@@ -59,4 +74,4 @@ class Signals:
 
     def forget(self, *, limit: int = 500) -> int:
         """Delete at most `limit` signals that are too old to be looked back to; return how many."""
-        return self._database.write(lambda connection: forget_old(connection, limit, self._now()), durable=False)
+        return self._database.write(lambda connection: sent.forget_old(connection, limit, self._now()), durable=False)

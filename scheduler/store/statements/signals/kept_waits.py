@@ -19,6 +19,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements.signals import name_locks
 from sqlalchemy import (
     BindParameter,
@@ -54,7 +55,6 @@ NEXT_LATE: Select[Any] = (
 _ADD = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
 _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
-_NAMED = update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).values(name=bindparam("as_name"))
 _CLOSE_FURTHER = (
     update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN_WAIT).values(closed_at=bindparam("at"))
 )
@@ -152,11 +152,10 @@ def first_id(waiter_id: str) -> str:
 
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
     """End waits by a signal, under its name or another one, and all else that they wait for."""
-    ended = list(waiter_ids)
-    CLOSE_WAITS.run(connection, [closing(each, signal, signal.at) for each in ended])
-    if ended:
-        connection.execute(_NAMED, {"waiter_ids": ended, "as_name": name or signal.name})
-        connection.execute(_CLOSE_FURTHER, {"waiter_ids": further(ended), "at": signal.at})
+    ended, named = list(waiter_ids), {"as_name": name or signal.name}
+    _CLOSE_BY_SIGNAL.run(connection, [closing(each, signal, signal.at) | named for each in ended])
+    for some in chunks(ended):
+        connection.execute(_CLOSE_FURTHER, {"waiter_ids": further(some), "at": signal.at})
 
 
 def _with_others(connection: Connection, found: dict[str, KeptWait]) -> dict[str, KeptWait]:
@@ -223,7 +222,7 @@ def move(connection: Connection, task_id: str, until: datetime) -> None:
     connection.execute(_MOVE, {"waiter_ids": [task_id, *further([task_id])], "at": until})
 
 
-CLOSE_WAITS = Batch(
+_CLOSE = (
     update(signal_waits)
     .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN_WAIT)
     .values(
@@ -233,6 +232,7 @@ CLOSE_WAITS = Batch(
         data=bindparam("gave"),
     )
 )
+CLOSE_WAITS, _CLOSE_BY_SIGNAL = Batch(_CLOSE), Batch(_CLOSE.values(name=bindparam("as_name")))
 
 
 def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None) -> dict[str, Any]:

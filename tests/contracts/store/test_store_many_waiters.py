@@ -1,0 +1,102 @@
+"""One event for which very many tasks wait: they go on a page at a time, and a process that dies loses none of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from duetime.scheduler.chain.dependency import DependentTask
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.signal.signal import SentSignal
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.signals import sent
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from sqlalchemy import event
+
+from tests.builders import TENANT, a_task
+from tests.contracts.store.test_store_signals import a_wait, send
+
+WAITERS_COUNT = 1_300
+
+
+def waiters(store: Store, number: int) -> None:
+    """Add tasks that wait for one event."""
+    new = []
+    for _ in range(number):
+        task, run = a_task()
+        held = replace(run, state=State.WAITING, wake_at=None)
+        new.append(DependentTask(task, held, "alice", wait=a_wait()))
+    store.tasks.add_many(new)
+
+
+def states(store: Store) -> dict[State, int]:
+    return dict(store.tasks.counts(TENANT, TaskFilter()))
+
+
+@contextmanager
+def counted(store: Store) -> Iterator[list[str]]:
+    """Count the statements, each batch of rows as one."""
+    said: list[str] = []
+
+    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        said.append(sql)
+
+    event.listen(store._database.engine, "before_cursor_execute", note)
+    yield said
+    event.remove(store._database.engine, "before_cursor_execute", note)
+
+
+@pytest.fixture
+def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sent, "MAX_WAITERS_LET_GO", 2)
+
+
+def test_an_event_lets_very_many_tasks_go_by_few_statements_and_few_parameters_each(store: Store) -> None:
+    waiters(store, WAITERS_COUNT)
+    if store._database.engine.dialect.name == "sqlite":  # as many parameters for these tasks as usual for 10,000
+        raw = store._database._raw  # type: ignore[attr-defined]  # a database on SQLite
+        raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766 * WAITERS_COUNT // 10_000)
+    with counted(store) as said:
+        found = send(store)
+    assert (found.freed, states(store)) == (WAITERS_COUNT, {State.SCHEDULED: WAITERS_COUNT})
+    assert len(said) < WAITERS_COUNT / 10
+
+
+@pytest.mark.usefixtures("pages_of_two")
+def test_tasks_that_go_on_in_pages_are_counted_together(store: Store) -> None:
+    waiters(store, 5)
+    first, again = send(store), send(store)
+    assert (first.freed, first.matched, again.freed, again.repeated) == (5, 0, 5, True)
+    assert states(store) == {State.SCHEDULED: 5}
+
+
+@pytest.mark.usefixtures("pages_of_two")
+@pytest.mark.parametrize(
+    "problem", [ConnectionError, StoreUnavailable], ids=["the process dies", "the database is busy"]
+)
+def test_tasks_whose_page_is_not_stored_go_on_by_the_repair(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
+) -> None:
+    waiters(store, 5)
+    let_go, pages = sent.let_go, list[object]()
+
+    def once(*args: object, **kwargs: object) -> SentSignal:
+        pages.append(args)
+        if len(pages) == 3:
+            raise problem
+        return let_go(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
+
+    monkeypatch.setattr(sent, "let_go", once)
+    if problem is StoreUnavailable:
+        assert send(store).freed == 4
+    else:
+        with pytest.raises(ConnectionError):
+            send(store)
+    assert states(store) == {State.SCHEDULED: 4, State.WAITING: 1}
+    assert send(store).repeated
+    assert store.dependencies.repair(limit=9) == 1
+    assert states(store) == {State.SCHEDULED: 5}
