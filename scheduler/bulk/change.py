@@ -19,8 +19,11 @@ from duetime.scheduler.views import TaskRecord, due_at
 MAX_TASKS_CHANGED: Final = 10_000
 """Tasks that one call changes at most."""
 
-MAX_TASKS_AT_ONCE: Final = 1_000
-"""Tasks of one transaction: a call for no more of them changes all or nothing. A larger call makes several."""
+MAX_TASKS_AT_ONCE: Final = 50
+"""Tasks of one transaction, unless more of them follow from one another: other writers wait for no more than these."""
+
+MAX_RELATED_TASKS_AT_ONCE: Final = 1_000
+"""Tasks of one transaction that follow from one another."""
 
 BULK_UNDO_WINDOW: Final = timedelta(minutes=10)
 """Time for which a change of many tasks can be taken back: people and agents look at what it did first."""

@@ -247,7 +247,7 @@ class Tasks:
         """Change a task like `change_once`, by a decision that needs the latest change of it."""
 
         def decided(connection: Connection, record: TaskRecord) -> Change:
-            return decide(record, event_log.last_change(connection, record.task))
+            return decide(record, event_log.last_changes(connection, [record.task]).get(task_id))
 
         fields: dict[str, Any] = {"actor": actor, "kind": EventKind.UNDONE, "via": via, "revision": revision}
         return self._once(tenant, task_id, key, decided, locks=relink.locks_of_undo, **fields)

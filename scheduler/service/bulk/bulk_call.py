@@ -39,7 +39,7 @@ from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 
 MAX_TITLES_SAID = 3
 MAX_TASKS_REHEARSED = 1_000
-"""Tasks whose change is tried by a dry run, in parts, as many as one transaction changes."""
+"""Tasks whose change is tried by a dry run, in parts."""
 
 MAX_TASKS_TRIED_AT_ONCE = 20
 """Tasks of one part: trying it locks them as the change would, and on SQLite every other writer, for some 20 ms."""
@@ -48,7 +48,7 @@ MAX_RELATED_TASKS_TRIED = 100
 """Tasks of a part that cannot be tried apart from each other."""
 
 PAUSE_BETWEEN_PARTS_S = 0.01
-"""Lets other writers of a SQLite file in, which look again after some milliseconds."""
+"""Lets other writers of a SQLite file in between two transactions: they look again after some milliseconds."""
 
 ALL_TASKS = TaskFilter()
 

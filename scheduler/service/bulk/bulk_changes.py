@@ -79,8 +79,9 @@ class BulkService:
         each was (`1 day later`). A pause may end at the time `to`. Words in `after` and `before` mean what is to come.
         An operator may undo in another `tenant`.
 
-        Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
-        and the result says why. More than 10,000 are refused.
+        Up to 50 tasks are changed in one transaction: all or none. More make several, of which a repeat of the call
+        finishes what was cut off. Tasks that follow from one another share one, up to 1,000. Tasks that refuse the
+        change stay as they are, and the result says why. More than 10,000 are refused.
 
         Raises InvalidArgument(s), TaskNotFound for an id that there is not, and Refused.
         """

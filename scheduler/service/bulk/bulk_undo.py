@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from duetime.scheduler.bulk.change import (
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.bulk import undo_decision
 from duetime.scheduler.rules import changes
-from duetime.scheduler.service.bulk.bulk_call import BulkCall, in_order
+from duetime.scheduler.service.bulk.bulk_call import PAUSE_BETWEEN_PARTS_S, BulkCall, in_order
 from duetime.scheduler.service.bulk.bulk_writer import notify
 from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
 from duetime.scheduler.store import Store
@@ -62,6 +63,8 @@ class BulkUndo:
             self._check_takes_back(call, [found[number] for number in left], now)
         order = tuple(dict.fromkeys(task_id for each in found for task_id in each.left))
         for number in left:
+            if number != left[0]:
+                time.sleep(PAUSE_BETWEEN_PARTS_S)
             batch = StoredBatch(BulkVerb.UNDO, call.arguments_digest(), token, now, {}, {}, {}, () if number else order)
             entry = (
                 partial(entry_of, call, found[number].token, self._via, (*done, *new)) if number == left[-1] else None

@@ -1,8 +1,9 @@
-"""Writes a change of many tasks, up to 1,000 in a transaction, unless an earlier call has made it."""
+"""Writes a change of many tasks, some in each transaction, unless an earlier call has made it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,6 +11,7 @@ from functools import partial
 from duetime.scheduler.bulk.change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
+    MAX_RELATED_TASKS_AT_ONCE,
     MAX_TASKS_AT_ONCE,
     BatchWrite,
     Became,
@@ -19,8 +21,15 @@ from duetime.scheduler.bulk.change import (
     StoredBatch,
     TaskOutcome,
 )
+from duetime.scheduler.bulk.parts import parts
 from duetime.scheduler.rules import changes
-from duetime.scheduler.service.bulk.bulk_call import BulkCall, check_expected, in_order, with_undo
+from duetime.scheduler.service.bulk.bulk_call import (
+    PAUSE_BETWEEN_PARTS_S,
+    BulkCall,
+    check_expected,
+    in_order,
+    with_undo,
+)
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
 from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
 from duetime.scheduler.store import Store
@@ -77,32 +86,46 @@ class BulkWriter:
         number: int = 0,
         before: Sequence[TaskOutcome] = (),
     ) -> BulkResult:
-        """Change the tasks, `MAX_TASKS_AT_ONCE` in a transaction, the last of which has the audit entry."""
-        token, done = call.token(), list(before)
-        keep = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
+        """Change the tasks, some in each transaction, the last of which has the audit entry."""
+        token, done = call.token(), list[TaskOutcome]()
         batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
-        parts = [task_ids[at : at + MAX_TASKS_AT_ONCE] for at in range(0, len(task_ids), MAX_TASKS_AT_ONCE)]
-        for place, part in enumerate(parts):
-            entry = (
-                partial(entry_of, call, token, self._via, tuple(done), chain=decision.chain)
-                if place == len(parts) - 1
-                else None
+        split = list(self._parts(call, task_ids))
+        for place, part in enumerate(split):
+            if place:
+                time.sleep(PAUSE_BETWEEN_PARTS_S)
+            known = (*before, *done)
+            entry = partial(entry_of, call, token, self._via, known, chain=decision.chain)
+            write = self._write_of(call, batch, number + place)
+            is_last = place == len(split) - 1
+            changed = self._store.batches.change(
+                call.of_tenant, part, decision, write, entry=entry if is_last else None
             )
-            write = BatchWrite(
-                replace(batch, left=batch.left if not number + place else ()),
-                number + place,
-                now + keep,
-                now if call.idempotency_key else now + keep,
-                call.by.acting(self._via),
-                call.reason,
-            )
-            done += self._store.batches.change(call.of_tenant, part, decision, write, entry=entry)
-            notify(done[-len(part) :], self._recall, self._on_change)
-        refused = all(each.became is Became.REFUSED for each in done)
-        undoable = any(each.undo for each in done) or (decision.chain is not None and not refused)
+            notify(changed, self._recall, self._on_change)
+            done += changed
+        places = {task_id: place for place, task_id in enumerate(task_ids)}
+        every = [*before, *sorted(done, key=lambda each: places[each.record.task.id])]
+        refused = all(each.became is Became.REFUSED for each in every)
+        undoable = any(each.undo for each in every) or (decision.chain is not None and not refused)
         until = now + BULK_UNDO_WINDOW if undoable else None
-        result = BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
+        result = BulkResult(call.verb, in_order(every), now, undo=token if undoable else None, undo_until=until)
         return replace(result, paused_until=decision.paused_until)
+
+    def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
+        """Return how one transaction of a call is kept; the first one has the tasks of all."""
+        now, is_keyed = batch.at, call.idempotency_key is not None
+        kept = now + (BULK_KEY_KEPT if is_keyed else BULK_UNDO_WINDOW + changes.UNDO_GRACE)
+        batch = replace(batch, left=() if number else batch.left)
+        acting = call.by.acting(self._via)
+        return BatchWrite(batch, number, kept, now if is_keyed else kept, acting, call.reason)
+
+    def _parts(self, call: BulkCall, task_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yield the tasks of one transaction after the other; those that follow from one another share one."""
+        if len(task_ids) <= MAX_TASKS_AT_ONCE:
+            yield task_ids
+            return
+        for part in parts(task_ids, self._store.batches.related(call.of_tenant, task_ids), MAX_TASKS_AT_ONCE):
+            for begin in range(0, len(part), MAX_RELATED_TASKS_AT_ONCE):
+                yield part[begin : begin + MAX_RELATED_TASKS_AT_ONCE]
 
 
 def notify(

@@ -14,15 +14,13 @@ from duetime.scheduler.bulk.change import (
     BulkVerb,
     StoredBatch,
     TaskOutcome,
-    replaced_times,
     took_nothing_back,
 )
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
-from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.bulk import chain_rows, memory, related, vain_undo
+from duetime.scheduler.store.bulk.change_sequence import ChangeSequence
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -30,12 +28,10 @@ from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.sql.locks import lock_tasks
-from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, event_log, read
+from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.endings import letters
 from duetime.scheduler.store.statements.graph import order
-from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, bindparam
 
 _THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
@@ -118,10 +114,13 @@ class Batches:
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
-            changed: dict[str, TaskOutcome] = {}
-            for task_id in ids:  # the change of an earlier one may have moved those that come after it
-                record = read.record(connection, tenant, task_id) if task_id in behind else found[task_id]
-                changed[task_id] = _one(connection, record, decision, write, now)
+            sequence = ChangeSequence(connection, decision, write, now, found.values())
+            for task_id in ids:
+                if task_id in behind:  # the change of an earlier one may have moved those that come after it
+                    sequence.flush()
+                    found[task_id] = read.record(connection, tenant, task_id)
+                sequence.change(found[task_id], again=task_id in behind)
+            changed = sequence.flush()
             changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
             done = [changed[task_id] for task_id in task_ids if task_id in changed]
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
@@ -156,10 +155,6 @@ class Batches:
             return done
 
         return self._database.write(work)
-
-
-ENDED_AGAIN = "what it comes after is cancelled, so it stays cancelled"
-"""Why the undo of a cancel changed nothing: another step had started, which no undo brings back."""
 
 
 def _remember(
@@ -202,31 +197,3 @@ def _opened(connection: Connection, record: TaskRecord, closed: StoredBatch) -> 
 def _records(connection: Connection, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
     values = {"task_ids": [task_id for task_id in task_ids if is_id(task_id)], "tenant": tenant}
     return read.records_of(connection, *unreadable.every(connection, _READ, values))
-
-
-def _one(
-    connection: Connection, record: TaskRecord, decision: BulkDecision, write: BatchWrite, now: datetime
-) -> TaskOutcome:
-    try:
-        if record.damage:
-            record = damaged.mended(connection, record, decision.kind, write.acting, now)
-        last = event_log.last_change(connection, record.task) if decision.takes_back else None
-        change = decision.decide(record, last)
-        found = changing.apply(
-            connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting
-        )
-    except (Refused, InvalidArgument, InvalidArguments, UnreadableTask) as refused:
-        return TaskOutcome(record, Became.REFUSED, str(refused))
-    if found is record:
-        return TaskOutcome(record, Became.UNCHANGED)
-    if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
-        return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
-    was, side_run_at = replaced_times(record, due_at(found.run), change)
-    return TaskOutcome(
-        found,
-        Became.CHANGED,
-        moved_onto(change) or None,
-        undo=decision.undo_of(found),
-        was=was,
-        side_run_at=side_run_at,
-    )

@@ -5,7 +5,7 @@ They are rows of the idempotency keys, one for each transaction of a call, so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -17,7 +17,9 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.events import events, keys
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-_MAX_ROWS = MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
+_MAX_ROWS = 2 * MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
+"""Transactions of a call: any two that follow each other have more tasks than would be in one."""
+
 _LAST_EVENT = select(func.max(events.c.id))
 _LATER_CHANGE = (
     select(events.c.id)
@@ -32,7 +34,7 @@ _LATER_CHANGE = (
 
 def stored(connection: Connection, tenant: str, token: str, now: datetime) -> list[StoredBatch]:
     """Return the transactions of a call in their order."""
-    names = [_name(token, number) for number in range(_MAX_ROWS)]
+    names = _names(token, range(_MAX_ROWS))
     of_call = (keys.c.tenant == tenant, keys.c.key.in_(names), keys.c.expires_at > now)
     rows = unreadable.rows(connection, select(keys.c.key, keys.c.fingerprint).where(*of_call))
     found = {row.key: StoredBatch.from_json(row.fingerprint) for row in rows}
@@ -82,5 +84,10 @@ def replace_with(connection: Connection, tenant: str, batch: StoredBatch, number
 
 
 def _name(token: str, number: int) -> str:
-    """Return the name of a row: a digest, so that no caller's key is the same."""
-    return f"batch:{sha256(token.encode()).hexdigest()}:{number}"
+    return _names(token, [number])[0]
+
+
+def _names(token: str, numbers: Iterable[int]) -> list[str]:
+    """Return the names of rows: digests, so that no caller's key is the same."""
+    digest = sha256(token.encode()).hexdigest()
+    return [f"batch:{digest}:{number}" for number in numbers]

@@ -51,7 +51,7 @@ def apply(
     """Write the change, or nothing when it is empty; return the task as it is now."""
     # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
     old, (run, next_run) = record.run, _runs_of(connection, record, change, change.kind or kind, now)
-    alone = not (change.next_run or change.restored or _touches_side_runs(change)) and change.task == record.task
+    alone = not (change.next_run or change.restored or touches_side_runs(change)) and change.task == record.task
     had = relink.kept(connection, record, change)
     if alone and relink.is_empty(record, change, run, had):
         return record
@@ -67,8 +67,8 @@ def apply(
     moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_side_runs, now)
     reason = reason or moved_onto(change) or None
     event: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
-    told_of_it = run != old or next_run or relinked or not _touches_side_runs(change)
-    entries = _entries(record, task, run, next_run and current, **event) if told_of_it else []
+    told_of_it = run != old or next_run or relinked or not touches_side_runs(change)
+    entries = entries_of(record, task, run, next_run and current, **event) if told_of_it else []
     entries = relink.with_links(entries, relinked)
     entries += [_begun(connection, each, task, event) for each in _side_runs_begun(connection, old, change, event)]
     ready_runs.follow_pause(connection, record.task, task)
@@ -169,7 +169,7 @@ def _begun(connection: Connection, run: Run, task: Task, fields: Fields) -> even
     return _beginning(extra, task=task, **fields)
 
 
-def _touches_side_runs(change: Change) -> bool:
+def touches_side_runs(change: Change) -> bool:
     """Whether the change affects side runs."""
     return bool(change.extra_run or change.cancelled_side_runs or change.revived)
 
@@ -187,7 +187,7 @@ def check_legal(old: Run, run: Run, next_run: Run | None, *, as_side_run: bool =
 
 
 def _write_task(connection: Connection, old: Task, new: Task) -> None:
-    values = _changed(old, new)
+    values = changed_fields(old, new)
     if "title" in values:
         values["title_folded"] = folded(new.title)
         alike = twin_hash(new.tenant, new.owner, new.title)
@@ -201,7 +201,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
 
 
 def _write_run(connection: Connection, old: Run, new: Run) -> None:
-    if values := _changed(old, new):
+    if values := changed_fields(old, new):
         values["listed_at"] = listed_at(new)
         unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
         _exactly_one(connection.execute(update(runs).where(*unmoved).values(values)).rowcount, old.id)
@@ -212,11 +212,11 @@ def _exactly_one(count: int, what: str) -> None:
         raise IllegalMove(f"{what} was changed by another transaction between reading and writing")
 
 
-def _changed(old: Task | Run, new: Task | Run) -> Fields:
+def changed_fields(old: Task | Run, new: Task | Run) -> Fields:
     return {f.name: getattr(new, f.name) for f in fields(old) if getattr(new, f.name) != getattr(old, f.name)}
 
 
-def _entries(
+def entries_of(
     record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **fields: Any
 ) -> list[event_log.EventValues]:
     """Return one event, or two when one run ends and the next begins, since each move has its own."""
@@ -286,7 +286,7 @@ def _entry(
 def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
     before, after = dict[str, Json](), dict[str, Json]()
     for old, new in ((record.task, task), (record.run, run)):
-        for name, value in _changed(old, new).items():
+        for name, value in changed_fields(old, new).items():
             if name not in _UNTOLD:
                 before[name], after[name] = _logged_value(getattr(old, name)), _logged_value(value)
     if task.deadline != record.task.deadline:  # the run has a deadline too

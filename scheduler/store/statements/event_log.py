@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from duetime.scheduler.errors import StaleRevision
@@ -185,20 +186,22 @@ def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
     return connection.execute(_BEGAN, given).first() is not None
 
 
-def last_change(connection: Connection, task: Task) -> LastChange | None:
-    """Return the change by an actor that made this revision of a task; None for the first one."""
-    made = (events.c.task_id == task.id, events.c.revision == task.revision, events.c.kind.in_(UNDOABLE_KINDS))
-    found = events_of(connection, select(*EVENT_FIELDS).where(*made).order_by(events.c.seq))
-    if not found or task.revision == 1:
-        return None
-    before: dict[str, Any] = dict(found[0].before or {})
-    ids = [*(event.run_id for event in found if event.run_id), before.get(FOLLOWED, "")]
+def last_changes(connection: Connection, of: Iterable[Task]) -> dict[str, LastChange]:
+    """Return the changes by actors that made these revisions of tasks, by task; a first revision has none."""
+    revisions = [(task.id, task.revision) for task in of if task.revision > 1]
+    if not revisions:
+        return {}
+    made = (tuple_(events.c.task_id, events.c.revision).in_(revisions), events.c.kind.in_(UNDOABLE_KINDS))
+    found = events_of(connection, select(*EVENT_FIELDS).where(*made).order_by(events.c.task_id, events.c.seq))
+    ids = [each for event in found for each in (event.run_id, (event.before or {}).get(FOLLOWED)) if each]
     touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN_FIELDS, {"run_ids": ids})}
-    return _change_of(found, before, touched)
+    by_task = groupby(found, key=lambda event: event.task_id)
+    return {task_id: _change_of(list(some), touched) for task_id, some in by_task}
 
 
-def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mapping[str, Run]) -> LastChange:
+def _change_of(found: Sequence[Event], touched: Mapping[str, Run]) -> LastChange:
     first, after = found[0].run_id or "", found[0].after or {}
+    before: Mapping[str, Any] = found[0].before or {}
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
     of_side_runs = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
     links: Mapping[str, Any] | None = before.get(LINKS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row, ordered
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, State, Task
 from sqlalchemy import (
@@ -141,6 +142,7 @@ _FOLLOW_PAUSE = (
     .where(runs.c.task_id == bindparam("of_task"), runs.c.ended_at.is_(None), runs.c.paused != bindparam("now_paused"))
     .values(paused=bindparam("now_paused"))
 )
+_FOLLOW_PAUSES = Batch(_FOLLOW_PAUSE)
 _OVERDUE_PAUSED = (
     select(runs.c.id)
     .select_from(RUNS_OF_TASKS)
@@ -156,6 +158,12 @@ def follow_pause(connection: Connection, before: Task, after: Task) -> None:
     """Copy a changed pause to the open runs of a task; the caller has locked the task."""
     if before.paused or after.paused:
         connection.execute(_FOLLOW_PAUSE, {"of_task": after.id, "now_paused": after.paused})
+
+
+def follow_pauses(connection: Connection, pairs: Iterable[tuple[Task, Task]]) -> None:
+    """Copy changed pauses like `follow_pause`, of tasks before and after their changes."""
+    rows = [{"of_task": new.id, "now_paused": new.paused} for old, new in pairs if old.paused or new.paused]
+    _FOLLOW_PAUSES.run(connection, rows)
 
 
 def overdue_paused(connection: Connection, limit: int, now: datetime) -> list[str]:

@@ -78,7 +78,8 @@ def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLock
 
     A later change cannot be meant: the token of an undo names the revision that its change made.
     """
-    last = event_log.last_change(connection, read.record(connection, tenant, task_id).task)
+    task = read.record(connection, tenant, task_id).task
+    last = event_log.last_changes(connection, [task]).get(task_id)
     if last is None or last.links is None:
         return None
     rows: Kept = last.links

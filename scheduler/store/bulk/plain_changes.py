@@ -1,0 +1,167 @@
+"""Changes of tasks and their current runs alone, which need no other row: all of a kind are written by one statement.
+
+A change with another run, a question, an awaited event or new links is no plain one; `statements/change.py` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from duetime.scheduler.bulk.change import BatchWrite
+from duetime.scheduler.chain.relinked import RelinkedChange
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.awaited import due_again
+from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.store.schema.rows import held, listed_at
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import dependants, event_log, read, ready_runs
+from duetime.scheduler.store.statements.endings import places
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import Connection, bindparam, update
+
+_STATES = frozenset({State.SCHEDULED, State.READY, State.RUNNING})
+"""States in which a run waits neither for an answer nor for an event."""
+
+
+class PlainChange(NamedTuple):
+    """A change of a task as it is."""
+
+    record: TaskRecord
+    change: Change
+
+
+class _Changed(NamedTuple):
+    record: TaskRecord
+    change: Change
+    task: Task
+    run: Run
+
+    @property
+    def is_empty(self) -> bool:
+        return self.change.task == self.record.task and self.run == self.record.run
+
+
+def is_plain(record: TaskRecord, change: Change) -> bool:
+    """Whether a change touches a task and its current run alone, and only what has no rows of its own."""
+    if record.damage or record.side_runs or record.run.state not in _STATES or change.run.state is State.WAITING:
+        return False
+    if change.next_run or change.restored or isinstance(change, RelinkedChange) or changing.touches_side_runs(change):
+        return False
+    old, new = record.task, change.task
+    return old.asks is new.asks is None and (old.title, old.labels, old.payload) == (new.title, new.labels, new.payload)
+
+
+def write(
+    connection: Connection, plain: Sequence[PlainChange], kind: EventKind, write: BatchWrite, now: datetime
+) -> dict[str, TaskRecord]:
+    """Write these changes, each of another task; return the tasks as they are now. An empty change writes nothing."""
+    every = _changed(connection, plain, now)
+    changed = [each for each in every if not each.is_empty]
+    for each in changed:
+        changing.check_legal(each.record.run, each.run, None)
+    changed = [_as_stored(each, now) for each in changed]
+    _write_tasks(connection, [(each.record.task, each.task) for each in changed])
+    _write_runs(connection, [(each.record.run, each.run) for each in changed])
+    ready_runs.follow_pauses(connection, ((each.record.task, each.task) for each in changed))
+    event_log.append(connection, [entry for each in changed for entry in _entries(each, kind, write, now)])
+    ends = {each.run.task_id: each.run.state for each in changed if each.run.ended_at and not each.record.run.ended_at}
+    if ends:
+        dependants.follow(connection, ends, now)
+    return {each.record.task.id: each.record for each in every} | {each.task.id: _as_it_is(each) for each in changed}
+
+
+def _changed(connection: Connection, plain: Sequence[PlainChange], now: datetime) -> list[_Changed]:
+    """Return the changes with their runs as `statements/change.py` stores them, those that move in free places."""
+    asked = [held(change.run, now) for _, change in plain]
+    moves = [
+        run for (record, _), run in zip(plain, asked, strict=True) if run.scheduled_for != record.run.scheduled_for
+    ]
+    placed = {run.id: run for run in places.placed(connection, moves)}
+    return [
+        _Changed(record, change, change.task, _due(record, change, placed.get(run.id, run), now))
+        for (record, change), run in zip(plain, asked, strict=True)
+    ]
+
+
+def _due(record: TaskRecord, change: Change, run: Run, now: datetime) -> Run:
+    return without_early_deadline(change.task, due_again(record.task, change.task, record.run, run, now))
+
+
+def _as_stored(each: _Changed, now: datetime) -> _Changed:
+    task = replace(each.task, revision=each.record.task.revision + 1, updated_at=now)
+    return each._replace(task=task, run=overtakable(task, replace(each.run, current=True)))
+
+
+def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) -> list[event_log.EventValues]:
+    reason = write.reason or moved_onto(each.change) or None
+    return changing.entries_of(
+        each.record,
+        each.task,
+        each.run,
+        None,
+        kind=each.change.kind or kind,
+        at=now,
+        **{"via": None, **write.acting},
+        reason=reason,
+    )
+
+
+def _as_it_is(each: _Changed) -> TaskRecord:
+    ended = each.run if read.ran(each.run) else each.record.last_run
+    return replace(each.record, task=each.task, run=each.run, last_run=ended)
+
+
+def _write_tasks(connection: Connection, pairs: Iterable[tuple[Task, Task]]) -> None:
+    rows = [
+        ({"of_task": old.id, "was_revision": old.revision}, changing.changed_fields(old, new)) for old, new in pairs
+    ]
+    for names, some in _by_columns(rows).items():
+        exactly(len(some), _task_batch(names).run(connection, some))
+
+
+def _write_runs(connection: Connection, pairs: Iterable[tuple[Run, Run]]) -> None:
+    rows = [
+        (
+            {"of_run": old.id, "was_state": old.state, "was_attempt": old.attempt},
+            {**changing.changed_fields(old, new), "listed_at": listed_at(new)},
+        )
+        for old, new in pairs
+        if new != old
+    ]
+    for names, some in _by_columns(rows).items():
+        exactly(len(some), _run_batch(names).run(connection, some))
+
+
+def _by_columns(
+    rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Return rows that name what they change with its new values, by the columns of these."""
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for which, values in rows:
+        row = {**which, **{f"to_{name}": value for name, value in values.items()}}
+        found.setdefault(tuple(sorted(values)), []).append(row)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _task_batch(names: tuple[str, ...]) -> Batch:
+    unmoved = (tasks.c.id == bindparam("of_task"), tasks.c.revision == bindparam("was_revision"))
+    return Batch(update(tasks).where(*unmoved).values({name: bindparam(f"to_{name}") for name in names}))
+
+
+@lru_cache(maxsize=64)
+def _run_batch(names: tuple[str, ...]) -> Batch:
+    unmoved = (runs.c.state == bindparam("was_state"), runs.c.attempt == bindparam("was_attempt"))
+    moved = update(runs).where(runs.c.id == bindparam("of_run"), *unmoved)
+    return Batch(moved.values({name: bindparam(f"to_{name}") for name in names}))
