@@ -14,7 +14,7 @@ SIGNAL_KEPT: Final = timedelta(days=7)
 """Time for which a received signal is kept: the longest lookback, and as long a repeated id is known."""
 
 MAX_SIGNALS_KEPT = 10_000
-"""Signals that a tenant has stored; the oldest go first."""
+"""Signals that a tenant has stored, and a few hundred more for a while; the oldest go first."""
 
 MAX_EVENTS_AWAITED = 5
 """Events of which a wait ends by any."""

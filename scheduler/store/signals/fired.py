@@ -45,7 +45,7 @@ def fire(
     noted = ReceivedSignal(f"{FIRED} {address.task_id}", f"{FIRED} {address.task_id} {signal.id}", signal.data, now)
     if not sent.stored(connection, address.tenant, noted, FIRE_ACTOR, now):
         return Fired(address.task_id, signal.id, repeated=True)
-    sent.forget_surplus(connection, address.tenant)
+    sent.forget_surplus(connection, address.tenant, now)
     record = read.record(connection, address.tenant, address.task_id, locking=True)
     _check(record)
     came = ReceivedSignal(FIRED, signal.id, signal.data, now)

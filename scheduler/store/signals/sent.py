@@ -24,12 +24,18 @@ from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, run_waits
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
 
 MAX_WAITERS_LET_GO = 250
 """Waiters that one transaction lets go: some 50 ms for which other writers of a SQLite file wait."""
+
+SENDS_PER_CHECK = 64
+"""Sends of which one looks for surplus signals, which costs more than the rest of a send."""
+
+MAX_SURPLUS_FORGOTTEN = 4 * SENDS_PER_CHECK
+"""Surplus signals that one send deletes."""
 
 _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _SENT = select(signals.c.name, signals.c.id, signals.c.data, signals.c.at, signals.c.freed, signals.c.matched).where(
@@ -56,7 +62,7 @@ _TOO_MANY = (
     .where(signals.c.tenant == bindparam("of_tenant"))
     .order_by(signals.c.at.desc())
     .offset(MAX_SIGNALS_KEPT)
-    .limit(2)  # one comes with each signal
+    .limit(MAX_SURPLUS_FORGOTTEN)
 )
 _OLD = (
     select(signals.c.tenant, signals.c.id)
@@ -89,13 +95,14 @@ def send(
     closed = _closed(connection, tenant, signal)
     _wake(connection, closed, signal, now)
     done = let_go(connection, tenant, closed[:MAX_WAITERS_LET_GO], SentSignal(signal, 0, 0), now)
-    forget_surplus(connection, tenant)
+    forget_surplus(connection, tenant, now)
     return done, closed[MAX_WAITERS_LET_GO:]
 
 
-def forget_surplus(connection: Connection, tenant: str) -> None:
-    """Delete the oldest signals of a tenant that has more than are kept."""
-    _forget(connection, connection.execute(_TOO_MANY, {"of_tenant": tenant}).all())
+def forget_surplus(connection: Connection, tenant: str, now: datetime) -> None:
+    """Delete the oldest signals of a tenant that has more than are kept, at some of the times of a send."""
+    if now.microsecond % SENDS_PER_CHECK == 0:
+        _forget(connection, connection.execute(_TOO_MANY, {"of_tenant": tenant}).all())
 
 
 def forget_old(connection: Connection, limit: int, now: datetime) -> int:

@@ -13,7 +13,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, false, select, true
 

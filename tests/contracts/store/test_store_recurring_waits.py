@@ -25,7 +25,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.series import due_waits
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, update
 
@@ -655,7 +655,7 @@ def test_who_watches_a_task_is_told_when_it_begins_to_wait(desk: Desk) -> None:
 def test_a_run_for_whose_event_too_many_wait_fails_and_the_series_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_waits, "check_room", full)
+    monkeypatch.setattr(wait_room, "check", full)
     task_id = report(desk)
     assert desk.start(9) == []
     assert desk.runs(task_id) == {9: State.FAILED, 10: State.SCHEDULED}

@@ -18,7 +18,7 @@ from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
@@ -185,8 +185,8 @@ def test_a_run_that_is_to_be_cancelled_does_not_wait(store: Store, clock: Clock)
 def test_without_room_for_the_wait_the_attempt_fails_and_is_tried_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(wait_room, "MAX_WAITS_OPEN", 0)
     suspended(store)
-    monkeypatch.setattr(kept_waits, "_BEHIND_LAST", kept_waits._BEHIND_LAST.offset(0))
     record = suspended(store)
     assert record.run.state is State.RETRYING
     assert "wait for the event 'paid' already" in (record.run.error or "")

@@ -18,9 +18,10 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SentSignal, SignalWait
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from sqlalchemy import event
 
 from tests.builders import NOON, TENANT, Clock, a_task, added, restarted, settlement
 
@@ -244,9 +245,39 @@ def test_received_signals_and_waits_are_bounded(store: Store, clock: Clock, monk
     assert store.signals.forget(limit=9) == 1
 
 
+def test_surplus_signals_are_looked_for_at_some_sends_and_deleted_together(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent, "_TOO_MANY", sent._TOO_MANY.offset(2))
+    for number in range(5):
+        clock.forward(seconds=1)
+        clock.at = clock.at.replace(microsecond=1)
+        send(store, event_id=f"e{number}")
+    assert send(store, event_id="e0").repeated, "no send has looked for surplus"
+    clock.at = clock.at.replace(microsecond=sent.SENDS_PER_CHECK)
+    send(store, event_id="e5")
+    clock.forward(days=8)
+    assert store.signals.forget(limit=9) == 2, "the oldest four went"
+
+
+def test_open_waits_are_counted_rarely_while_there_is_much_room(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_room, "MAX_WAITS_OPEN", 20)
+    counts: list[int] = []
+
+    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        counts.append("count(*)" in sql and "signal_waits" in sql)
+
+    event.listen(store._database.engine, "before_cursor_execute", note)
+    for _ in range(21):
+        waiting(store, a_wait())
+    event.remove(store._database.engine, "before_cursor_execute", note)
+    assert sum(counts) < 16
+    with pytest.raises(Refused, match="More than 20 tasks wait for the event 'paid' already"):
+        waiting(store, a_wait())
+
+
 def test_too_many_waits_for_one_name_are_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_waits, "MAX_WAITS_OPEN", 2)
-    monkeypatch.setattr(kept_waits, "_BEHIND_LAST", kept_waits._BEHIND_LAST.offset(2))
+    monkeypatch.setattr(wait_room, "MAX_WAITS_OPEN", 2)
     for _ in range(3):
         waiting(store, a_wait())
     with pytest.raises(Refused, match="wait for the event 'paid' already"):

@@ -25,7 +25,7 @@ from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks, own_waits
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks, own_waits, wait_room
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, null, select, update
@@ -105,7 +105,7 @@ def _beginning(connection: Connection, task: Task, run: Run, now: datetime) -> _
     wait = own_waits.new_wait(connection, task, run, opened)
     try:
         for name in kept_waits.names([wait]):
-            kept_waits.check_room(connection, *name)
+            wait_room.check(connection, *name)
     except Refused as refused:
         return _Beginning(task, run, opened, None, str(refused))
     return _Beginning(task, run, opened, wait)

@@ -11,26 +11,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.errors import Refused
 from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, MAX_WAITS_OPEN, KeptWait, ReceivedSignal, SignalWait
+from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, KeptWait, ReceivedSignal, SignalWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.chunks import chunks
-from duetime.scheduler.store.statements.signals import name_locks
+from duetime.scheduler.store.statements.signals import name_locks, wait_room
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Connection,
     Select,
     bindparam,
     delete,
     false,
     insert,
-    literal_column,
     select,
     true,
     update,
@@ -38,9 +36,6 @@ from sqlalchemy import (
 
 MAX_SIGNALS_COMPARED = 1_000
 """Signals of a name, newest first, that a new wait is compared with."""
-
-OPEN_WAIT: ColumnElement[bool] = literal_column("signal_waits.closed_at IS NULL")
-"""Waits that a signal can end; literal, as in the partial indexes."""
 
 WAITS_OF_TASKS = signal_waits.join(tasks, tasks.c.id == signal_waits.c.task_id)
 NEXT_LATE: Select[Any] = (
@@ -82,12 +77,6 @@ _CAME = (
     .order_by(signals.c.at.desc())
     .limit(MAX_SIGNALS_COMPARED)
 )
-_BEHIND_LAST = (
-    select(signal_waits.c.waiter_id)
-    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN_WAIT)
-    .offset(MAX_WAITS_OPEN)
-    .limit(1)
-)
 _REOPEN = (
     update(signal_waits)
     .where(signal_waits.c.waiter_id.in_(_WAITERS), signal_waits.c.signal_id.is_(None))
@@ -115,7 +104,7 @@ def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None
     Raises Refused where too many wait for a name.
     """
     for tenant, name in names(waits):
-        check_room(connection, tenant, name)
+        wait_room.check(connection, tenant, name)
     store(connection, waits, now)
 
 
@@ -244,11 +233,6 @@ def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None)
         "sent": signal.at if signal else None,
         "gave": dict(signal.data) if signal else None,
     }
-
-
-def check_room(connection: Connection, tenant: str, name: str) -> None:
-    if connection.execute(_BEHIND_LAST, {"of_tenant": tenant, "of_name": name}).first() is not None:
-        raise Refused(f"More than {MAX_WAITS_OPEN:,} tasks wait for the event {name!r} already; cancel some of them.")
 
 
 def _first_of(connection: Connection, each: NewWait) -> ReceivedSignal | None:

@@ -23,7 +23,8 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT, NewWait, further, kept, row_of
+from duetime.scheduler.store.statements.signals.kept_waits import NewWait, further, kept, row_of
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 

@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks, wait_room
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
@@ -47,7 +47,7 @@ def admitted(connection: Connection, settlements: Sequence[Settlement], now: dat
 
 def _refusal(connection: Connection, tenant: str, name: str) -> str:
     try:
-        kept_waits.check_room(connection, tenant, name)
+        wait_room.check(connection, tenant, name)
     except Refused as refused:
         return str(refused)
     return ""
