@@ -14,6 +14,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.foresight.task_changes import TaskChanges
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
@@ -25,8 +26,18 @@ MAX_TOOL_THREADS: Final = 40
 """Calls at a time; the others wait for a thread."""
 
 
+MAX_CALLS_WAITING: Final = 10_000
+"""Calls that wait for a thread: a client that sends and goes away leaves its call behind."""
+
+
+class ServerBusy(DuetimeError):
+    """As many calls wait for a thread of this process as may."""
+
+    code = "server_busy"
+
+
 async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` on a thread and return what it returns.
+    """Run `work` on a thread and return what it returns. Raises ServerBusy before that where very many calls wait.
 
     A caller that goes away neither interrupts the work midway nor waits for it: the thread finishes alone.
     """
@@ -142,9 +153,11 @@ class ToolThreads:
         return len(self._idle) < self._threads
 
     def start(self, call: _Call[Any]) -> None:
-        """Give a call to an idle thread, to a new one, or to the next that becomes idle."""
+        """Give a call to an idle thread, to a new one, or to the next that becomes idle. Raises ServerBusy."""
         with self._lock:
             if not self._idle and self._threads == self._most:
+                if len(self._waiting) >= MAX_CALLS_WAITING:
+                    raise ServerBusy(f"{MAX_CALLS_WAITING:,} calls wait already. Nothing was done; repeat it later.")
                 self._waiting.append(call)
                 return
             inbox = self._idle.pop() if self._idle else self._new_thread()

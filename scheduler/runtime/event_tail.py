@@ -134,5 +134,6 @@ class EventTail:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, those who listen go on
             self._failures.failed(error)
+            self._next_look_at = max(self._next_look_at, self._clock() + self._interval_s)
         else:
             self._failures.succeeded()

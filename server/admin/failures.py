@@ -23,6 +23,7 @@ _STATUS = {
     "invalid_argument": HTTPStatus.BAD_REQUEST,
     "invalid_arguments": HTTPStatus.BAD_REQUEST,
     "store_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "server_busy": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 _TITLES = {
     HTTPStatus.BAD_REQUEST: "A value is wrong",

@@ -43,6 +43,7 @@ _STATUSES: Final[Mapping[str, HTTPStatus]] = {
     "idempotency_conflict": HTTPStatus.UNPROCESSABLE_ENTITY,
     "invalid_argument": HTTPStatus.UNPROCESSABLE_ENTITY,
     "store_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "server_busy": HTTPStatus.SERVICE_UNAVAILABLE,
     "schema_too_new": HTTPStatus.SERVICE_UNAVAILABLE,
     "schema_too_old": HTTPStatus.SERVICE_UNAVAILABLE,
 }

@@ -94,6 +94,17 @@ def test_a_look_is_due_after_an_interval_and_at_once_behind_a_full_page() -> Non
     assert tail.seconds_left() == 0
 
 
+def test_a_look_that_fails_before_it_reads_is_due_again_after_an_interval() -> None:
+    tail = tail_of(Log(1), now := [5.0])
+    tail.begin(0)
+    now[0] += LOOK_INTERVAL_S
+    assert tail.seconds_left() == 0
+    with tail.survived():
+        if tail.place == 0:
+            raise OUTAGE
+    assert tail.seconds_left() == LOOK_INTERVAL_S
+
+
 @pytest.mark.parametrize("place", [None, 7])
 def test_a_tail_that_ended_or_began_elsewhere_during_a_delivery_stays_there(place: int | None) -> None:
     tail = tail_of(Log(1, 2))

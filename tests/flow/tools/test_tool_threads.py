@@ -13,7 +13,7 @@ from typing import Never
 
 import pytest
 from duetime.tools import threads
-from duetime.tools.threads import MAX_TOOL_THREADS, ToolThreads, cross
+from duetime.tools.threads import MAX_TOOL_THREADS, ServerBusy, ToolThreads, cross
 
 PATIENCE_S = 30
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -48,6 +48,24 @@ def test_a_call_without_a_thread_waits_until_one_is_idle() -> None:
 
     asyncio.run(calls())
     assert made == ["last"]
+
+
+def test_a_call_is_refused_while_as_many_wait_as_may_and_is_made_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, made = threading.Event(), list[str]()
+    monkeypatch.setattr(threads, "MAX_CALLS_WAITING", 2)
+
+    async def calls() -> None:
+        busy = [asyncio.create_task(cross(go.wait, PATIENCE_S)) for _ in range(MAX_TOOL_THREADS)]
+        waiting = [asyncio.create_task(cross(made.append, "waited")) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(ServerBusy, match=r"2 calls wait already\. Nothing was done; repeat it later\."):
+            await cross(made.append, "refused")
+        go.set()
+        await asyncio.gather(*busy, *waiting)
+        await cross(made.append, "repeated")
+
+    asyncio.run(calls())
+    assert made == ["waited", "waited", "repeated"]
 
 
 def test_a_caller_that_goes_away_neither_interrupts_the_work_nor_waits_for_it() -> None:
