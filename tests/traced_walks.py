@@ -270,7 +270,9 @@ def test_a_walk_has_at_most_twelve_stops_and_no_room_twice(heading: str) -> None
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
     database = f"sqlite:///{tmp_path / 'duetime.db'}"
-    settings = Settings.model_validate({"database_url": database, "timezone": "UTC", "desktop_notifications": "off"})
+    settings = Settings.model_validate(
+        {"database_url": database, "timezone": "UTC", "desktop_notifications": "off", "yield_to_load": False}
+    )
     with build(settings) as made:
         yield made
 
@@ -341,7 +343,9 @@ def test_with_servers_the_walks_are_those_that_the_page_shows(
     postgres_url: str, valkey_url: str, tmp_path: Path
 ) -> None:
     given = {"database_url": postgres_url, "redis_url": valkey_url, "redis_namespace": tmp_path.name}
-    settings = Settings.model_validate({**given, "timezone": "UTC", "desktop_notifications": "off"})
+    settings = Settings.model_validate(
+        {**given, "timezone": "UTC", "desktop_notifications": "off", "yield_to_load": False}
+    )
     migrate_store(postgres_url)
     with build(settings, role=Role.WORK) as app:
         assert rooms_of(called(app)[0]) == rooms_with_servers("a call")
