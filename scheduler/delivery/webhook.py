@@ -51,7 +51,6 @@ class WebhookChannel:
         target: WebhookTarget,
         *,
         timeout: float = 20.0,
-        clock: Callable[[], datetime] | None = None,
         reveal: Callable[[str], str] = str,
         prefix: str = WEBHOOK_PREFIX,
     ) -> None:
@@ -61,7 +60,6 @@ class WebhookChannel:
         self._reveal = reveal
         self._signer = Signer(target.secret, reveal)
         self._options = WebhookOptions(allow_http=True, allow_private=True, timeout=timeout)
-        self._clock = clock or (lambda: datetime.now(UTC))
 
     @cached_property
     def _client(self) -> GuardedClient:
@@ -75,7 +73,7 @@ class WebhookChannel:
             self._send(message, key)
 
     def _send(self, message: InboxMessage, key: str) -> None:
-        now = self._clock()
+        now = datetime.now(UTC)
         body = json.dumps(message_json(message), ensure_ascii=False, separators=(",", ":"))
         try:
             headers = self._headers_of(key, now, body)

@@ -45,25 +45,24 @@ def delete_due(
     kinds: Collection[RetentionKind],
     *,
     has_time: Callable[[], bool] = lambda: True,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> RetentionRun:
     """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does."""
     sweep, found, complete = Sweep(store, policy), dict[RetentionKind, Counter[str]](), True
     for kind in kinds:
         before = Counter(sweep.deleted)
-        complete = complete and _deleted(sweep, kind, has_time, sleep)
+        complete = complete and _deleted(sweep, kind, has_time)
         found[kind] = sweep.deleted - before
     return RetentionRun(dry_run=False, by_kind=found, longest=sweep.longest, complete=complete)
 
 
-def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool], sleep: Callable[[float], None]) -> bool:
+def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool]) -> bool:
     """Delete the rows of one kind; return whether there was time for all."""
     steps = sweep.run([kind])
     try:
         for pause in steps:
             if not has_time():
                 return False
-            sleep(pause)
+            time.sleep(pause)
     finally:
         steps.close()  # type: ignore[attr-defined] # a generator: this gives its lock back
     if sweep.refused:

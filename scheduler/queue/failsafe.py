@@ -39,23 +39,18 @@ MAX_ENDINGS_OWED = 10_000
 class FailsafeQueue:
     """A `DispatchQueue` over one that may be lost or unreachable: most calls swallow these errors.
 
-    The first call that fails makes it `away` and calls `on_trouble` on its own thread; until `back`, calls return at
-    once without a try. The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool`,
-    `set_shares` and the steps of a rebuild do raise `QueueLost` and `QueueUnavailable`.
+    The first call that fails makes it `away` and calls `on_trouble`; until `back`, calls return at once without a try.
+    The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool`, `set_shares` and the steps of a
+    rebuild do raise `QueueLost` and `QueueUnavailable`.
     """
 
-    def __init__(
-        self,
-        queue: DispatchQueue,
-        *,
-        on_trouble: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, queue: DispatchQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.within = queue
         self.away: Exception | None = None
         self.answered_at = -math.inf
         """When it last proved to be well, by `clock`."""
-        self.on_trouble = on_trouble
+        self.on_trouble: Callable[[], None] = lambda: None
+        """Called when it becomes `away`, on the thread of the call that failed."""
         self._clock = clock
         self._owed: deque[Callable[[], object]] = deque(maxlen=MAX_ENDINGS_OWED)
         self._unanswered = ""

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
@@ -77,10 +77,9 @@ class OidcClient:
 class OidcProvider:
     """Sends people to the issuer, and finds out who came back. `tokens` accepts tokens for the client alone."""
 
-    def __init__(self, client: OidcClient, tokens: OAuthProvider, fetch: Callable[..., bytes] = fetched) -> None:
+    def __init__(self, client: OidcClient, tokens: OAuthProvider) -> None:
         self._client = client
         self._tokens = tokens
-        self._fetch = fetch
         self._metadata: Mapping[str, Any] | None = None
 
     @property
@@ -132,7 +131,7 @@ class OidcProvider:
         named = {} if client.client_secret else {"client_id": client.client_id}
         proof = {"auth": tuple(map(quote, (client.client_id, client.client_secret)))} if client.client_secret else {}
         try:
-            return str(json.loads(self._fetch(endpoint, data={**form, **named}, **proof))["id_token"])
+            return str(json.loads(fetched(endpoint, data={**form, **named}, **proof))["id_token"])
         except httpx2.HTTPStatusError as refused:
             if refused.response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise LoginRefused("The provider does not know this login, or knows it no more.") from None
@@ -144,7 +143,7 @@ class OidcProvider:
         """Return an address of the issuer, whose metadata is read once."""
         try:
             if self._metadata is None:
-                self._metadata = issuer_metadata(self._client.issuer, self._fetch)
+                self._metadata = issuer_metadata(self._client.issuer, fetched)
             if self._metadata is not None:
                 return address_of(self._metadata, name, self._client.issuer)
         except ISSUER_ERRORS:

@@ -22,7 +22,7 @@ from duetime.widgets.text.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException
 
-DONE_CODE, FAILED_CODE, WRONG_USAGE_CODE, NOT_FOUND_CODE, REFUSED_CODE = range(5)
+FAILED_CODE, WRONG_USAGE_CODE, NOT_FOUND_CODE, REFUSED_CODE = range(1, 5)
 INTERRUPTED_CODE = 130
 
 _CODES: tuple[tuple[type[DuetimeError], int], ...] = (

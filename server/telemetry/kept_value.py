@@ -18,18 +18,17 @@ T = TypeVar("T")
 class KeptValue(Generic[T]):
     """Reads a value when it is asked for and old. Thread-safe; callers during the load wait for the same value."""
 
-    def __init__(self, read: Callable[[], T], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, read: Callable[[], T]) -> None:
         self._read = read
-        self._clock = clock
         self._lock = threading.Lock()
         self._last: T | None = None
         self._until = -math.inf
 
     def __call__(self) -> T:
         with self._lock:
-            began = self._clock()
+            began = time.monotonic()
             if self._last is None or began >= self._until:
                 self._last = self._read()
-                ended = self._clock()
+                ended = time.monotonic()
                 self._until = ended + max(KEPT_S, METRIC_READ_PAUSE_RATIO * (ended - began))
             return self._last

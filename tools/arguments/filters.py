@@ -45,18 +45,18 @@ STATE_WORDS: Final = (*STATES, *Standing)
 STATES_ACCEPTED: Final = f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last three"
 
 
-def parts_of(text: str | None, *, argument: str = "state") -> StateParts:
+def parts_of(text: str | None) -> StateParts:
     """Return what `text` asks for: states like `states_of`, or one standing alone. Raises InvalidArgument."""
     word = (text or "").strip().lower()
     if word in set(Standing):
         return {"states": (), "standing": Standing(word)}
-    return {"states": states_of(text, argument=argument), "standing": None}
+    return {"states": states_of(text), "standing": None}
 
 
-def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]:
+def states_of(text: str | None) -> tuple[State, ...]:
     """Return the states that `text` names, one word or several with commas between; None names all of them as ().
 
-    Raises InvalidArgument naming `argument`.
+    Raises InvalidArgument.
     """
     if text is None:
         return ()
@@ -65,10 +65,10 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
     if unknown is not None:
         meant = MEANT_STATES.get(unknown, "open")
         raise InvalidArgument(
-            argument,
+            "state",
             _unknown(unknown),
             accepted=STATES_ACCEPTED,
-            example=f"{argument}={meant!r}",
+            example=f"state={meant!r}",
         )
     return tuple(dict.fromkeys(state for word in words for state in STATES[word]))
 

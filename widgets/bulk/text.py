@@ -26,11 +26,11 @@ _EACH_ALONE = " Each of so many tasks was looked at alone: those that come after
 NONE_MATCHES = "No task matches: nothing was changed."
 
 
-def bulk_text(result: BulkResult, most: int = MAX_BULK_ROWS) -> str:
-    """Say what a call did to many tasks, with a line for `most` of them; times are in each task's zone."""
+def bulk_text(result: BulkResult) -> str:
+    """Say what a call did to many tasks, with a line for some of them; times are in each task's zone."""
     if not result.outcomes:
         return NONE_MATCHES
-    shown = result.outcomes[:most]
+    shown = result.outcomes[:MAX_BULK_ROWS]
     lines = [_line(each, result.why_final(each)) for each in shown]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []

@@ -183,7 +183,6 @@ def soonest(
     zone: str,
     now: datetime,
     minimum: timedelta = MIN_INTERVAL,
-    argument: str = "repeat",
     moved_from: datetime | None = None,
     holidays: str = "",
 ) -> tuple[Recurrence, tuple[str, ...]]:
@@ -193,7 +192,7 @@ def soonest(
     next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00, or at the time that the task
     which gets the rule had (`moved_from`). Raises `InvalidArgument` as `parse` does.
     """
-    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument, holidays=holidays, counted=False)
+    found = parse(text, zone=zone, anchor=now, minimum=minimum, holidays=holidays, counted=False)
     home = zones.load(found.zone)
     local = now.astimezone(home)
     rule = _read(" ".join(text.split()), local, holidays)
@@ -205,8 +204,8 @@ def soonest(
     first = expand(once, local.astimezone(UTC), home).after(now)
     start = first.instant if first else now
     if found.until is not None and start > found.until:
-        raise InvalidArgument(argument, _early_end(found.until, home), accepted=_ACCEPTED, example=_EXAMPLE)
-    started = parse(text, zone=zone, anchor=start, minimum=minimum, argument=argument, holidays=holidays)
+        raise InvalidArgument("repeat", _early_end(found.until, home), accepted=_ACCEPTED, example=_EXAMPLE)
+    started = parse(text, zone=zone, anchor=start, minimum=minimum, holidays=holidays)
     return started, () if first is None or timed or usual.note is None else (usual.note,)
 
 

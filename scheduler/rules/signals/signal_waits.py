@@ -26,7 +26,6 @@ _MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout",
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
-EACH_RUN: Final = "wait_for={'event': 'report.ready', 'timeout': '2 hours'}, repeat='weekdays at 9:00'"
 _EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")

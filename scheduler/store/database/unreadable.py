@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -41,8 +41,7 @@ log = logging.getLogger(__name__)
 class Unreadable:
     """The damaged rows of one database: which are left alone, and which columns were logged; thread-safe."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._until: dict[tuple[str, RowId], float] = {}
         self._logged_at: dict[str, float] = {}
@@ -58,7 +57,7 @@ class Unreadable:
         if not self._until:
             return []
         with self._lock:
-            now = self._clock()
+            now = time.monotonic()
             self._until = {row: until for row, until in self._until.items() if until > now}
             return sorted((row_id for name, row_id in self._until if name == table), key=str)
 
@@ -66,7 +65,7 @@ class Unreadable:
         """Leave a row alone for a while: only a newer version may change it, or writing it failed."""
         with self._lock:
             if len(self._until) < MAX_ROWS_KNOWN:
-                self._until[table, row_id] = self._clock() + seconds
+                self._until[table, row_id] = time.monotonic() + seconds
 
     def log(self, rows: FoundRows) -> None:
         """Log which columns are damaged, each once a minute at most."""
@@ -77,7 +76,7 @@ class Unreadable:
 
     def _may_log(self, column: str) -> bool:
         with self._lock:
-            now = self._clock()
+            now = time.monotonic()
             may = now - self._logged_at.get(column, -UNREADABLE_LOG_INTERVAL_S) >= UNREADABLE_LOG_INTERVAL_S
             self._logged_at |= {column: now} if may else {}
         return may

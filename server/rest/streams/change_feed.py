@@ -68,8 +68,8 @@ class ChangeFeed:
     Runs on one event loop; `wake` may be called on any thread.
     """
 
-    def __init__(self, events: Callable[[], EventLog], *, interval_s: float = LOOK_INTERVAL_S) -> None:
-        self._tail = EventTail("streams of changes", events, interval_s=interval_s)
+    def __init__(self, events: Callable[[], EventLog]) -> None:
+        self._tail = EventTail("streams of changes", events, interval_s=LOOK_INTERVAL_S)
         self._watch = EventWatch(self._tail, self._publish)
         self._tokens = SubscriberTokens()
         self._streams: set[ChangeStream] = set()

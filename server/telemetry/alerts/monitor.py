@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class AlertMonitor:
-    """Evaluates `rules` over what `observe` sees, and notifies `channels`; again every `repeat` while one fires."""
+    """Evaluates the rules over what `observe` sees, and notifies `channels`; again every `repeat` while one fires."""
 
     def __init__(
         self,
@@ -47,14 +47,13 @@ class AlertMonitor:
         channels: Callable[[], Sequence[Channel]],
         *,
         repeat: timedelta,
-        rules: Sequence[AlertRule] = ALERT_RULES,
         host: str | None = None,
     ) -> None:
         self._store = store
         self._observe = observe
         self._channels = channels
         self._repeat = repeat
-        self._rules = {rule.name: rule for rule in rules}
+        self._rules = {rule.name: rule for rule in ALERT_RULES}
         self._host = host or socket.gethostname()
         self._parts = StepParts("alerts")
 

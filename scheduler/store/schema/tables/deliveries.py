@@ -10,7 +10,7 @@ from sqlalchemy import ForeignKey, Index, false
 
 
 class InboxRow(Base):
-    """An outcome in a user's inbox; `mentioned_at` is when a list first named it. Of `quiet` ones nobody was told."""
+    """An outcome in a user's inbox. Of `quiet` ones nobody was told."""
 
     __tablename__ = "inbox"
     __table_args__ = (
@@ -29,7 +29,7 @@ class InboxRow(Base):
     state: State
     created_at: datetime
     read_at: datetime | None
-    mentioned_at: datetime | None
+    mentioned_at: datetime | None  # unused
     quiet: bool = column(server_default=false())
 
 
