@@ -15,6 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 
 Bound = str | date
@@ -29,7 +30,6 @@ FORWARD_BOUNDS = frozenset({"before"})
 
 
 LAST_BOUND = datetime.max.replace(tzinfo=UTC)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
 """A cursor of a list whose bounds were words, led by the moment at which these were read."""
 
@@ -57,7 +57,7 @@ class Bounds:
         words = any(not isinstance(bound, datetime | None) for bound in given.values())
         led = _CURSOR.fullmatch(cursor) if cursor and words else None
         if led is not None:
-            cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
+            cursor, now = led[2], min(now, EPOCH + timedelta(microseconds=int(led[1])))
         instants: dict[str, datetime] = {}
         for name in sorted(given, key=lambda name: name not in FORWARD_BOUNDS):  # the end first: others are read by it
             bound, end = given[name], instants.get("before", LAST_BOUND if to_come else None)
@@ -70,7 +70,7 @@ class Bounds:
         """Return the cursor of the next page."""
         if cursor is None or self._read_at is None:
             return cursor
-        return f"{(self._read_at - _EPOCH) // timedelta(microseconds=1)}.{cursor}"
+        return f"{(self._read_at - EPOCH) // timedelta(microseconds=1)}.{cursor}"
 
 
 def _refuse_reversed(instants: Mapping[str, datetime], zone: str | None) -> None:

@@ -232,14 +232,15 @@ class ProblemCollector:
         return corrected(error, asked)
 
 
-def _is_number(given: str | float) -> bool:
+def is_number(given: str | float | None) -> bool:
+    """Whether a length of time is given as seconds; None counts as 0."""
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()  # a query has texts alone
 
 
 def wait_seconds(given: str | float) -> float:
     """Return the seconds that a call waits at most. Raises InvalidArgument."""
     try:
-        seconds = float(given) if _is_number(given) else parse_exact(str(given)).total_seconds()
+        seconds = float(given) if is_number(given) else parse_exact(str(given)).total_seconds()
     except (Misread, Unknown):
         seconds = math.inf
     if not 0 <= seconds <= MAX_WAIT_S:

@@ -7,14 +7,12 @@ from time import monotonic
 from typing import Final
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.handlers import Handlers, Link
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.runtime.loop import Loop, StepParts
-from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
-from duetime.scheduler.task import Task
 
 BLOCKED_CHECK_INTERVAL_S: Final = 5.0
 MAX_LOOK_S: Final = 2.0
@@ -31,7 +29,7 @@ class BlockedChecks:
         self._store = store
         self._handlers = {name: each for name, each in handlers.items() if each.has_early_check}
         self._changed = changed
-        self._checks = TimedChecks(self._link)
+        self._checks = TimedChecks(store.now, store.secrets.value)
         self._parts = StepParts("blocked")
         self.loop = Loop("blocked", self.step)
 
@@ -65,9 +63,3 @@ class BlockedChecks:
         if missing == run.missing or (missing is not None and not is_blocked(missing)):  # a fault that may pass
             return False
         return self._store.blocked.checked(run, missing)
-
-    def _link(self, task: Task) -> Link:
-        def secret(name: str, host: str | None) -> str:
-            return learn_secret(self._store.secrets.value(task.tenant, name, host))
-
-        return Link(now=self._store.now, secret=secret)

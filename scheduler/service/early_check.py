@@ -11,16 +11,13 @@ from datetime import datetime
 from time import monotonic
 from typing import Final
 
-from duetime.scheduler.handlers import Link
 from duetime.scheduler.handlers.contract.preflight import is_blocked
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.states import BLOCKED_PREFIX
-from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 MAX_CHECK_S: Final = 2.0
@@ -53,7 +50,7 @@ class EarlyChecks:
         self._store = store
         self._handlers = planner.handlers
         self._limit_s = limit_s
-        self._checks = TimedChecks(self._link)
+        self._checks = TimedChecks(store.now, store.secrets.value)
 
     def checked(self, plans: Sequence[Plan], now: datetime) -> list[Plan]:
         """Return the plans, with a run that says what it misses and a warning where a check found something."""
@@ -82,9 +79,3 @@ class EarlyChecks:
             return replace(plan, warnings=(*plan.warnings, CHECKED_LATER))
         run = replace(plan.run, summary=answer.wait.reason)
         return replace(plan, run=run, warnings=(*plan.warnings, blocked_note(answer.wait.reason)))
-
-    def _link(self, task: Task) -> Link:
-        def secret(name: str, host: str | None) -> str:
-            return learn_secret(self._store.secrets.value(task.tenant, name, host))
-
-        return Link(now=self._store.now, secret=secret)

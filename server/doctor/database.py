@@ -18,7 +18,7 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
     """Look for damaged rows, among the newest ones or among all, and for runs that failed because of them."""
     found = store.integrity.damaged(None) if deep else store.integrity.damaged()
     if found.findings:
-        shown = [sentence(each) for each in found.findings[:MAX_FINDINGS_SHOWN]]
+        shown = [damage_text(each, f" of {each.table}") for each in found.findings[:MAX_FINDINGS_SHOWN]]
         more = len(found.findings) - len(shown)
         advice = [*dict.fromkeys(each.remedy for each in found.findings), _NEWER]
         words = " ".join([*shown, *([f"And {more} more kinds of damage."] if more else [])])
@@ -29,10 +29,11 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
     return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, each can be")
 
 
-def sentence(finding: Finding) -> str:
+def damage_text(finding: Finding, place: str = "") -> str:
+    """Say how many rows are damaged, how, and which; `place` says of what, where nothing before it does."""
     rows = "row" if finding.count == 1 else "rows"
     more = ", ..." if finding.count > len(finding.examples) else ""
-    return f"{finding.count:,} {rows} of {finding.table}: each {finding.broken} ({', '.join(finding.examples)}{more})."
+    return f"{finding.count:,} {rows}{place}: each {finding.broken} ({', '.join(finding.examples)}{more})."
 
 
 def _listed(names: Sequence[str]) -> str:

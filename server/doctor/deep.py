@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.store import Finding, Store
+from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
+from duetime.server.doctor.database import damage_text
 
 NAME, AUDIT = "integrity", "audit"
 _CHANGED = "Somebody changed the database by hand: compare it with a backup, and find out who may write to it."
@@ -22,7 +23,7 @@ def integrity_checks(store: Store) -> Iterator[Check]:
         )
         return
     for finding in examined.findings:
-        yield Check(f"{NAME} of {finding.table}", CheckVerdict.WRONG, _sentence(finding), finding.remedy)
+        yield Check(f"{NAME} of {finding.table}", CheckVerdict.WRONG, damage_text(finding), finding.remedy)
     if not examined.findings:
         yield Check(NAME, CheckVerdict.OK, f"{examined.rows:,} rows read, each as it should be")
 
@@ -37,9 +38,3 @@ def audit_checks(store: Store) -> Iterator[Check]:
     if all(each.broken is None for each in verdicts):
         entries = sum(each.entries for each in verdicts)
         yield Check(AUDIT, CheckVerdict.OK, f"{entries:,} entries of {len(verdicts)} audit chains hold")
-
-
-def _sentence(finding: Finding) -> str:
-    rows = "row" if finding.count == 1 else "rows"
-    more = ", ..." if finding.count > len(finding.examples) else ""
-    return f"{finding.count:,} {rows}: each {finding.broken} ({', '.join(finding.examples)}{more})."

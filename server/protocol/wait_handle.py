@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskView
 from duetime.tools.get_task import GET_TASK, GetTask
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from duetime.scheduler.service.scheduler import Scheduler
 
 _TEXT: Final = re.compile(r"([tc]_\w{1,40})\.(\w{1,50})\.(\d{1,13})\.(\d{1,6})\.(h?)(k?)", re.ASCII)
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _ARGUMENTS: Final = GET_TASK.read()
 
@@ -60,14 +60,14 @@ class WaitHandle:
         if found is None:
             return None
         task_id, run_id, began, length, history, keep_unread = found.groups()
-        since = _EPOCH + int(began) * _MS
+        since = EPOCH + int(began) * _MS
         call = GetTask(task_id=task_id, history=bool(history), keep_unread=bool(keep_unread))
         return cls(call, run_id, since, since + int(length) * _MS)
 
     @property
     def text(self) -> str:
         flags = "h" * self.call.history + "k" * self.call.keep_unread
-        began, length = (self.since - _EPOCH) // _MS, (self.until - self.since) // _MS
+        began, length = (self.since - EPOCH) // _MS, (self.until - self.since) // _MS
         return f"{self.call.task_id}.{self.run_id}.{began}.{length}.{flags}"
 
     def is_over(self, view: TaskView) -> bool:

@@ -16,7 +16,7 @@ def counts_json(found: EventCounts) -> dict[str, Json]:
         "by": found.by.value,
         "counts": dict(found.counts),
     }
-    return counts | _counted_to(found.counted_to)
+    return counts | counted_to(found.counted_to)
 
 
 def buckets_json(found: EventBuckets) -> dict[str, Json]:
@@ -31,8 +31,9 @@ def buckets_json(found: EventBuckets) -> dict[str, Json]:
         "timezone": found.zone,
         "buckets": rows,
     }
-    return known | _counted_to(found.counted_to)
+    return known | counted_to(found.counted_to)
 
 
-def _counted_to(at: datetime | None) -> dict[str, Json]:
+def counted_to(at: datetime | None) -> dict[str, Json]:
+    """Return until when rows are counted, where a count stopped early."""
     return {} if at is None else {"counted_to": times.utc(at)}

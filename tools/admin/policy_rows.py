@@ -65,3 +65,11 @@ def change_json(change: PolicyChange, waiting: int) -> dict[str, Json]:
         "waiting_runs_with_new_keys": waiting if moved else 0,
     }
     return present(made)
+
+
+def number_or_text(text: str) -> float | str:
+    """Return the number that a text is; another text as it is, for the refusal to name it."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunCounts, RunFilter, RunPage, RunSummary, TimeBuckets
+from duetime.scheduler.intake.validation import is_number
 from duetime.scheduler.rules.limits.price import money, read_amount
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json, Tier
 from duetime.scheduler.view_parts import LogLine, RunLog
+from duetime.tools.admin.event_rows import counted_to
 from duetime.tools.arguments.filters import parts_of
 
 RunJson = dict[str, Json]
@@ -68,14 +70,10 @@ def read_tier(word: str | None) -> Tier | None:
 def read_span(name: str, given: str | float | None) -> timedelta:
     """Return the length of time that words, or a number of seconds, mean. Raises InvalidArgument."""
     try:
-        return timedelta(seconds=float(given or 0)) if _is_number(given) else parse_exact(str(given))
+        return timedelta(seconds=float(given or 0)) if is_number(given) else parse_exact(str(given))
     except (Misread, Unknown, OverflowError) as error:
         problem = error.problem if isinstance(error, Misread) else "it is not a duration"
         raise InvalidArgument(name, problem, accepted="a duration, or seconds", example=f"{name}='5 min'") from None
-
-
-def _is_number(given: str | float | None) -> bool:
-    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
 def log_json(log: RunLog) -> RunJson:
@@ -111,9 +109,9 @@ def _known(run: RunSummary, tenant: str | None) -> RunJson:
         "labels": list(run.labels) or None,
         "at": times.utc(run.at),
         "scheduled_for": times.utc(run.scheduled_for),
-        "started_at": _utc(run.started_at),
-        "ended_at": _utc(run.ended_at),
-        "deadline": _utc(run.deadline),
+        "started_at": times.utc_or_none(run.started_at),
+        "ended_at": times.utc_or_none(run.ended_at),
+        "deadline": times.utc_or_none(run.deadline),
         "timezone": run.timezone,
         "duration_seconds": _seconds(run.duration),
         "delay_seconds": _seconds(run.delay),
@@ -137,14 +135,14 @@ def page_json(page: RunPage, *, everywhere: bool = False) -> RunJson:
     """Return a page of runs."""
     rows: list[Json] = [run_row(run, everywhere=everywhere) for run in page.runs]
     found: RunJson = {"schema": "duetime.runs/1", "runs": rows}
-    more: RunJson = {"cursor": page.cursor, "searched_to": _utc(page.searched_to)}
+    more: RunJson = {"cursor": page.cursor, "searched_to": times.utc_or_none(page.searched_to)}
     return found | {name: value for name, value in more.items() if value is not None}
 
 
 def counts_json(found: RunCounts) -> RunJson:
     """Return counts by group."""
     counts: RunJson = {"schema": "duetime.run_counts/1", "by": found.by.value, "counts": dict(found.counts)}
-    return counts | _counted_to(found.counted_to)
+    return counts | counted_to(found.counted_to)
 
 
 def buckets_json(found: TimeBuckets) -> RunJson:
@@ -154,15 +152,7 @@ def buckets_json(found: TimeBuckets) -> RunJson:
         for each in found.buckets
     ]
     known: RunJson = {"schema": "duetime.run_buckets/1", "width": found.width.value, "timezone": found.zone}
-    return known | {"buckets": rows} | _counted_to(found.counted_to)
-
-
-def _counted_to(at: datetime | None) -> RunJson:
-    return {} if at is None else {"counted_to": times.utc(at)}
-
-
-def _utc(at: datetime | None) -> str | None:
-    return None if at is None else times.utc(at)
+    return known | {"buckets": rows} | counted_to(found.counted_to)
 
 
 def _seconds(span: timedelta | None) -> float | None:

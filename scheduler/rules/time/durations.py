@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens, Unknown, normal, tokens
 
 MICROSECOND = timedelta(microseconds=1)
 """The smallest step of an instant."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Instants that are numbers are counted from here."""
 
 _EXACT = {"second": 1, "minute": 60, "hour": 3600}
 _CALENDAR = {"day": (0, 1), "week": (0, 7), "fortnight": (0, 14), "month": (1, 0), "year": (12, 0)}

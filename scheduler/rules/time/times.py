@@ -108,6 +108,11 @@ def utc(instant: datetime) -> str:
     return f"{instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
+def utc_or_none(instant: datetime | None) -> str | None:
+    """Write an instant as `utc` does, if there is one."""
+    return None if instant is None else utc(instant)
+
+
 def describe(instant: datetime, zone: str) -> str:
     """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
     wall = instant.astimezone(zones.load(zone))

@@ -16,6 +16,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from duetime.scheduler.rules.time.durations import EPOCH
+
 CLOCK_SAMPLE_INTERVAL_S = 30.0
 """Seconds of use between two samples."""
 
@@ -28,7 +30,6 @@ MAX_CLOCK_OFFSET_S = 5.0
 _SAMPLE_COUNT = 3
 _MIN_LEAP_S = 1.0
 _MAX_ROUND_TRIP_S = 0.5
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class ServerClock:
         self._learn()
 
     def __call__(self) -> datetime:
-        return _EPOCH + timedelta(seconds=self._seconds())
+        return EPOCH + timedelta(seconds=self._seconds())
 
     def skew(self) -> float:
         """Return by how many seconds this process's wall clock is ahead of the server's; negative when behind."""
@@ -136,4 +137,4 @@ class ServerClock:
 
 
 def _seconds(instant: datetime) -> float:
-    return (instant - _EPOCH).total_seconds()
+    return (instant - EPOCH).total_seconds()

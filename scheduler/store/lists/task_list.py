@@ -32,7 +32,7 @@ from duetime.scheduler.store.sql.task_filter import (
     states_within,
 )
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING
+from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING, RUNS_OF_TASKS
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import State
@@ -56,7 +56,6 @@ _MAX_ROWS = 2**31 - 1
 MAX_ROWS_READ_SOON = 25_000
 """Rows of a section that are read in its order for common words, before anything else is tried."""
 
-_RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _KEY = (runs.c.listed_at, runs.c.task_id)
 _HERE = tuple_(*_KEY)
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
@@ -185,7 +184,7 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
         return failed
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
     if of_task(tenant, where):
-        statement = statement.select_from(_RUN_AND_TASK)
+        statement = statement.select_from(RUNS_OF_TASKS)
     statement = statement.where(in_time(where), *conditions(tenant, where)).group_by(runs.c.state)
     found = {State(state): count for state, count in unreadable.rows(connection, statement)}
     return _without_failures(found) | failed
@@ -237,7 +236,7 @@ def _counted_up_to(
 
 def _counted_among(connection: Connection, tenant: str, where: TaskFilter, matches: Matches, most: int) -> Counts:
     """Count the matches that the index gave; where it has more of them, there may be more of each state."""
-    statement = select(runs.c.state, func.count()).select_from(_RUN_AND_TASK).group_by(runs.c.state)
+    statement = select(runs.c.state, func.count()).select_from(RUNS_OF_TASKS).group_by(runs.c.state)
     statement = statement.where(*among(connection, tenant, where, matches.ids), in_time(where))
     found = {State(state): count for state, count in unreadable.rows(connection, statement)}
     more = frozenset(state for state, count in found.items() if count >= most or not matches.complete)
@@ -272,7 +271,7 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
 def _counted(
     connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
 ) -> Counter[State]:
-    found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, IS_CURRENT, *part)
+    found = select(runs.c.state).select_from(RUNS_OF_TASKS).where(runs.c.tenant == tenant, IS_CURRENT, *part)
     first = found.where(*conditions(tenant, where)).limit(most).subquery()
     rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})

@@ -8,13 +8,13 @@ from typing import Any
 
 from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.store.database.dialects import StoreDialect
 from sqlalchemy import ColumnElement
 
 QUARTER_OF_HOUR_S = 900
 """Every zone is a number of quarters of an hour away from UTC, so these add up to its hours and days."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Counted = Counter[tuple[Any, ...]]
 
 
@@ -30,7 +30,7 @@ def spread(counted: Counted, width: BucketWidth, zone: str) -> list[tuple[dateti
     home = zones.load(zone)
     found: dict[datetime, Counter[str]] = {}
     for (minute, word), count in counted.items():
-        start = _start((_EPOCH + timedelta(minutes=int(minute))).astimezone(home), width)
+        start = _start((EPOCH + timedelta(minutes=int(minute))).astimezone(home), width)
         found.setdefault(start.astimezone(UTC), Counter())[str(word)] += count
     return sorted(found.items(), key=lambda bucket: bucket[0])
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.time_buckets import QUARTER_OF_HOUR_S
 from duetime.scheduler.store.schema.tables.pools import usage
@@ -19,7 +20,6 @@ from sqlalchemy.types import NullType
 CostKey = tuple[str, ...]
 """The group of a sum by each of the groups that were asked for."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_TASK: Final = {CostGroup.ACTION: tasks.c.action, CostGroup.TIER: tasks.c.priority, CostGroup.TASK: tasks.c.id}
 _OF_USE: Final = {CostGroup.TENANT: usage.c.tenant, CostGroup.POOL: usage.c.pool}
 
@@ -60,4 +60,4 @@ def _column(connection: Connection, group: CostGroup) -> Any:
 
 
 def _day(minute: Any, home: Any) -> str:
-    return (_EPOCH + timedelta(minutes=int(minute))).astimezone(home).date().isoformat()
+    return (EPOCH + timedelta(minutes=int(minute))).astimezone(home).date().isoformat()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.history.run_log import MAX_RUN_LOG_BYTES, START_OF_LOG, LogPlace
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.run_records import LogChunk
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -26,7 +27,6 @@ MAX_CHUNKS_PER_WRITE: Final = 100
 MIN_CHUNKS_READ: Final = 3
 """Chunks that mostly have the last lines of a run."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY: Final = tuple(run_logs.primary_key)
 _PLACE: Final = run_logs.c.attempt, run_logs.c.first
 
@@ -142,7 +142,7 @@ def _of_row(row: Any) -> Iterator[LogLine]:
     for number, text in enumerate(row.text.split("\n"), row.first):
         try:
             milliseconds, level, logger, message = json.loads(text)
-            at = _EPOCH + timedelta(milliseconds=milliseconds)
+            at = EPOCH + timedelta(milliseconds=milliseconds)
             yield LogLine(row.attempt, number, at, str(level), str(logger), str(message))
         except (TypeError, ValueError, OverflowError):
             yield LogLine(row.attempt, number, row.at, "unreadable", "", text)

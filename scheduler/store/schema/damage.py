@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings
 from duetime.scheduler.store.schema.types import ClosedSet, Converter, Instant, Plain, Truth, WholeNumber, is_postgres
 from duetime.scheduler.store.schema.values import decode, storable
@@ -29,7 +30,7 @@ MAX_STORED_CHARS = 2_000
 """Characters of a damaged value that are kept for whoever wants to restore it."""
 
 _MAX_WHY_CHARS = 60
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+LONG_AGO = EPOCH
 """In place of an instant that cannot be read."""
 
 

@@ -9,10 +9,9 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from json import encoder
 from typing import Any
 
-from duetime.scheduler.rules.time.durations import MICROSECOND
+from duetime.scheduler.rules.time.durations import EPOCH, MICROSECOND
 from duetime.scheduler.task import Json
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_INSTANT = datetime(MINYEAR + 1, 1, 1, tzinfo=UTC)
 LAST_INSTANT = datetime(MAXYEAR - 1, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 """Between these two an instant has a wall time in every zone."""
@@ -56,11 +55,11 @@ def instant_text(instant: datetime) -> str:
 def to_microseconds(instant: datetime) -> int:
     """Return whole microseconds since 1970 in UTC; a naive datetime is refused."""
     check_aware(instant)
-    return (instant - _EPOCH) // MICROSECOND
+    return (instant - EPOCH) // MICROSECOND
 
 
 def from_microseconds(value: int) -> datetime:
-    return check_year(_EPOCH + timedelta(0, 0, value))
+    return check_year(EPOCH + timedelta(0, 0, value))
 
 
 def check_year(instant: datetime) -> datetime:

@@ -55,7 +55,7 @@ _HEIRS = (
     .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
     .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
 )
-_GIVE_WAY = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
+NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _SUCCEED = Batch(
     update(runs)
     .where(runs.c.id == bindparam("heir"))
@@ -72,7 +72,7 @@ def succeed(connection: Connection, ending: Sequence[str]) -> None:
         return
     heirs = unreadable.rows(connection, _HEIRS, {"run_ids": ending})
     found = {row.id: row for row in heirs if row.heir_id not in ending}  # rows are sorted, so the earliest one stays
-    _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
+    NOT_CURRENT.run(connection, [{"run_id": run_id} for run_id in found])
     passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
     places = [{"heir": row.heir_id, "of_number": row.number + 1, "passed": passed[row.id]} for row in found.values()]
     _SUCCEED.run(connection, places)

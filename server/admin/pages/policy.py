@@ -20,6 +20,7 @@ from duetime.scheduler.rules.policies.policy import (
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.policy_rows import number_or_text
 from duetime.tools.admin.shadow_rows import report_json
 
 _PARTS: Final = ("patience", "value", "shares", "ceilings", "headroom")
@@ -133,7 +134,7 @@ def _given(visit: Visit) -> Mapping[str, Any]:
         for tier in Tier:
             text = visit.form.get(f"{part}.{tier}", "").strip()
             if text and text != shown.get(f"{part}.{tier}"):
-                found.setdefault(part, {})[tier.value] = _number(text)
+                found.setdefault(part, {})[tier.value] = number_or_text(text)
     return found
 
 
@@ -150,13 +151,6 @@ def _texts(found: OrderPolicy) -> Mapping[str, str]:
 
 def _items(part: Any) -> Sequence[tuple[str, float]]:
     return list(part.items())
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 POLICY_ROUTES = (

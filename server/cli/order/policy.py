@@ -17,7 +17,7 @@ from duetime.scheduler.task import Tier
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_way, session
-from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
+from duetime.tools.admin.policy_rows import change_json, history_json, number_or_text, policy_json
 from duetime.widgets.text.history_text import clock_time
 
 Reason = Annotated[str | None, typer.Option(help="why, for the history and the audit log")]
@@ -115,7 +115,7 @@ def read_changes(changes: Iterable[str]) -> Mapping[str, Any]:
         if not (is_assigned and has_tier):
             accepted = "NAME.TIER=VALUE, or a JSON object"
             raise InvalidArgument("changes", f"{word[:60]!r} is no change", accepted=accepted, example=CHANGE_EXAMPLE)
-        found.setdefault(part, {})[tier] = _value(value.strip())
+        found.setdefault(part, {})[tier] = number_or_text(value.strip())
     return found
 
 
@@ -126,13 +126,6 @@ def _json_of(text: str) -> Mapping[str, Any]:
         message = f"is not JSON: {error}"
         raise InvalidArgument("changes", message, accepted="one JSON object", example=CHANGE_EXAMPLE) from None
     return found
-
-
-def _value(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def show_change(found: Mapping[str, Any], *, as_json: bool) -> None:

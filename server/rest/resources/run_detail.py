@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
-from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.rules.time.times import utc, utc_or_none
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, State, Tier
 from duetime.server.rest.operation import RestAnswer, RestCall
 from duetime.server.rest.resources.history import EventPayload, event_payload, read_by
@@ -91,9 +90,9 @@ def _payload(found: RunDetail) -> RunDetailPayload:
         current=found.is_current,
         priority=task.priority,
         scheduled_for=utc(run.scheduled_for),
-        started_at=_utc(run.started_at),
-        ended_at=_utc(run.ended_at),
-        deadline=_utc(run.deadline),
+        started_at=utc_or_none(run.started_at),
+        ended_at=utc_or_none(run.ended_at),
+        deadline=utc_or_none(run.deadline),
         timezone=task.timezone,
         payload=redacted_json(task.payload) or None,
         idempotency_key=key_of_run(task, run),
@@ -123,11 +122,7 @@ def _delivery(delivery: Delivery) -> DeliveryPayload:
         channel=delivery.channel,
         state=delivery.state,
         attempts=delivery.attempts,
-        delivered_at=_utc(delivery.delivered_at),
-        next_at=_utc(delivery.next_at),
+        delivered_at=utc_or_none(delivery.delivered_at),
+        next_at=utc_or_none(delivery.next_at),
         error=delivery.error,
     )
-
-
-def _utc(instant: datetime | None) -> str | None:
-    return utc(instant) if instant else None

@@ -160,8 +160,7 @@ def until_of(use: PoolUse) -> datetime | None:
 
 
 def _utc(use: PoolUse) -> str | None:
-    until = until_of(use)
-    return times.utc(until) if until else None
+    return times.utc_or_none(until_of(use))
 
 
 def _counts(found: Throughput) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from duetime.scheduler.access.api_key import ApiKey
-from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.rules.time.times import utc, utc_or_none
 from duetime.scheduler.task import Json
 from duetime.widgets.formats.rows import present
 
@@ -20,7 +20,7 @@ def new_key_json(key: ApiKey, text: str, now: datetime, *, replaced: ApiKey | No
     """Return a new key with its text, and which one it replaces."""
     found: dict[str, Json] = {"schema": "duetime.key/1", **_key(key, now), "key": text}
     if replaced is not None:
-        found |= {"replaces": replaced.id, "overlap_until": _utc(replaced.expires_at)}
+        found |= {"replaces": replaced.id, "overlap_until": utc_or_none(replaced.expires_at)}
     return present(found)
 
 
@@ -33,12 +33,8 @@ def _key(key: ApiKey, now: datetime) -> dict[str, Json]:
         "scopes": list(key.scopes),
         "state": key.state(now),
         "created_at": utc(key.created_at),
-        "expires_at": _utc(key.expires_at),
-        "revoked_at": _utc(key.revoked_at),
-        "last_used_at": _utc(key.last_used_at),
+        "expires_at": utc_or_none(key.expires_at),
+        "revoked_at": utc_or_none(key.revoked_at),
+        "last_used_at": utc_or_none(key.last_used_at),
     }
     return present(facts)
-
-
-def _utc(instant: datetime | None) -> str | None:
-    return utc(instant) if instant else None

@@ -75,7 +75,6 @@ _SUPERSEDE = Batch(  # its index has the last failure of each task alone
     .where(LAST_FAILURE, runs.c.id != bindparam("ending"))
     .values(last_failure=false())
 )
-_NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE_FIELDS])
@@ -169,7 +168,7 @@ def _write_next(connection: Connection, endings: Sequence[AttemptEnd], now: date
     side_runs.succeed(connection, [claim.run_id for claim in last])
     rows = next_rows(endings)
     if rows:
-        _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows if row["current"]])
+        side_runs.NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows if row["current"]])
         INSERT_NEXT.run(connection, rows)
         pauses.write(connection, endings, now)
 
