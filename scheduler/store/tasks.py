@@ -268,7 +268,7 @@ class Tasks:
             if found := locks(connection, tenant, task_id):
                 relink.lock(connection, tenant, found)
             locked = found is not None and task_id in found.task_ids
-            record, now = read.record(connection, tenant, task_id, locking=not locked), self._now()
+            record, now = (read.record if locked else read.locked_record)(connection, tenant, task_id), self._now()
             if record.damage:
                 acting = Acting(actor=fields["actor"], via=fields["via"])
                 record = damaged.mended(connection, record, fields["kind"], acting, now)

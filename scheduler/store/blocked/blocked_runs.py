@@ -76,7 +76,7 @@ class BlockedRuns:
         """Store what a run misses by now, None if nothing; False where the run has changed since it was taken."""
 
         def work(connection: Connection) -> bool:
-            record, now = read.record(connection, run.tenant, run.task_id, locking=True), self._now()
+            record, now = read.locked_record(connection, run.tenant, run.task_id), self._now()
             found = record.run
             if found.id != run.run_id or found.state not in _NOT_DUE or found.summary != run.missing:
                 return False

@@ -61,7 +61,7 @@ class Approvals:
 
         def work(connection: Connection) -> Changed:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
-            record, now = read.record(connection, tenant, found, locking=True), self._now()
+            record, now = read.locked_record(connection, tenant, found), self._now()
             question = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
             if question is not None:
                 event_log.check_revision(connection, record.task, revision)
@@ -167,7 +167,7 @@ class Approvals:
 
     def _expired(self, due: answers.Due) -> bool:
         def work(connection: Connection) -> bool:
-            record = read.record(connection, due.tenant, due.task_id, locking=True)
+            record = read.locked_record(connection, due.tenant, due.task_id)
             return answers.store_default(connection, record, due.run_id, self._now())
 
         return any(apart.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))

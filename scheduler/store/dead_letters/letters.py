@@ -136,7 +136,7 @@ class DeadLetters:
 
         def work(connection: Connection) -> ClosedLetter:
             task_id, now = _task_of(connection, tenant, run_id), self._now()
-            record = read.record(connection, tenant, task_id, locking=True)
+            record = read.locked_record(connection, tenant, task_id)
             actor: Acting = {"actor": entry.actor, "via": entry.via}
             if record.damage:
                 record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)

@@ -64,7 +64,7 @@ def _is_missed(row: Row[Any], now: datetime) -> bool:
 
 
 def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
-    record = read.record(connection, row.tenant, row.task_id, locking=True)
+    record = read.locked_record(connection, row.tenant, row.task_id)
     change = _decided(record, now) if record.run.id == row.id else None
     if change is None:
         return False

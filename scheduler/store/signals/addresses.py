@@ -60,7 +60,7 @@ class FireAddresses:
         """
 
         def work(connection: Connection) -> None:
-            record = read.record(connection, address.tenant, address.task_id, locking=True)
+            record = read.locked_record(connection, address.tenant, address.task_id)
             if record.run.state is State.CANCELLED and not record.run.gives_way:
                 raise Refused(
                     f"{address.task_id} was cancelled: nothing would start it.",
@@ -85,7 +85,7 @@ class FireAddresses:
         """End the address of a task at once; False where it has none. Raises TaskNotFound."""
 
         def work(connection: Connection) -> bool:
-            read.record(connection, tenant, task_id, locking=True)
+            read.locked_record(connection, tenant, task_id)
             ended = connection.execute(_DELETE, {"of_task": task_id, "of_tenant": tenant}).rowcount == 1
             if ended:
                 entries.store(connection, entry, self._now())

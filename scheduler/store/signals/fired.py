@@ -46,7 +46,7 @@ def fire(
     if not sent.stored(connection, address.tenant, noted, FIRE_ACTOR, now):
         return Fired(address.task_id, signal.id, repeated=True)
     sent.forget_surplus(connection, address.tenant, now)
-    record = read.record(connection, address.tenant, address.task_id, locking=True)
+    record = read.locked_record(connection, address.tenant, address.task_id)
     _check(record)
     came = ReceivedSignal(FIRED, signal.id, signal.data, now)
     why = f"its fire address was called ({signal.id})"

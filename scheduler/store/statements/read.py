@@ -92,12 +92,17 @@ _TITLES = select(tasks.c.id, tasks.c.title).where(tasks.c.id.in_(bindparam("task
 _TITLES_OF_TENANT = _TITLES.where(tasks.c.tenant == bindparam("tenant"))
 
 
-def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
+def locked_record(connection: Connection, tenant: str, task_id: str) -> TaskRecord:
+    """Return one task like `record`, and keep it from changing until the transaction ends."""
+    if is_id(task_id):  # the next statement sees the run that became current while this one waited
+        lock_tasks(connection, [task_id])
+    return record(connection, tenant, task_id)
+
+
+def record(connection: Connection, tenant: str, task_id: str) -> TaskRecord:
     """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
     if not is_id(task_id):
         raise TaskNotFound(task_id)
-    if locking:  # the next statement sees the run that became current while this one waited
-        lock_tasks(connection, [task_id])
     found = records_of(connection, *unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant}))
     if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))

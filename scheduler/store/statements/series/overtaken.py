@@ -57,7 +57,7 @@ def overtake(connection: Connection, only: Collection[str] | None, limit: int, n
 
 
 def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, found: Overtaken) -> None:
-    record = read.record(connection, tenant, task_id, locking=True)
+    record = read.locked_record(connection, tenant, task_id)
     change, run = overtaken(record, now), record.run
     if change is None:
         connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})

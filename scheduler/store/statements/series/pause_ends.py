@@ -59,7 +59,7 @@ def end_due(connection: Connection, only: Collection[str] | None, limit: int, no
 
 
 def _resume(connection: Connection, tenant: str, task_id: str, now: datetime) -> None:
-    record = read.record(connection, tenant, task_id, locking=True)
+    record = read.locked_record(connection, tenant, task_id)
     if record.damage:
         record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
     change = _decided(record, now)
