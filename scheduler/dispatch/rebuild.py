@@ -147,7 +147,7 @@ class QueueMonitor:
         if trouble is not None:
             self._begin(trouble)
             try:
-                self._mend()
+                self._repair()
             except (QueueLost, QueueUnavailable) as error:
                 log.debug("the queue: %s", error)
         if self._queue.away is not None:
@@ -170,7 +170,7 @@ class QueueMonitor:
             self._claim()
             self._claim_at = now + QUEUE_CLAIM_INTERVAL_S
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         damage = self._found_damage()
         if self._unfinished or damage or self._is_lost():
             self._unfinished = True  # cleared at the end: after any failure this process begins again

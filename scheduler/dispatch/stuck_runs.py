@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue, Entry, Explanation, QueueDamaged, QueueLost, QueueUnavailable
-from duetime.scheduler.queue.answers import ThreadUse
 from duetime.scheduler.queue.failsafe import FailsafeQueue
+from duetime.scheduler.queue.reports import ThreadUse
 from duetime.scheduler.rules.headroom import may_start
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store

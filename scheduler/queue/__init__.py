@@ -3,7 +3,6 @@
 It is disposable: the database decides who runs what, so losing a queue at any moment loses no run.
 """
 
-from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_RUNS_COUNTED_AHEAD
 from duetime.scheduler.queue.port import (
     Cancelled,
@@ -18,6 +17,7 @@ from duetime.scheduler.queue.port import (
     QueueUnavailable,
     Take,
 )
+from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.shares import Shares

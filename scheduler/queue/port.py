@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.lanes import KnownActions
+from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.policies.decision import Look

@@ -136,8 +136,8 @@ class Repeatable:
         return as_content({**arguments, "call": self.name, "task_id": self.task_id})
 
 
-def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
-    """Take the arguments of a reschedule apart: those of every call, and what it is to change."""
+def split_arguments(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
+    """Split the arguments of a reschedule: those of every call, and what it is to change."""
     wanted: dict[str, Any] = dict(arguments)
     call = {name: wanted.pop(name) for name in CallArguments.__annotations__ if name in wanted}
     return cast("CallArguments", call), cast("RescheduleArguments", wanted)

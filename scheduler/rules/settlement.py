@@ -210,7 +210,7 @@ def _ended(
     miss: str = "",
 ) -> Settlement:
     kind, attempt_outcome = _ENDS[to]
-    failed, in_vain = to is State.FAILED, to in FAILURES
+    failed, is_failure = to is State.FAILED, to in FAILURES
     text = words or (f"{claim.task.title}: {to}")
     message = f"{text} (unverified: {miss})" if miss else text
     settlement = Settlement(
@@ -220,11 +220,11 @@ def _ended(
         to=to,
         kind=kind,
         outcome=outcome or attempt_outcome,
-        reason=words if in_vain else None,
+        reason=words if is_failure else None,
         failures=claim.run.failures + failed if failures is None else failures,
-        summary=None if in_vain else text,
+        summary=None if is_failure else text,
         result=result,
-        error=words if in_vain else miss or None,
+        error=words if is_failure else miss or None,
         deliveries=_deliveries(claim, now),
         dead_letter=failed,
         claim=claim,

@@ -15,7 +15,7 @@ from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.ended_sessions import EndedAdminSessions
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.alerts.alerts import Alerts
-from duetime.scheduler.store.alerts.turns import ProcessTurns
+from duetime.scheduler.store.alerts.process_turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
@@ -168,7 +168,7 @@ def open_store(
             upgrade(database)
         else:
             check(database)
-        transaction_order.mend(database)
+        transaction_order.repair(database)
         return Store(database, clock or _clock_of(database), secret_keys, audit_keys)
     except BaseException:
         database.close()
@@ -187,7 +187,7 @@ def migrate_store(url: str, reached: Callable[[str], None] = lambda _version: No
     database = connect(url)
     try:
         done = upgrade(database, reached)
-        transaction_order.mend(database)
+        transaction_order.repair(database)
         return replace(done, indexes=tuple(absent_indexes.add(database))) if isinstance(database, Postgres) else done
     finally:
         database.close()

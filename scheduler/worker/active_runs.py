@@ -18,7 +18,7 @@ HURRIED_GRACE_S = 0.1
 """Seconds of each wait for runs to end, once someone wants this worker gone."""
 
 
-def _unheard() -> None:
+def _no_listener() -> None:
     return None
 
 
@@ -43,7 +43,7 @@ class ActiveRun:
         claim: Claim,
         taken_at: float | None = None,
         trace: AttemptTrace | None = None,
-        logged: Callable[[], None] = _unheard,
+        logged: Callable[[], None] = _no_listener,
     ) -> None:
         self.claim = claim
         self.trace = trace
@@ -138,7 +138,7 @@ class ActiveRun:
 class ActiveRuns:
     """All claims of the worker, by run; `logged` is called when one has a log line to store. Thread-safe."""
 
-    def __init__(self, tracing: Tracing = NO_TRACING, logged: Callable[[], None] = _unheard) -> None:
+    def __init__(self, tracing: Tracing = NO_TRACING, logged: Callable[[], None] = _no_listener) -> None:
         self._tracing = tracing
         self._logged = logged
         self._held: dict[str, ActiveRun] = {}

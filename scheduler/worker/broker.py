@@ -135,7 +135,7 @@ class DispatchBroker(dramatiq.Broker):
         most = timeout if self.idle.behind else min(timeout, PREEMPTION_INTERVAL_S)
         idle = 0 if self.closed else self.idle.take_all(most)
         if not idle:
-            self._wait_in_vain(timeout)
+            self._wait_without_thread(timeout)
             return []
         wanted = self._wanted(idle)
         left, self._left = self._left, None
@@ -200,7 +200,7 @@ class DispatchBroker(dramatiq.Broker):
             report = self._preemption.make_room if 0 < allowed >= threads.busy else self._preemption.report
             report(threads)
 
-    def _wait_in_vain(self, timeout: float) -> None:
+    def _wait_without_thread(self, timeout: float) -> None:
         """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
         if self.draining:
             time.sleep(DRAINING_PAUSE_S)

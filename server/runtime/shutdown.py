@@ -146,28 +146,28 @@ def _installed(handler: Callable[[int], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ear, bell = socket.socketpair()
-    bell.setblocking(False)
+    receiver, wakeup_socket = socket.socketpair()
+    wakeup_socket.setblocking(False)
     before = {number: signal.signal(number, _nothing) for number in STOP_SIGNALS}
-    rung = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_listen, args=(ear, handler), name="duetime-signals", daemon=True).start()
+    previous_fd = signal.set_wakeup_fd(wakeup_socket.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(receiver, handler), name="duetime-signals", daemon=True).start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(rung)
+        signal.set_wakeup_fd(previous_fd)
         for number, previous in before.items():
             signal.signal(number, previous)
-        bell.close()  # ends the listener
+        wakeup_socket.close()  # ends the listener
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
     """Stand in for a handler: with none, the signal would end the process."""
 
 
-def _listen(ear: socket.socket, handler: Callable[[int], None]) -> None:
+def _listen(receiver: socket.socket, handler: Callable[[int], None]) -> None:
     """Call `handler` for each signal. The system may hand one to any thread, and a main thread that waits sleeps on."""
-    with ear:
-        while numbers := ear.recv(16):
+    with receiver:
+        while numbers := receiver.recv(16):
             for number in numbers:
                 if number in STOP_SIGNALS:
                     handler(number)

@@ -81,9 +81,9 @@ def end_with_input(ending: Shutdown) -> None:
     """Begin the shutdown at the end of stdin; the only input that counts is a farewell line at its end."""
 
     def read() -> None:
-        heard = b""
+        received = b""
         while more := os.read(sys.stdin.fileno(), 4096):
-            heard = (heard + more)[-len(STOP_MESSAGE) :]
-        ending.begin("its parent ends" if heard == STOP_MESSAGE else "its input ended")
+            received = (received + more)[-len(STOP_MESSAGE) :]
+        ending.begin("its parent ends" if received == STOP_MESSAGE else "its input ended")
 
     threading.Thread(target=read, name="duetime-stdin", daemon=True).start()

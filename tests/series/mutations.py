@@ -422,7 +422,7 @@ MUTATIONS = (
         "the default decides while a step is paused",
         (
             (
-                "chains/answers.py",
+                "chains/approval_answers.py",
                 '.where(questions.OPEN_APPROVAL, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())',
                 '.where(questions.OPEN_APPROVAL, approvals.c.ends_at <= bindparam("now"))',
             ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.memory.classes import RunClasses, class_name
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.rules.limits.admission import Limits, PoolState, capacity, free, opens, taken
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT

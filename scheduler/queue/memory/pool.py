@@ -11,12 +11,12 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
 from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.reports import Why
 from duetime.scheduler.rules.limits.admission import (
     THROTTLE_CHECK_INTERVAL_MS,
     Kind,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import DEFAULT_LIMITS, HOLD_CHECK_INTERVAL_MS
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.pool import LivePool, ParkedSize
 from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.reports import Why
 from duetime.scheduler.rules.limits.admission import (
     THROTTLE_CHECK_INTERVAL_MS,
     Kind,

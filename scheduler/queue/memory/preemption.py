@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import (
     MAX_PREEMPTORS,
     MAX_SIZES_PER_WAKE,
@@ -20,6 +19,7 @@ from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.reports import Why
 from duetime.scheduler.rules.limits.admission import Kind, free
 from duetime.scheduler.rules.preemption import Holder, holders_to_ask
 from duetime.scheduler.rules.shares import TIER_COUNT

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from threading import Condition
 
-from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, MIN_DAMAGE_INTERVAL_MS, REBUILD_TURN_MS
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.memory.lease import Put
 from duetime.scheduler.queue.memory.state import QueueState
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, QueueLost, Take
+from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.policies.decision import Look

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import (
     MAX_CLASSES_PER_TAKE,
     MAX_LEASES_PER_REAP,
@@ -30,6 +29,7 @@ from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.memory.view import View
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant
+from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.rules.headroom import NO_HEADROOM
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.policies.decision import Look

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from duetime.scheduler.queue.answers import ThreadUse
 from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
 from duetime.scheduler.queue.lanes import KnownActions, knows
+from duetime.scheduler.queue.reports import ThreadUse
 
 
 class WorkerThreads:

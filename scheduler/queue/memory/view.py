@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_LOOKS_RECORDED
 from duetime.scheduler.queue.lanes import MAIN_LANE, KnownActions, knows
 from duetime.scheduler.queue.memory.classes import RunClasses
@@ -15,6 +14,7 @@ from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.reports import Why
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
 from duetime.scheduler.rules.limits.admission import free
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
-from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.port import Entry, Finish, Grant, Take
+from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.shares import TIER_COUNT
 

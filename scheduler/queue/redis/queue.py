@@ -15,7 +15,6 @@ from itertools import chain
 from typing import TypeVar
 
 import redis
-from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, Take
@@ -37,6 +36,7 @@ from duetime.scheduler.queue.redis.codec import (
 )
 from duetime.scheduler.queue.redis.scripts import Scripts, translated
 from duetime.scheduler.queue.redis.source import fields_of
+from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 

@@ -90,14 +90,14 @@ class WakeupToken:
         """
         until, before = time.monotonic() + timeout, self._before
         while self._shall_listen(generation, until, before):
-            heard = False
+            arrived = False
             try:
                 with translated():
-                    heard = self._listen(
+                    arrived = self._listen(
                         min(until - before, time.monotonic() + MAX_BLOCKING_S), self._tokens(tier, lanes)
                     )
             finally:
-                self._stop_listening(heard=heard)
+                self._stop_listening(arrived=arrived)
 
     def wait_and_run(
         self, generation: int, timeout: float, command: Command, lanes: Sequence[str] = ()
@@ -109,18 +109,18 @@ class WakeupToken:
         until, before = time.monotonic() + min(timeout, MAX_BLOCKING_S), self._before
         if not self._shall_listen(generation, until, before):
             return None
-        heard = False
+        arrived = False
         try:
             with translated(), self._connected() as connection, self._connected() as another:
                 sent_at, left = time.monotonic(), until - before - time.monotonic()
                 self._send(connection, _TIME, self._blocking(left, self._tokens(TIER_COUNT, lanes)), _TIME, command)
                 began = _seconds(connection.read_response())
-                heard = self._heard(connection, another, until - before)
+                arrived = self._arrived(connection, another, until - before)
                 waited = max(0.0, _seconds(connection.read_response()) - began)
                 reply = _reply(connection)
         finally:
-            self._stop_listening(heard=heard)
-        return None if reply is None else FollowUp(reply, generation + heard, sent_at + waited)
+            self._stop_listening(arrived=arrived)
+        return None if reply is None else FollowUp(reply, generation + arrived, sent_at + waited)
 
     def wake(self) -> None:
         """End every wait of this process."""
@@ -160,7 +160,7 @@ class WakeupToken:
         """Return whether a token, or a call to `wake`, arrived before `until`."""
         with self._connected() as connection, self._connected() as another:
             self._send(connection, self._blocking(until - time.monotonic(), tokens))
-            return self._heard(connection, another, until)
+            return self._arrived(connection, another, until)
 
     def _blocking(self, left_s: float, tokens: list[str]) -> Command:
         return ("BLPOP", self._mine, *tokens, max(0.0, left_s) + WAIT_MARGIN_S)
@@ -168,7 +168,7 @@ class WakeupToken:
     def _send(self, connection: Any, *commands: Command) -> None:
         connection.send_packed_command(connection.pack_commands(commands))
 
-    def _heard(self, connection: Any, another: Any, until: float) -> bool:
+    def _arrived(self, connection: Any, another: Any, until: float) -> bool:
         """Read the reply to the blocking command that was sent."""
         if connection.can_read(max(0.0, until - time.monotonic())):
             return connection.read_response() is not None
@@ -207,10 +207,10 @@ class WakeupToken:
         finally:
             connections.release(connection)
 
-    def _stop_listening(self, *, heard: bool) -> None:
+    def _stop_listening(self, *, arrived: bool) -> None:
         with self._changed:
             self._listening = False
-            self.generation += heard
+            self.generation += arrived
             self._changed.notify_all()
 
 

@@ -21,7 +21,7 @@ from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
-from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, apart
+from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, split_arguments
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
 from duetime.scheduler.service.bulk.stored_calls import earlier_of
 from duetime.scheduler.service.chains.chain_approvals import chain_to_change
@@ -57,7 +57,7 @@ class ChainService:
         The other steps keep their distance from it. Of a chain that has ended, `now` runs again what failed.
         """
         dry_run = arguments.pop("dry_run", False)
-        call, wanted = apart(arguments)
+        call, wanted = split_arguments(arguments)
         found = chain_to_change(self._store, chain_id, call)
         given = given_to_chain(found, wanted)
         if _is_now(given) and self._is_replay(found, given, call):

@@ -34,7 +34,13 @@ from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
-from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, apart
+from duetime.scheduler.reschedule.reschedule import (
+    CallArguments,
+    Repeatable,
+    Reschedule,
+    RescheduleCall,
+    split_arguments,
+)
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.service.tasks.approvals import ApprovalService
@@ -70,7 +76,7 @@ class ChangeService:
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
         """Change what is given (see `Reschedule`) and return the task; a repeat changes nothing and says so."""
         dry_run = arguments.pop("dry_run", False)
-        call, wanted = apart(arguments)
+        call, wanted = split_arguments(arguments)
         asked = Reschedule(**wanted)
         now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []

@@ -80,7 +80,7 @@ class Sealer:
 
         A step that is lost in a power cut is repeated, unless it is `durable`.
         """
-        transaction_order.mend(self._database)
+        transaction_order.repair(self._database)
         read = self._database.read(lambda connection: self._read(connection, most))
         if self._looked and not read.rows:
             return 0

@@ -9,7 +9,7 @@ from typing import Final
 from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Changed, IdempotencyKey
-from duetime.scheduler.store.chains import answers, taken_back
+from duetime.scheduler.store.chains import approval_answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame
@@ -62,10 +62,12 @@ class Approvals:
         def work(connection: Connection) -> Changed:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
             record, now = read.locked_record(connection, tenant, found), self._now()
-            question = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
+            question = approval_answers.find(
+                connection, record, answer, now, run_id=run_id, oldest=revision is not None
+            )
             if question is not None:
                 event_log.check_revision(connection, record.task, revision)
-                answers.store(connection, question, answers.Answered(answer, actor, reason, via), now)
+                approval_answers.store(connection, question, approval_answers.Answered(answer, actor, reason, via), now)
             return Changed(read.record(connection, tenant, found), repeated=question is None)
 
         return self._ending(work)
@@ -86,16 +88,16 @@ class Approvals:
 
         Raises `Refused` where nothing is asked or the answer was another one, and `TaskNotFound`.
         """
-        by = answers.Answered(answer, actor, reason, via)
+        by = approval_answers.Answered(answer, actor, reason, via)
 
         def work(connection: Connection) -> bool:
             lock_tasks(connection, task_ids)
             found, now = [read.record(connection, tenant, task_id) for task_id in task_ids], self._now()
-            unanswered = [each for each in found if answers.find(connection, each, answer, now, oldest=True)]
+            unanswered = [each for each in found if approval_answers.find(connection, each, answer, now, oldest=True)]
             for each in unanswered:
                 record = read.record(connection, tenant, each.task.id)
                 for question in open_questions.open_questions(connection, record)[:1]:
-                    answers.store(connection, question, by, now)
+                    approval_answers.store(connection, question, by, now)
             return bool(unanswered)
 
         return self._ending(work)
@@ -162,12 +164,12 @@ class Approvals:
                 return answered
             last = due[-1]  # a whole page of questions that cannot be answered holds up none behind it
 
-    def _due(self, now: datetime, limit: int, last: answers.Due | None) -> list[answers.Due]:
-        return self._database.look(lambda connection: answers.due(connection, now, limit, last))
+    def _due(self, now: datetime, limit: int, last: approval_answers.Due | None) -> list[approval_answers.Due]:
+        return self._database.look(lambda connection: approval_answers.due(connection, now, limit, last))
 
-    def _expired(self, due: answers.Due) -> bool:
+    def _expired(self, due: approval_answers.Due) -> bool:
         def work(connection: Connection) -> bool:
             record = read.locked_record(connection, due.tenant, due.task_id)
-            return answers.store_default(connection, record, due.run_id, self._now())
+            return approval_answers.store_default(connection, record, due.run_id, self._now())
 
         return any(apart.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.run_records import Failure, Waiter
-from duetime.scheduler.store.chains import overlooked
+from duetime.scheduler.store.chains import unfollowed_ends
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Stored
@@ -91,8 +91,8 @@ class Dependencies:
 
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
-        ends = self._gone_on(overlooked.ended, overlooked.follow, limit, _NOT_FOLLOWED)
-        return ends + self._gone_on(overlooked.free, overlooked.let_go, limit, _NOT_FREED)
+        ends = self._gone_on(unfollowed_ends.ended, unfollowed_ends.follow, limit, _NOT_FOLLOWED)
+        return ends + self._gone_on(unfollowed_ends.free, unfollowed_ends.let_go, limit, _NOT_FREED)
 
     def _gone_on(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
         """Look without holding up any writer, and go on after what was found."""

@@ -95,7 +95,7 @@ class Postgres(Database):
                 return Tried()
             with connection:
                 raw: Any = connection.connection.driver_connection
-                return Tried() if _has_spoken(raw) else self._alone(connection, raw, work)
+                return Tried() if _has_unread_message(raw) else self._alone(connection, raw, work)
 
     def _alone(self, connection: Connection, raw: Any, work: Work[T]) -> Tried[T]:
         if not raw.autocommit:
@@ -266,13 +266,13 @@ def _recognise(context: ExceptionContext) -> None:
         context.is_disconnect = True
 
 
-def _has_spoken(raw: Any) -> bool:
+def _has_unread_message(raw: Any) -> bool:
     """Whether the server has sent a message unasked: mostly the end of the session."""
     if sys.platform == "win32":
         return False
-    heard = select.poll()
-    heard.register(raw.pgconn.socket, select.POLLIN)
-    return bool(heard.poll(0))
+    poller = select.poll()
+    poller.register(raw.pgconn.socket, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _code(error: BaseException | None) -> str:

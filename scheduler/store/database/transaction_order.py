@@ -81,7 +81,7 @@ class StoredNumbers(NamedTuple):
         return self.newest is not None and self.newest >= self.following
 
 
-def mend(database: Database) -> bool:
+def repair(database: Database) -> bool:
     """Move stored numbers below those of this server if they are from another one; return whether they were.
 
     All keep their order. Several processes may call this at once, while others write: one moves, the others wait.

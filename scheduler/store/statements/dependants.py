@@ -2,7 +2,7 @@
 
 An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
 task. So of two upstreams that end at once the second one sees the first. Runs that end by that are followed in turn.
-One transaction closes 1,000 dependencies at most; `overlooked` finds where more were left.
+One transaction closes 1,000 dependencies at most; `unfollowed_ends` finds where more were left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.endings.conclusions import in_vain
+from duetime.scheduler.store.statements.endings.conclusions import ended_without_run
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
@@ -270,7 +270,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
 
 
 def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> Ends:
-    ends = [in_vain(each.task, each.run, each.verdict, now, followed=each.followed) for each in ended]
+    ends = [ended_without_run(each.task, each.run, each.verdict, now, followed=each.followed) for each in ended]
     exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
     causes = [
         {"of_task": each.task.id, "on_task": each.verdict.link.upstream_id, "of_run": each.run.id}

@@ -8,7 +8,7 @@ from typing import Final
 
 from duetime.scheduler.nodes.heartbeat import WORKER_STATES
 from duetime.scheduler.queue import PoolUse, Stats
-from duetime.scheduler.queue.answers import added_up
+from duetime.scheduler.queue.reports import added_up
 from duetime.scheduler.task import State, Tier
 from duetime.server.telemetry.installation import InstallationState
 from prometheus_client.core import GaugeMetricFamily

@@ -209,7 +209,7 @@ def test_one_of_many_processes_moves_the_numbers(store: Store, url: str, monkeyp
 
     monkeypatch.setattr(transaction_order, "_found", found)
     with ThreadPoolExecutor(len(processes)) as pool:
-        moved = [*pool.map(transaction_order.mend, processes)]
+        moved = [*pool.map(transaction_order.repair, processes)]
     monkeypatch.undo()
     for database in processes:
         database.close()

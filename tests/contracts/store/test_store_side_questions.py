@@ -19,7 +19,7 @@ from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.chains import answers
+from duetime.scheduler.store.chains import approval_answers
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
@@ -235,14 +235,14 @@ def test_a_question_that_cannot_be_answered_holds_up_no_other(
 ) -> None:
     broken = [asked_now(desk, title=f"Broken {number}") for number in range(2)]
     sound = asked_now(desk, question(by=timedelta(hours=1)), title="Sound")
-    give = answers.store_default
+    give = approval_answers.store_default
 
     def failing(connection: Connection, record: TaskRecord, run_id: str, now: datetime) -> bool:
         if record.task.id in broken:
             raise ValueError("a row that nobody can write")
         return give(connection, record, run_id, now)
 
-    monkeypatch.setattr(answers, "store_default", failing)
+    monkeypatch.setattr(approval_answers, "store_default", failing)
     desk.clock.forward(hours=2)
     assert desk.store.approvals.expire(limit=2) == [sound]
     assert desk.store.approvals.expire(limit=2) == []

@@ -41,7 +41,7 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
     return settlement
 
 
-def in_vain(task: Task, run: Run, verdict: LinkVerdict, now: datetime, *, followed: bool) -> AttemptEnd:
+def ended_without_run(task: Task, run: Run, verdict: LinkVerdict, now: datetime, *, followed: bool) -> AttemptEnd:
     """Return the end of a run that waited: it does not run. A series whose runs each wait goes on."""
     to = verdict.to or State.CANCELLED
     reason = f"it did not run: {verdict.reason}"

@@ -98,7 +98,7 @@ def forget_open(connection: Connection, run_ids: Sequence[str]) -> None:
         connection.execute(_FORGET_OPEN, {"waiter_ids": [*run_ids, *further(run_ids)]})
 
 
-def forget_in_vain(connection: Connection, run_ids: Sequence[str]) -> None:
+def forget_without_event(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete the waits of runs for which no event has come: these runs wait again when their turn comes."""
     without = [run_id for run_id, each in kept(connection, run_ids).items() if each.signal is None]
     if without:

@@ -66,7 +66,7 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
     values = [{"run_id": run.id, "drop": run.drop_at, "listed": listed_at(run)} for run in again]
     exactly(len(values), _WAIT.run(connection, values))
-    own_waits.forget_in_vain(connection, [run.id for run in again])
+    own_waits.forget_without_event(connection, [run.id for run in again])
     questions.withdraw(connection, [(run.id, run.state) for run in again], now)
     event_log.append(connection, [event_of(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
 

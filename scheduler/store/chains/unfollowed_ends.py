@@ -18,7 +18,7 @@ from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
-_OVERLOOKED = (
+_UNFOLLOWED = (
     select(dependencies.c.upstream_id, runs.c.state)
     .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & IS_CURRENT)
     .where(OPEN_DEPENDENCY, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
@@ -43,7 +43,7 @@ _FREE_ALREADY = (
 
 def ended(connection: Connection, limit: int, only: Collection[str] | None = None) -> dict[str, State]:
     """Return how tasks ended for which others still wait, at most `limit`; one that is there no more was cancelled."""
-    wanted = unreadable.without(connection, _OVERLOOKED, dependencies.c.upstream_id, only)
+    wanted = unreadable.without(connection, _UNFOLLOWED, dependencies.c.upstream_id, only)
     found = connection.execute(wanted, {"most": limit}).all()
     return {row.upstream_id: row.state or State.CANCELLED for row in found}
 
