@@ -24,8 +24,7 @@ from duetime.scheduler.rules.occurrences import (
     skipped,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, was_let_go
-from duetime.scheduler.rules.series.awaited import has_its_turn
+from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, waits_alone, was_let_go
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
 from duetime.scheduler.rules.series.overtake import ends_series
@@ -132,7 +131,7 @@ def move(
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
-    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not has_its_turn(task, run)
+    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not waits_alone(task, run)
     state = State.WAITING if waits_on else State.SCHEDULED
     wakes = None if waits_on else wake
     moved = replace(run, state=state, scheduled_for=to, wake_at=wakes, first_ready_at=None, slot=slot)

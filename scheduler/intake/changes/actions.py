@@ -16,7 +16,7 @@ from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays
+from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays, waits_alone
 from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import length
@@ -149,7 +149,7 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     if last.replaced_run is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.replaced_run, kind=kind)
-    before, begun = _as_before(run, last, was.created_at if was.paused else now), _begun(record, last)
+    before, begun = _as_before(task, run, last, was.created_at if was.paused else now), _begun(record, last)
     for moved in begun:  # what this one was before the next one took its place
         before = replace(before, repeats=moved.repeats)
     return Change(was, before, cancelled_side_runs=begun, kind=kind)
@@ -188,7 +188,7 @@ def _links_back(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     task, run = record.task, record.run
     if run.id != last.current or run.state in TERMINAL or changes.has_started(run):
         raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-    found = _as_before(run, last, was.created_at if was.paused else now)
+    found = _as_before(task, run, last, was.created_at if was.paused else now)
     if last.run.get("state", State.WAITING) is State.WAITING:
         found = replace(found, state=State.WAITING, wake_at=None)
     else:
@@ -210,7 +210,7 @@ def _differ(one: Task, other: Task, names: Iterable[str]) -> bool:
     return any(getattr(one, name) != getattr(other, name) for name in names)
 
 
-def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
+def _as_before(task: Task, run: Run, last: LastChange, earliest: datetime) -> Run:
     """Return the run at its time before the change, or at the time of the occurrence that the change skipped."""
     fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
     if "scheduled_for" in fields:
@@ -222,7 +222,8 @@ def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     due = last.run.get("wake_at", kept) or found.scheduled_for
     if last.run.get("state") is State.WAITING:
         return replace(found, state=State.WAITING, wake_at=None)
-    waits = State.SCHEDULED if run.state is State.READY else run.state
+    begun = "scheduled_for" in last.run and run.state is State.WAITING and waits_alone(task, run)  # at the other time
+    waits = State.SCHEDULED if begun or run.state is State.READY else run.state
     return replace(found, state=waits, wake_at=max(due, earliest))
 
 

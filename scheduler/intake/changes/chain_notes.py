@@ -71,7 +71,7 @@ def stays_cancelled(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
 
 
 def notes(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
-    """Say that nothing was changed, or which open steps were not, and why."""
+    """Say that nothing was changed, which open steps were not, and why, and what a change does besides."""
     if result.repeated:
         return (REPEATED_CALL,)
     if not result.counts[Became.CHANGED] and not result.undo:
@@ -81,4 +81,6 @@ def notes(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     names = ", ".join(open_steps[each.record.task.id] for each in left)
     why = next(filter(None, (each.why for each in left)), "")
     text = f"not changed: {names} ({why})"
-    return (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
+    unchanged = (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
+    also = ((open_steps.get(each.record.task.id), each.why) for each in result.outcomes if each not in left)
+    return (*unchanged, *(f"{name}: {said}" for name, said in also if name and said))

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.awaited import IN_CHAIN, awaits_each_generation, awaits_each_run
+from duetime.scheduler.rules.series.awaited import IN_CHAIN, awaits_each_generation, awaits_each_run, has_its_turn
 from duetime.scheduler.rules.series.overlap import Continuation, after_end
+from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -56,6 +57,21 @@ def no_stays(task: Task) -> str:
 def asks_when_due(task: Task) -> bool:
     """Whether a run is asked for when it is due, and one that is left out lets a series go on."""
     return asks_each_run(task) or asks_each_generation(task)
+
+
+def waits_alone(task: Task, run: Run) -> bool:
+    """Whether nothing but an answer or an event of its own may keep a run from its start: no step before it."""
+    is_asked = run.state is State.WAITING and run.first_ready_at is not None
+    return asks_each_run(task) or (asks_each_generation(task) and is_asked) or has_its_turn(task, run)
+
+
+def asked_anew(record: TaskRecord, change: Change) -> str:
+    """Return what a change says of a question that it withdraws, as its run asks at another time; else nothing."""
+    old, run, task = record.run, change.run, change.task
+    is_moved = run.id == old.id and run.state is State.SCHEDULED and run.scheduled_for != old.scheduled_for
+    if not (is_moved and asks_when_due(task) and old.state is State.WAITING and waits_alone(record.task, old)):
+        return ""
+    return f"its question is withdrawn; it asks again {describe(run.scheduled_for, task.timezone)}"
 
 
 def asked(run: Run, at: datetime) -> Run:

@@ -32,6 +32,7 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
+from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
@@ -270,8 +271,8 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, side_run_at = replaced_times(record, due_at(after.run), change)
-    undo = decision.undo_of(previewed(record, change))
-    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, undo, was, side_run_at)
+    undo, note = decision.undo_of(previewed(record, change)), moved_onto(change) or asked_anew(record, change) or None
+    return TaskOutcome(after, Became.CHANGED, note, undo, was, side_run_at)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

@@ -42,6 +42,7 @@ from duetime.scheduler.reschedule.reschedule import (
     split_arguments,
 )
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.service.tasks.approvals import ApprovalService
 from duetime.scheduler.store import Store
@@ -135,7 +136,7 @@ class ChangeService:
             now_waiting = self._facts.of(before) if waits else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
         view = self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
-        return replace(view, undo=None)
+        return replace(view, warnings=(*filter(None, [asked_anew(before, change)]), *view.warnings), undo=None)
 
     def _chain_of(self, tenant: str, task_id: str, request: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
@@ -255,7 +256,7 @@ class ChangeService:
             def decided(found: TaskRecord) -> Change:
                 change = decide(found)
                 waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
-                notes[:] = filter(None, [moved_onto(change)])
+                notes[:] = filter(None, [moved_onto(change), asked_anew(found, change)])
                 return change
 
             revision, acting = call.get("revision"), by.acting(self._via)

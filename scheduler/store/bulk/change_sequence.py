@@ -9,6 +9,7 @@ from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, Task
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store.bulk import plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
@@ -88,5 +89,5 @@ class ChangeSequence:
         if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
             return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
         was, side_run_at = replaced_times(record, due_at(found.run), change)
-        undo, why = self._decision.undo_of(found), moved_onto(change) or None
+        undo, why = self._decision.undo_of(found), moved_onto(change) or asked_anew(record, change) or None
         return TaskOutcome(found, Became.CHANGED, why, undo=undo, was=was, side_run_at=side_run_at)

@@ -184,20 +184,23 @@ def _walk(store: Store, clock: Clock, seed: int) -> None:
         assert (run.state, walk.asks(run.id)) == (model.state, model.state is State.WAITING), said
 
 
-ASKED_FOR = timedelta(minutes=10)
+ASKED_FOR, MOVED_BY = timedelta(minutes=10), timedelta(seconds=20)
 
 
 @dataclass
 class SeriesModel(Pausable):
-    """The expected state of an hourly task that asks before each run; `slot` is the time of its occurrence.
+    """The expected state of an hourly task that asks before each run: at a time, in the `slot` of its occurrence.
 
-    `left` is what a cancel, a skip or a no has left out, at a time.
+    `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. One that was approved when
+    it was asked for is `let_go` until it is moved: a pause does not leave it out.
     """
 
     default: ApprovalAnswer
     slot: datetime = NOON
+    time: datetime = NOON
     state: State = State.SCHEDULED
     approved: bool = False
+    let_go: bool = False
     paused: bool = False
     ends: datetime = NOON
     runs: int = 0
@@ -206,7 +209,7 @@ class SeriesModel(Pausable):
 
     def look(self, now: datetime) -> bool:
         """Run what is approved, ask for what is due."""
-        if self.state is State.SCHEDULED and not self.paused and self.slot <= now:
+        if self.state is State.SCHEDULED and not self.paused and self.time <= now:
             if self.approved:
                 self.runs, self.left = self.runs + 1, None
                 self._follow(now)
@@ -217,7 +220,7 @@ class SeriesModel(Pausable):
     def approve(self, _now: datetime) -> bool:
         asked = self.state is State.WAITING
         if asked:
-            self.state, self.approved = State.SCHEDULED, True
+            self.state, self.approved, self.let_go = State.SCHEDULED, True, True
         return asked or self.approved
 
     def reject(self, now: datetime) -> bool:
@@ -226,13 +229,22 @@ class SeriesModel(Pausable):
     def skip(self, now: datetime) -> bool:
         return self.state is not State.CANCELLED and self._leave_out(now)
 
+    def move(self, now: datetime) -> bool:
+        """Move it by some minutes, or to now: a question is withdrawn, a yes stays."""
+        to = now + MOVED_BY
+        if self.state is State.CANCELLED or to >= self._next(now):
+            return False
+        self.left, self.left_at, self.time, self.state = replace(self, left=None), now, to, State.SCHEDULED
+        self.let_go = False
+        return True
+
     def expire(self, now: datetime) -> bool:
         if self.state is State.WAITING and not self.paused and self.ends <= now:
             _ = self.approve(now) if self.default is APPROVE else self._leave_out(now)
         return True
 
     def missed(self, now: datetime) -> bool:
-        return self.state is State.SCHEDULED and not self.approved and self.slot < now
+        return self.state is State.SCHEDULED and not self.let_go and self.time < now
 
     def cancel(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
@@ -244,10 +256,11 @@ class SeriesModel(Pausable):
         left = self.left
         if left is None or now - self.left_at > timedelta(seconds=UNDO_S):
             return False
-        asked = self.state is State.WAITING  # another question is open: it is about this occurrence now
-        self.slot, self.left = left.slot, None
+        moved = left.slot == self.slot and self.state is not State.CANCELLED
+        asked = self.state is State.WAITING and not moved  # another question is open: it is about this occurrence now
+        self.slot, self.time, self.left = left.slot, left.time, None
         if not asked:
-            self.state, self.approved = left.state, left.approved
+            self.state, self.approved, self.let_go = left.state, left.approved, left.let_go
             self.ends = left.ends if left.ends > now else now + ASKED_FOR
         return True
 
@@ -257,8 +270,11 @@ class SeriesModel(Pausable):
         return True
 
     def _follow(self, now: datetime) -> None:
-        self.slot = max(self.slot, now).replace(minute=0, second=0) + timedelta(hours=1)
-        self.state, self.approved = State.SCHEDULED, False
+        self.slot = self.time = self._next(now)
+        self.state, self.approved, self.let_go = State.SCHEDULED, False, False
+
+    def _next(self, now: datetime) -> datetime:
+        return max(self.slot, self.time, now).replace(minute=0, second=0) + timedelta(hours=1)
 
 
 class SeriesWalk(Walk):
@@ -278,6 +294,9 @@ class SeriesWalk(Walk):
             self.runs += 1
 
     def approve(self) -> None:
+        run_id = self.record().run.id
+        if not (self.store.approvals.open_of(TENANT, [run_id]) or self.store.approvals.approved(TENANT, [run_id])):
+            raise Refused("a second click is not what this walk is about")
         self.give(APPROVE)
 
     def reject(self) -> None:
@@ -292,6 +311,10 @@ class SeriesWalk(Walk):
     def skip(self) -> None:
         decide = partial(changes.skip_next, now=self.clock())
         self._leaving_out(partial(self.change, EventKind.SKIPPED, decide))
+
+    def move(self) -> None:
+        to = self.clock() + MOVED_BY
+        self._leaving_out(partial(self.change, EventKind.RESCHEDULED, partial(changes.move, to=to, now=self.clock())))
 
     def pause(self) -> None:
         self.change(EventKind.PAUSED, changes.pause)
@@ -317,7 +340,7 @@ class SeriesWalk(Walk):
     def check(self, model: SeriesModel) -> None:
         record = self.record()
         assert (record.run.state, record.task.paused, self.runs) == (model.state, model.paused, model.runs)
-        assert record.run.scheduled_for == model.slot
+        assert record.run.scheduled_for == model.time
         assert self.asks(record.run.id) == (model.state is State.WAITING)
         if model.state is State.WAITING:
             [approval] = self.store.approvals.open_of(TENANT, [record.run.id]).values()
@@ -329,7 +352,7 @@ def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock
     draw = random.Random(seed)
     default = draw.choice([APPROVE, REJECT])
     walk, model = SeriesWalk(store, clock, default), SeriesModel(default)
-    names = ("look", "approve", "reject", "skip", "expire", "pause", "resume", "cancel", "undo")
+    names = ("look", "approve", "reject", "skip", "move", "expire", "pause", "resume", "cancel", "undo")
     said: list[str] = []
     for _ in range(STEPS_COUNT):
         clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))

@@ -225,6 +225,44 @@ def test_a_pause_holds_the_question_and_a_paused_chain_asks_nothing(desk: Desk) 
     sound(desk)
 
 
+@pytest.mark.parametrize("steps", [(), ({**FIRST, "approval": {"question": "Report?", "by": "4 s"}}, LAST)])
+def test_the_undo_of_a_move_after_which_it_was_asked_for_withdraws_the_question(
+    desk: Desk, steps: tuple[Any, ...]
+) -> None:
+    chain_id = report(desk, *steps)
+    token = desk.scheduler.reschedule(chain_id, when="now").undo
+    assert desk.start(8) == []
+    assert questions(desk) == ["Report?"]
+    assert token is not None
+    desk.scheduler.bulk.change("undo", undo=token)
+    assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, WAITING], [])
+    desk.clock.at = at(8, 10)
+    assert desk.store.approvals.expire(limit=9) == []
+    assert desk.start(8, 59) == []
+    assert questions(desk) == []
+    assert desk.start(9) == []
+    assert questions(desk) == ["Report?"], "the generation of 9 is not lost"
+    sound(desk)
+
+
+def test_the_move_of_a_generation_that_was_asked_for_withdraws_the_question_and_its_undo_asks_again(desk: Desk) -> None:
+    chain_id = report(desk, {**FIRST, "approval": {"question": "Report?", "by": "10 min"}}, LAST)
+    assert desk.start(9) == []
+    for _ in range(2):
+        assert questions(desk) == ["Report?"]
+        moved = desk.scheduler.reschedule(chain_id, when="at 9:40")
+        assert "fetch: its question is withdrawn; it asks again Mon 23 Nov 2026 09:40" in moved.warnings
+        assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, WAITING], [])
+        desk.scheduler.act(chain_id, "undo", undo=moved.undo)
+        assert states(desk, chain_id) == [WAITING, WAITING]
+    desk.scheduler.reschedule(chain_id, when="at 9:40")
+    desk.clock.at = at(9, 39)
+    assert desk.store.approvals.expire(limit=9) == []
+    assert desk.start(9, 40) == []
+    assert questions(desk) == ["Report?"]
+    sound(desk)
+
+
 def test_nothing_runs_around_the_question(desk: Desk) -> None:
     chain_id = report(desk)
     fetch = step(desk, chain_id, "fetch")

@@ -377,18 +377,86 @@ def test_a_pause_that_ends_by_itself_lets_go_what_was_approved_and_keeps_what_as
         desk.clock.at = MORNING
 
 
-def test_a_moved_occurrence_asks_at_its_new_time_and_a_moved_question_stays_open(desk: Desk) -> None:
-    task_id = payroll(desk)
+WITHDRAWN = "its question is withdrawn; it asks again Mon 23 Nov 2026 09:40"
+
+
+@pytest.mark.parametrize("by_snooze", [False, True])
+@pytest.mark.parametrize("default", ["approve", "reject"])
+def test_a_moved_occurrence_asks_at_its_new_time_also_where_it_was_asked_for_before(
+    desk: Desk, default: str, *, by_snooze: bool
+) -> None:
+    task_id = payroll(desk, by="10 min", default=default)
     desk.scheduler.reschedule(task_id, when="at 9:20")
     assert not asked(desk, 9)
     assert asked(desk, 9, 20)
-    desk.scheduler.reschedule(task_id, when="at 9:40")
-    assert state(desk, task_id) is State.WAITING
+    if by_snooze:
+        view = desk.scheduler.act(task_id, "snooze", until="at 9:40")
+    else:
+        assert WITHDRAWN in desk.scheduler.reschedule(task_id, when="at 9:40", dry_run=True).warnings
+        assert asked(desk, 9, 20), "a dry run withdraws nothing"
+        view = desk.scheduler.reschedule(task_id, when="at 9:40")
+    assert (view.record.run.state, view.warnings.count(WITHDRAWN)) == (State.SCHEDULED, 1)
+    desk.clock.at = at(9, 39)
+    assert desk.store.approvals.expire(limit=9) == [], "its old end has passed, and decides nothing"
+    assert not asked(desk, 9, 39)
+    assert asked(desk, 9, 40)
+    desk.clock.at = at(9, 49)
+    assert desk.store.approvals.expire(limit=9) == []
     answer(desk, task_id, APPROVE)
-    assert desk.start(9, 39) == []
-    [claim] = desk.start(9, 40)
+    [claim] = desk.start(9, 49)
+    assert claim.run.scheduled_for == at(9, 40)
     desk.end([claim])
     assert desk.scheduler.get(task_id).record.run.scheduled_for == at(10)
+    sound(desk)
+
+
+def test_the_move_of_an_occurrence_that_was_approved_keeps_the_yes(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    answer(desk, task_id, APPROVE)
+    assert desk.scheduler.reschedule(task_id, when="at 9:40").record.run.state is State.SCHEDULED
+    [claim] = desk.start(9, 40)
+    desk.end([claim])
+    sound(desk)
+
+
+@pytest.mark.parametrize("of_many", [False, True])
+def test_the_undo_of_a_move_after_which_it_was_asked_for_withdraws_the_question(desk: Desk, *, of_many: bool) -> None:
+    task_id = payroll(desk, by="4 s")
+    if of_many:
+        token = desk.scheduler.bulk.change("move", [task_id], to="now").undo
+    else:
+        token = desk.scheduler.reschedule(task_id, when="now").undo
+    assert asked(desk, 8)
+    assert token is not None
+    if of_many:
+        desk.scheduler.bulk.change("undo", undo=token)
+    else:
+        desk.scheduler.act(task_id, "undo", undo=token)
+    assert (state(desk, task_id), desk.scheduler.inbox.unread()) == (State.SCHEDULED, [])
+    desk.clock.at = at(8, 10)
+    assert desk.store.approvals.expire(limit=9) == []
+    assert asked(desk, 9), "the occurrence of 9 is not lost"
+    sound(desk)
+
+
+@pytest.mark.parametrize("to", ["at 9:30", "now"])
+def test_the_undo_of_a_move_asks_again_until_the_same_time_what_the_move_withdrew(desk: Desk, to: str) -> None:
+    task_id = payroll(desk, by="10 min")
+    assert asked(desk, 9)
+    [first] = desk.scheduler.inbox.unread()
+    desk.clock.at = at(9, 1)
+    token = desk.scheduler.reschedule(task_id, when=to).undo
+    assert desk.scheduler.inbox.unread() == []
+    assert asked(desk, 9, 1) == (to == "now")
+    assert desk.scheduler.act(task_id, "undo", undo=token).record.run.state is State.WAITING
+    [again] = desk.scheduler.inbox.unread()
+    assert again.text == first.text
+    desk.clock.at = at(9, 9)
+    assert desk.store.approvals.expire(limit=9) == []
+    desk.clock.at = at(9, 10)
+    assert desk.store.approvals.expire(limit=9) == [task_id]
+    assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SCHEDULED}
     sound(desk)
 
 

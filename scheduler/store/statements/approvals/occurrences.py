@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval, asked_again, reopened
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first
+from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first, asks_when_due
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -109,11 +109,17 @@ def forget(connection: Connection, run: Run, now: datetime) -> None:
 
 
 def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
-    """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question."""
-    if not asks_each_run(task) or run.scheduled_for == old.scheduled_for or questions.unanswered(connection, [run.id]):
+    """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question.
+
+    So with one that was moved while it was asked for: its question was withdrawn.
+    """
+    if not asks_when_due(task) or run.scheduled_for == old.scheduled_for:
         return
     if not event_log.began_by_last_change(connection, task, run):
-        return  # it was moved, and is the same occurrence
+        _ask_as_before(connection, task, run, now)
+        return
+    if not asks_each_run(task) or questions.unanswered(connection, [run.id]):
+        return
     given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
     connection.execute(_FORGET, {"run_ids": [run.id]})  # of the occurrence whose place it leaves
     found = unreadable.values(connection, _BEFORE, Approval, APPROVAL_FIELDS, given)
@@ -121,6 +127,17 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
     if stands or run.state is State.WAITING:
         new = asked_again(found[0][0], run, run, now) if found else _asked_at(task, run, now)
         questions.ask(connection, [(task, run, new)])
+
+
+def _ask_as_before(connection: Connection, task: Task, run: Run, now: datetime) -> None:
+    """Ask once more for a run that is back at its time, and waits as it did, until the same time."""
+    opened = run.first_ready_at
+    if run.state is not State.WAITING or opened is None:
+        return
+    own = questions.newest(connection, run.id)
+    before = own if own and not own.is_open else _asked_at(task, run, opened)
+    forget(connection, run, now)
+    questions.ask(connection, [(task, run, reopened(before, now))])
 
 
 def _new(connection: Connection, task: Task, was: Run, run: Run, now: datetime) -> Approval:

@@ -174,11 +174,12 @@ def withdraw(connection: Connection, ending: Iterable[tuple[str, State]], now: d
 def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run, kind: EventKind) -> None:
     """Refuse a change that would go around an approval: an earlier start, or other work than was approved.
 
-    A run that waits for an event as well asks again when it is due, unless it is to run now. The resume of a task whose
-    question is over lets its run read the default answer.
+    One that is asked for when it is due asks again then, unless it is to run now. The resume of a task whose question
+    is over lets its run read the default answer.
     """
     old, task_id = record.run, record.task.id
-    asks_again = change.task.asks != record.task.asks or (awaits_when_due(change.task) and asks_first(change.task))
+    asks_again = change.task.asks != record.task.asks or asks_when_due(change.task)
+    asks_again = asks_again or (awaits_when_due(change.task) and asks_first(change.task))
     started = old.state is State.WAITING and run.state is State.SCHEDULED
     started = started and (kind is EventKind.RUN_NOW or not asks_again)
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
@@ -197,7 +198,7 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
 
 def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> Run:
     """Return the next generation of a run as waiting, if it needs an approval of its own."""
-    approval = _of_task(connection, old) if _is_again(task, old, run) else None
+    approval = _of_wait(connection, task, old) if _is_again(task, old, run) else None
     if approval is None:
         return run
     if asks_when_due(task) and is_same_occurrence(old, run):
@@ -211,7 +212,7 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
 
     A run that waits for an event as well is asked for when its wait begins.
     """
-    found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs if _is_again(task, old, run)]
+    found = [(task, old, run, _of_wait(connection, task, old)) for task, old, run in pairs if _is_again(task, old, run)]
     again = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
     ask(connection, [each for each in again if not (each[2].is_open and awaits_when_due(each[0]))])
 
@@ -219,6 +220,13 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
 def _is_again(task: Task, old: Run, run: Run) -> bool:
     """Whether a run takes the place of the one before it; another occurrence is asked for when it is due."""
     return not asks_each_run(task) or (run.number == old.number and run.generation == old.generation + 1)
+
+
+def _of_wait(connection: Connection, task: Task, run: Run) -> Approval | None:
+    """Return what the task of a run has asked, unless a move has withdrawn it: it is asked for when it is due then."""
+    found = _of_task(connection, run)
+    is_withdrawn = found and found.answer is None and asks_when_due(task) and run.first_ready_at is None
+    return None if is_withdrawn else found
 
 
 def _of_task(connection: Connection, run: Run) -> Approval | None:
