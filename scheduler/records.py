@@ -76,7 +76,8 @@ class LastChange:
 
     `task` and `run` are the fields that it changed, as they were. It made `current` the current run in place of
     `replaced_run`, where that is another one, which had ended before unless the change `skipped` it. `began` and
-    `cancelled` are side runs. `links` is what the task waited for, where the change is of that.
+    `cancelled` are side runs. `links` is what the task waited for, where the change is of that. By then `current` had
+    begun the `attempts`.
     """
 
     at: datetime
@@ -88,6 +89,7 @@ class LastChange:
     cancelled: tuple[Run, ...] = ()
     skipped: bool = False
     links: Mapping[str, Json] | None = None
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

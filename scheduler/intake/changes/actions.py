@@ -124,7 +124,7 @@ def undo_change(
         begun = _begun(record, last)
         again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
         return Change(was, run, cancelled_side_runs=begun, revived=again, kind=kind)
-    rests = run.state is not State.RUNNING and run.state not in TERMINAL
+    rests = not (_has_run_since(run, last) or run.state in TERMINAL)
     if last.links is not None:
         return _links_back(record, was, last, now)
     if last.replaced_run is None and not last.run and not (rests and was.paused != task.paused):
@@ -141,9 +141,9 @@ def _begun(record: TaskRecord, last: LastChange) -> tuple[Run, ...]:
 
 
 def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
-    """Take back what changed the current run, before it runs or has ended."""
+    """Take back what changed the current run, before it has run since or has ended."""
     task, run, kind = record.task, record.run, EventKind.UNDONE
-    if run.id != last.current or run.state is State.RUNNING or run.state in TERMINAL:
+    if run.id != last.current or _has_run_since(run, last) or run.state in TERMINAL:
         since = "is at another run" if asks_each_generation(task) else "has run"
         raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
     if last.replaced_run is not None and not last.skipped:
@@ -153,6 +153,11 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     for moved in begun:  # what this one was before the next one took its place
         before = replace(before, repeats=moved.repeats)
     return Change(was, before, cancelled_side_runs=begun, kind=kind)
+
+
+def _has_run_since(run: Run, last: LastChange) -> bool:
+    """Whether a run is, or was, in an attempt that the change did not find."""
+    return run.state is State.RUNNING or (run.id == last.current and run.attempt > last.attempts)
 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:

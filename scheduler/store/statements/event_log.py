@@ -204,18 +204,20 @@ def _change_of(found: Sequence[Event], touched: Mapping[str, Run]) -> LastChange
     before: Mapping[str, Any] = found[0].before or {}
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
     of_side_runs = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
+    current = following or first
     links: Mapping[str, Any] | None = before.get(LINKS)
     times = (links or {}).get(TIMES_MEMBER, {})
     return LastChange(
         found[0].at,
         task=_fields_of(Task, before, after),
         run={**_fields_of(Run, times, after), **_fields_of(Run, before, after)},
-        current=following or first,
+        current=current,
         replaced_run=touched.get(first if following else before.get(FOLLOWED, "")),
         began=tuple(event.run_id or "" for event in of_side_runs if event.from_state is None),
         cancelled=tuple(touched[event.run_id or ""] for event in of_side_runs if event.to_state is State.CANCELLED),
         skipped=bool(following and touched[first].state is State.SKIPPED),
         links=links,
+        attempts=next((event.attempt or 0 for event in found if event.run_id == current), 0),
     )
 
 

@@ -12,7 +12,8 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
+from duetime.scheduler.request import StepArguments
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -178,6 +179,66 @@ def test_what_has_run_since_stays(target: Desk, arguments: dict[str, Any]) -> No
     assert target.run(target.clock.at) == 1
 
     assert "has run since, so that change stays" in refused(target, task_id, changed.undo)
+
+
+HELD: dict[str, Outcome] = {
+    "it waits": Wait(timeout=timedelta(seconds=2)),
+    "it is tried again": Retry("no answer", after=timedelta(seconds=30)),
+}
+BEGUN: dict[str, Act] = {
+    "run now": lambda s, i: s.act(i, "run_now"),
+    "move": lambda s, i: s.reschedule(i, when="now"),
+}
+
+
+@pytest.mark.parametrize("outcome", HELD)
+@pytest.mark.parametrize("change", BEGUN)
+@pytest.mark.parametrize("begun_before", [False, True])
+def test_what_has_begun_since_and_has_not_ended_stays(
+    target: Desk, outcome: str, change: str, *, begun_before: bool
+) -> None:
+    task_id = target.schedule(when="in 10 seconds")
+    if begun_before:
+        assert target.run(MORNING + timedelta(seconds=10), Retry("no answer", after=timedelta(days=1))) == 1
+    changed = BEGUN[change](target.scheduler, task_id)
+    assert target.run(target.clock.at, HELD[outcome]) == 1
+    before = shown(target.scheduler.get(task_id))
+
+    assert "has run since, so that change stays" in refused(target, task_id, changed.undo)
+    assert shown(target.scheduler.get(task_id)) == before
+
+
+def test_the_move_of_the_next_attempt_is_taken_back_before_that_begins(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 seconds")
+    assert target.run(MORNING + timedelta(seconds=10), Retry("no answer", after=timedelta(days=1))) == 1
+    before = shown(target.scheduler.get(task_id))
+    changed = target.scheduler.reschedule(task_id, when="in 1 hour")
+    assert shown(changed) != before
+    assert shown(target.scheduler.act(task_id, "undo", undo=changed.undo)) == before
+
+
+@pytest.mark.parametrize("outcome", HELD)
+@pytest.mark.parametrize("of_chain", [False, True])
+def test_the_undo_of_many_leaves_alone_what_has_begun_since(target: Desk, outcome: str, *, of_chain: bool) -> None:
+    if of_chain:
+        steps: list[StepArguments] = [{"name": "load"}, {"name": "mail", "after": ["load"]}]
+        made = target.scheduler.schedule("Report", when="tomorrow 9am", steps=steps)
+        chain = made.chain
+        assert chain
+        task_id = chain.steps[0].task_id
+        token = target.scheduler.reschedule(made.record.task.id, when="now").undo
+    else:
+        task_id = target.schedule(when="tomorrow 9am")
+        token = target.scheduler.bulk.change("move", [task_id], to="now").undo
+    assert target.run(target.clock.at, HELD[outcome]) == 1
+    before = shown(target.scheduler.get(task_id))
+    assert token
+    try:
+        told = [each.why for each in target.scheduler.bulk.change("undo", undo=token).outcomes if each.why]
+    except Refused as nothing:
+        told = [str(nothing)]
+    assert f"{task_id} has run since, so that change stays" in told[0]
+    assert shown(target.scheduler.get(task_id)) == before
 
 
 def test_a_title_is_taken_back_also_when_the_task_has_run_since(target: Desk) -> None:
