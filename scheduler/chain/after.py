@@ -20,6 +20,7 @@ _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
 _BY_OTHERS: Final = (State.CANCELLED, State.SKIPPED)
 """Ends that somebody else brought about."""
 
+NOT_AFTER_OTHERS: Final = "a task that repeats cannot come after others"
 FOR_A_SERIES: Final = "a chain with repeat: its after holds back its first generation, after of a step each one"
 """Where `after` and `repeat` go together."""
 
@@ -57,8 +58,7 @@ def _as_a_chain(request: Request, upstream_ids: Sequence[str]) -> InvalidArgumen
     example = (
         f"steps=[{{'name': 'run', 'action': {request.action!r}}}], after={upstream_ids[:1]}, repeat={request.repeat!r}"
     )
-    problem = "a task that repeats cannot come after others"
-    return InvalidArgument("after", problem, accepted=FOR_A_SERIES, example=example)
+    return InvalidArgument("after", NOT_AFTER_OTHERS, accepted=FOR_A_SERIES, example=example)
 
 
 def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[str, Any] | None) -> Sequence[Dependency]:

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.chain import ChainRecord, is_spawned
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
-from duetime.scheduler.intake.changes.chain_rule import RULE_ARGUMENTS
+from duetime.scheduler.intake.changes.chain_rule import OF_A_NEW_CHAIN, RULE_ARGUMENTS, RUNS_ONCE
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
@@ -98,11 +98,7 @@ def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
     """Refuse a rule for a chain that runs once: its steps may have waits and times that no generation could repeat."""
     asked = [name for name in RULE_ARGUMENTS if name in given or name in given.get("remove", ())]
     if asked and found.chain.repeat is None:
-        problem, accepted = (
-            "this chain runs once, and stays so",
-            "repeat of a new chain that is scheduled with its steps",
-        )
-        raise InvalidArgument(asked[0], problem, accepted=accepted)
+        raise InvalidArgument(asked[0], RUNS_ONCE, accepted=OF_A_NEW_CHAIN)
     if "repeat" in given and "when" in given:
         accepted = "the new rule, and the time of one generation in a call of its own"
         raise InvalidArgument("when", "a new rule has its times", accepted=accepted, example="repeat='daily at 9:00'")

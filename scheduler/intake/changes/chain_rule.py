@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from duetime.scheduler.chain.after import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
+from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
@@ -17,9 +19,13 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 
 RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs")
 """Arguments that change the rule of a chain that recurs."""
+
+RUNS_ONCE: Final = "this chain runs once, and stays so"
+OF_A_NEW_CHAIN: Final = "repeat of a new chain that is scheduled with its steps"
 
 _WAITS: Final = (State.SCHEDULED, State.WAITING, State.READY)
 
@@ -62,7 +68,10 @@ def changes_rule(request: Reschedule) -> bool:
 
 
 def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
-    """Raise InvalidArgument where a step of a chain that recurs would get a rule of its own."""
+    """Raise InvalidArgument where a step of a chain would get a rule of its own."""
+    if found.chain.repeat is None:
+        _refuse_series_in_chain(request)
+        return
     if request.skip_next:
         raise no_skip_of_step(found)
     if changes_rule(request):
@@ -71,6 +80,28 @@ def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
         raise InvalidArgument(
             name, problem, accepted=f"{name} with the id of the chain", example=f"task_id='{found.chain.id}'"
         )
+
+
+def _refuse_series_in_chain(request: Reschedule) -> None:
+    if request.repeat is None or never_recurs(request.repeat):
+        return
+    example = f"steps=[{{'name': 'load'}}, {{'name': 'mail', 'after': ['load']}}], repeat={request.repeat!r}"
+    raise InvalidArgument("repeat", RUNS_ONCE, accepted=OF_A_NEW_CHAIN, example=example)
+
+
+def recurs_after_others(request: Reschedule) -> bool:
+    """Whether a reschedule makes a series of a task, and leaves it what it comes after."""
+    is_rule = request.repeat is not None and not never_recurs(request.repeat)
+    return is_rule and request.after is None and "after" not in request.remove
+
+
+def refuse_series_after(upstreams: Sequence[Upstream], record: TaskRecord, request: Reschedule) -> None:
+    """Raise InvalidArgument where a task would recur that waits for some of the tasks that it comes after."""
+    if record.run.state is not State.WAITING or not any(each.is_open for each in upstreams):
+        return
+    example = f"repeat={request.repeat!r}, remove={[*request.remove, 'after']!r}"
+    accepted = f"{FOR_A_SERIES}; or no `after` from now on"
+    raise InvalidArgument("repeat", NOT_AFTER_OTHERS, accepted=accepted, example=example)
 
 
 def no_skip_of_step(found: ChainRecord) -> InvalidArgument:

@@ -25,7 +25,13 @@ from duetime.scheduler.intake.changes.actions import (
     is_change_token,
     undo_change,
 )
-from duetime.scheduler.intake.changes.chain_rule import changes_rule, no_skip_of_step, refuse_rule_of_step
+from duetime.scheduler.intake.changes.chain_rule import (
+    changes_rule,
+    no_skip_of_step,
+    recurs_after_others,
+    refuse_rule_of_step,
+    refuse_series_after,
+)
 from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
@@ -85,10 +91,12 @@ class ChangeService:
         chain = self._chain_of(tenant, task_id, asked)
         asked = with_step_ids(asked, chain) if chain and names_steps(asked) else asked
         planner, recurs = upstreams_read(planner, tenant, asked), bool(chain and chain.chain.repeat)
-        if chain and recurs:
+        if chain:
             refuse_rule_of_step(chain, asked)
+        before = self._store.dependencies.upstreams(tenant, task_id) if recurs_after_others(asked) else ()
 
         def decide(record: TaskRecord) -> Change:
+            refuse_series_after(before, record, asked)
             change, notes[:] = decide_reschedule(record, asked, planner, now, recurs=recurs)
             return change
 

@@ -185,6 +185,32 @@ def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
     assert kept.signal.data == {"id": 7}
 
 
+def test_what_waits_for_others_becomes_no_series_unless_it_waits_for_them_no_more(desk: Desk) -> None:
+    fetch = task(desk)
+    load = task(desk, "Load", after=[fetch])
+    for more in ({}, {"dry_run": True}):
+        with pytest.raises(InvalidArgument, match="repeat: a task that repeats cannot come after others") as refused:
+            desk.scheduler.reschedule(load, repeat="daily at 9:00", **more)
+    assert "Accepted: a chain with repeat: its after holds back" in str(refused.value)
+    assert str(refused.value).endswith("Example: repeat='daily at 9:00', remove=['after']")
+    found = desk.scheduler.reschedule(load, repeat="daily at 9:00", remove=["after"]).record
+    assert (found.run.state, found.run.scheduled_for, bool(found.task.repeat)) == (SCHEDULED, at(9), True)
+    assert desk.store.dependencies.upstreams("local", load) == []
+
+
+def test_a_step_of_a_chain_that_runs_once_becomes_no_series(desk: Desk) -> None:
+    chain = desk.scheduler.schedule(
+        "Report", when="in 1 hour", steps=[{"name": "load"}, {"name": "mail", "after": ["load"]}]
+    ).chain
+    assert chain
+    for step in chain.steps:
+        with pytest.raises(InvalidArgument, match="repeat: this chain runs once, and stays so") as refused:
+            desk.scheduler.reschedule(step.task_id, repeat="daily at 9:00")
+        example = "steps=[{'name': 'load'}, {'name': 'mail', 'after': ['load']}], repeat='daily at 9:00'"
+        assert str(refused.value).endswith(f"Example: {example}")
+        desk.scheduler.reschedule(step.task_id, repeat="never")
+
+
 def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk) -> None:
     fetch, other, series = task(desk), task(desk, "Other", when="in 5 hours"), task(desk, "Series", repeat="daily")
     claims = desk.start(9)
