@@ -189,18 +189,18 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
 
 
 def run_now(record: TaskRecord, now: datetime, *, completing: bool = True) -> Change:
-    """Run once at once; a recurring task keeps its next occurrence.
+    """Run once at once; a recurring task keeps its next occurrence. Raises Refused for what is paused: it is held.
 
     `completing` it does again what failed or expired last, else it is an occurrence of its own.
     """
     if record.run.state is State.RUNNING:
         raise Refused(f"{record.task.id} is running already.", argument="action")
+    if record.task.paused:
+        raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
     if record.task.repeat is not None and record.run.state not in TERMINAL:
-        if record.task.paused:
-            raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
         extra = extra_run(record, now, completing=completing)
         return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
-    return move(replace(record, task=unpaused(record.task)), now, now, EventKind.RUN_NOW)
+    return move(record, now, now, EventKind.RUN_NOW)
 
 
 def replay(record: TaskRecord, now: datetime) -> Change:

@@ -242,12 +242,11 @@ class ChainModel:
         step.wake, step.state = max(to, now), "scheduled" if step.state == "ready" else step.state
 
     def run_now(self, step: Step, now: datetime) -> None:
-        """Run it whatever it comes after, but not without a yes."""
-        _refuse(step.asks)
+        """Run it whatever it comes after, but not without a yes, and not while it is paused."""
+        _refuse(step.asks or step.paused)
         ended = not step.is_open
         self.move(step, now, now, around=True)
         step.state = "scheduled" if step.state == "waiting" and not ended else step.state
-        step.paused = False
 
     def replay(self, step: Step, run_id: str, payload: str | None, now: datetime) -> None:
         """Run a failed step again, by its dead letter."""

@@ -259,14 +259,12 @@ class Model:
         self._beside(fired, to)
 
     def run_now(self, now: datetime) -> None:
-        _refuse(self.run.state == "running")
+        _refuse(self.run.state == "running" or self.paused)
         if self.rule and not self.run.ended:
-            _refuse(self.paused)
             failed = self.fired if self.fired and self.fired.state == "failed" else None
             self._beside(failed, now)
             return
         self.move(now, now)
-        self.paused, self.paused_until = False, None
 
     def replay(self, failed: Run, payload: float | None, now: datetime) -> None:
         """Run a failed run again, by its dead letter; a series keeps its payload."""

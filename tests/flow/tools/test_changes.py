@@ -634,11 +634,24 @@ def test_what_was_skipped_is_no_outcome(house: House) -> None:
     assert skipped.record.last_run.summary == "taken"
 
 
-def test_a_paused_recurring_task_is_not_run_now(house: House) -> None:
-    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
-    house.scheduler.reschedule(view.record.task.id, pause=True)
-    with pytest.raises(Refused, match="is paused"):
-        house.scheduler.act(view.record.task.id, "run_now")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"repeat": "every day at 10:00"},
+        {"when": "tomorrow 10am"},
+        {"when": "tomorrow 10am", "steps": [{"name": "load"}, {"name": "mail", "after": ["load"]}]},
+    ],
+    ids=["series", "once", "step"],
+)
+def test_what_is_paused_is_not_run_now_and_stays_paused(house: House, arguments: dict[str, Any]) -> None:
+    view = house.scheduler.schedule("Stand-up", **arguments)
+    task_id = view.chain.steps[0].task_id if view.chain else view.record.task.id
+    house.scheduler.reschedule(task_id, pause=True)
+    with pytest.raises(Refused, match=r"is paused\. Resume it"):
+        house.scheduler.act(task_id, "run_now")
+    assert house.scheduler.get(task_id).record.task.paused
+    house.scheduler.reschedule(task_id, pause=False)
+    house.scheduler.act(task_id, "run_now")
 
 
 def test_a_new_zone_of_an_overdue_task_only_changes_how_its_times_are_said(house: House) -> None:
