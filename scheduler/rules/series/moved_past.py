@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
@@ -18,10 +19,10 @@ from duetime.scheduler.rules.occurrences import (
     skipped,
     window_of,
 )
-from duetime.scheduler.rules.series.run_again import refuse_side_run
+from duetime.scheduler.rules.series.answered import asks_each_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -30,7 +31,7 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
     """Return the move of the current occurrence to or past the next one; None where it comes before that.
 
     At the time of another occurrence the two are one: the moved one is skipped, and says why. Else it becomes a side
-    run, and the next one the current run. Raises Refused where each run is asked for first.
+    run, and the next one the current run. Raises InvalidArgument where each run is asked for first.
     """
     task, run = record.task, record.run
     if run.state in TERMINAL or run.started_at is not None:
@@ -41,8 +42,19 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
     if _falls_on_another(record, to, now):
         left_out = replace(skipped(run, now), error=_as_one(task, to))
         return Change(task, left_out, next_run=replace(coming, number=run.number), kind=kind)
-    refuse_side_run(task)
+    if asks_each_run(task):
+        raise _asks_before(task, max(now, run.scheduled_for), coming.scheduled_for, now, kind)
     return Change(task, _in_its_place(run, coming), extra_run=_at_its_time(task, run, to, now), kind=kind)
+
+
+def _asks_before(task: Task, due: datetime, end: datetime, now: datetime, kind: EventKind) -> InvalidArgument:
+    """Return the refusal to move what is asked for to or past the next occurrence, with a time between the two."""
+    between = due + (end - due) / 2
+    minute = between.replace(second=0, microsecond=0)
+    shown = describe(minute, task.timezone) if minute > due else f"in {length(between - now)}"
+    name, bound = "until" if kind is EventKind.SNOOZED else "when", describe(end, task.timezone)
+    problem = f"it asks before each of its runs, one at a time, and the next one comes {bound} {task.timezone}"
+    return InvalidArgument(name, problem, accepted=f"a time before {bound}", example=f"{name}={shown!r}")
 
 
 def is_moved(run: Run) -> bool:

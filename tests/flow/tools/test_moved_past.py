@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -163,10 +163,28 @@ def test_a_move_and_a_pause_in_one_call_keep_the_moved_occurrence(scheduler: Sch
     assert (view.record.task.paused, side_times(view)) == (True, [datetime(2026, 11, 2, 16, tzinfo=UTC)])
 
 
-def test_a_series_that_asks_before_each_run_refuses_a_move_past_the_next_one(scheduler: Scheduler) -> None:
-    view = scheduler.schedule("Pay", repeat="every day at 15:00", approval="Really?")
-    with pytest.raises(Refused, match="asks before each of its runs"):
-        scheduler.reschedule(view.record.task.id, when="monday 11:00")
+PER_DAY, PER_MINUTE = ("every day at 15:00", "Fri 30 Oct 2026 15:00"), ("every minute", "Thu 29 Oct 2026 10:22")
+
+
+@pytest.mark.parametrize("how", ["reschedule", "snooze"])
+@pytest.mark.parametrize(("repeat", "bound"), [PER_DAY, PER_MINUTE])
+def test_a_series_that_asks_before_each_run_refuses_a_move_past_the_next_one_and_says_how_far_it_goes(
+    scheduler: Scheduler, how: str, repeat: str, bound: str
+) -> None:
+    task_id = scheduler.schedule("Pay", repeat=repeat, approval="Really?").record.task.id
+
+    def move(to: str) -> TaskView:
+        return (
+            scheduler.reschedule(task_id, when=to)
+            if how == "reschedule"
+            else scheduler.act(task_id, "snooze", until=to)
+        )
+
+    with pytest.raises(InvalidArgument, match="asks before each of its runs") as refused:
+        move("monday 11:00:20")
+    assert f"the next one comes {bound} America/New_York. Accepted: a time before {bound}" in str(refused.value)
+    example = str(refused.value).rpartition("=")[2].strip("'")
+    assert move(example).record.run.scheduled_for < scheduler.get(task_id).upcoming[1].instant
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
