@@ -19,7 +19,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import Occurrence, State
@@ -155,7 +155,8 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
     times = (run.wake_at or run.scheduled_for for run in record.side_runs)
     zone = record.task.timezone
     return tuple(
-        Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe(at, zone)}", at=at.isoformat()) for at in times
+        Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
+        for at in times
     )
 
 

@@ -119,6 +119,16 @@ def describe(instant: datetime, zone: str) -> str:
     return f"{day_text(wall)} {wall.hour:02}:{wall.minute:02}"
 
 
+def describe_apart(instant: datetime, zone: str) -> str:
+    """Write an instant as `describe` does; of a wall time that happens twice, with which of the two it is."""
+    home = zones.load(zone)
+    wall = instant.astimezone(home)
+    text = describe(instant, zone)
+    if zones.place(wall.replace(tzinfo=None), home).shift != zones.FOLD:
+        return text
+    return f"{text}, the {'second' if wall.fold else 'first'} {wall:%H:%M} of that day (clocks go back)"
+
+
 def describe_deadline(deadline: datetime, due: datetime, zone: str) -> str:
     """Write a deadline as `describe` does, with its seconds where it is so soon after `due` that minutes mislead."""
     text = describe(deadline, zone)

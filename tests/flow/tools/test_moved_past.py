@@ -187,6 +187,14 @@ def test_a_series_that_asks_before_each_run_refuses_a_move_past_the_next_one_and
     assert move(example).record.run.scheduled_for < scheduler.get(task_id).upcoming[1].instant
 
 
+@pytest.mark.parametrize(("offset", "which"), [("-04:00", "first"), ("-05:00", "second")])
+def test_a_move_to_a_time_that_happens_twice_says_to_which_of_the_two(
+    scheduler: Scheduler, offset: str, which: str, stretch: str
+) -> None:
+    view = scheduler.reschedule(stretch, when=f"2027-11-07T01:30{offset}")
+    assert f"it also runs Sun 7 Nov 2027 01:30, the {which} 01:30 of that day (clocks go back)" in view.warnings
+
+
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_a_move_of_many_says_where_an_occurrence_falls_on_another_one(ask: Ask, stretch: str, dry_run: bool) -> None:
     john = ask("schedule_task", title="Call John", repeat="every day at 15:00")[1]["id"]
