@@ -60,12 +60,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question of one run: until when, and its `answer`; closed without one it was withdrawn."""
+    """A question of one run: until when, and its `answer`; closed without one it was withdrawn, which a move says."""
 
     at: datetime
     ends: datetime | None
     open: bool = True
     answer: str = ""
+    moved: bool = False
 
     def for_longer(self, now: datetime) -> Asked:
         """Return it with a time that is to come, if its own is over."""
@@ -159,7 +160,7 @@ class Step:
         asked, started, failed = self.asked, self.started, self.failed
         self.letters = tuple(each for each in self.letters if each != failed)
         self.again(state, at, now)
-        if asked is None:
+        if asked is None or asked.moved:
             return
         if asked.answer == "approve" and not started:
             self.asked = asked
@@ -202,9 +203,9 @@ class ChainModel:
     def undo_cancel(self, step: Step, now: datetime) -> None:
         _refuse(step.state != "cancelled" or step.started or step.ended_at is None or now - step.ended_at > UNDO)
         _refuse(any(edge.ended == step.run for edge in step.after))
-        wanted = step.wanted
+        wanted, opened = step.wanted, step.opened
         step.once_more("scheduled", step.at, now)
-        step.wanted, step.undone = wanted, True
+        step.wanted, step.opened, step.undone = wanted, opened, True
         self._reopen(step, now)
         step.state = "waiting" if step.waited else step.state
         self._judge([step], now)
@@ -229,6 +230,8 @@ class ChainModel:
     def move(self, step: Step, to: datetime, now: datetime, *, around: bool = False) -> None:
         """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then.
 
+        What is asked for when it is due is asked for anew then.
+
         It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
         """
         _refuse(step.state in ("running", "cancelled") or step.is_held(now))
@@ -237,6 +240,8 @@ class ChainModel:
             self._reopen(step, now)
             step.wanted = now
             return
+        if step.asked and step.asks and step.opened and self._asks_later(step):
+            step.state, step.asked = "scheduled", replace(step.asked, open=False, moved=True)
         step.opened = step.opened if step.started else None
         step.at = step.at if step.started else to
         step.wake, step.state = max(to, now), "scheduled" if step.state == "ready" else step.state
@@ -505,6 +510,8 @@ class ChainModel:
                     edge.how = edge.at = edge.ended = None
                     if revived:
                         lower.once_more("waiting", lower.at, now)
+                        if lower.asks and self._asks_later(lower):
+                            lower.asked = None  # it is asked for when its turn comes
                         self._reopen(lower, now)
 
     def _lose_turn(self, step: Step, edge: Edge) -> None:

@@ -434,8 +434,8 @@ MUTATIONS = (
         (
             (
                 "approvals/questions.py",
-                "    close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now)",
-                "    close(connection, [run_id for run_id, state in ending if state is State.SUSPENDED], now)",
+                "if state in _BEFORE_START], now, reason=why)",
+                "if state is State.SUSPENDED], now, reason=why)",
             ),
         ),
         CHAINS,

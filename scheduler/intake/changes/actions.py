@@ -140,6 +140,11 @@ def _begun(record: TaskRecord, last: LastChange) -> tuple[Run, ...]:
     return begun
 
 
+def _has_run_since(run: Run, last: LastChange) -> bool:
+    """Whether a run is, or was, in an attempt that the change did not find."""
+    return run.state is State.RUNNING or (run.id == last.current and run.attempt > last.attempts)
+
+
 def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
     """Take back what changed the current run, before it has run since or has ended."""
     task, run, kind = record.task, record.run, EventKind.UNDONE
@@ -153,11 +158,6 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     for moved in begun:  # what this one was before the next one took its place
         before = replace(before, repeats=moved.repeats)
     return Change(was, before, cancelled_side_runs=begun, kind=kind)
-
-
-def _has_run_since(run: Run, last: LastChange) -> bool:
-    """Whether a run is, or was, in an attempt that the change did not find."""
-    return run.state is State.RUNNING or (run.id == last.current and run.attempt > last.attempts)
 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:

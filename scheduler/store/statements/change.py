@@ -88,9 +88,9 @@ def _move_side_runs(
     return moves
 
 
-def _end_waits(connection: Connection, before: Sequence[Run], now: datetime) -> None:
+def _end_waits(connection: Connection, before: Sequence[Run], now: datetime, why: str | None = None) -> None:
     """Withdraw the questions of runs that wait no longer, and end their waits for events."""
-    questions.withdraw(connection, [(run.id, run.state) for run in before], now)
+    questions.withdraw(connection, [(run.id, run.state) for run in before], now, why)
     ended_waits.end(connection, [(run.id, run.task_id, run.state) for run in before], now)
 
 
@@ -134,7 +134,7 @@ def _follow_waits(
     """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
     (old, run, next_run, current), now, task = change, fields["at"], tasks_of[1]
     if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
-        _end_waits(connection, [old], now)
+        _end_waits(connection, [old], now, questions.MOVED if run.state is State.SCHEDULED else None)
     own_waits.follow_change(connection, tasks_of, (old, run, current), fields["kind"], now)
     if asks_first(tasks_of[0]) and not asks_first(task):
         occurrences.forget(connection, run, now)

@@ -185,12 +185,12 @@ def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
     assert kept.signal.data == {"id": 7}
 
 
-def test_what_waits_for_others_becomes_no_series_unless_it_waits_for_them_no_more(desk: Desk) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_waits_for_others_becomes_no_series_unless_it_waits_for_them_no_more(desk: Desk, *, dry_run: bool) -> None:
     fetch = task(desk)
     load = task(desk, "Load", after=[fetch])
-    for more in ({}, {"dry_run": True}):
-        with pytest.raises(InvalidArgument, match="repeat: a task that repeats cannot come after others") as refused:
-            desk.scheduler.reschedule(load, repeat="daily at 9:00", **more)
+    with pytest.raises(InvalidArgument, match="repeat: a task that repeats cannot come after others") as refused:
+        desk.scheduler.reschedule(load, repeat="daily at 9:00", dry_run=dry_run)
     assert "Accepted: a chain with repeat: its after holds back" in str(refused.value)
     assert str(refused.value).endswith("Example: repeat='daily at 9:00', remove=['after']")
     found = desk.scheduler.reschedule(load, repeat="daily at 9:00", remove=["after"]).record

@@ -96,6 +96,9 @@ _CLOSE = (
 )
 _UNSEND = delete(deliveries).where(deliveries.c.run_id.in_(_IDS))
 _UNSAY = delete(inbox).where(inbox.c.run_id.in_(_IDS), inbox.c.state == State.WAITING)
+MOVED = "it was moved"
+"""Why a question was withdrawn whose run asks again at another time."""
+
 _BEFORE_START = frozenset({State.WAITING, State.SUSPENDED})
 """States in which a run may have an open question."""
 
@@ -166,9 +169,11 @@ def close(
         connection.execute(_UNSAY, {"run_ids": list(run_ids)})
 
 
-def withdraw(connection: Connection, ending: Iterable[tuple[str, State]], now: datetime) -> None:
+def withdraw(
+    connection: Connection, ending: Iterable[tuple[str, State]], now: datetime, why: str | None = None
+) -> None:
     """Withdraw the questions of runs that end; each comes with the state that it leaves."""
-    close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now)
+    close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now, reason=why)
 
 
 def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run, kind: EventKind) -> None:
@@ -225,7 +230,7 @@ def _is_again(task: Task, old: Run, run: Run) -> bool:
 def _of_wait(connection: Connection, task: Task, run: Run) -> Approval | None:
     """Return what the task of a run has asked, unless a move has withdrawn it: it is asked for when it is due then."""
     found = _of_task(connection, run)
-    is_withdrawn = found and found.answer is None and asks_when_due(task) and run.first_ready_at is None
+    is_withdrawn = found and found.answer is None and found.reason == MOVED and asks_when_due(task)
     return None if is_withdrawn else found
 
 
