@@ -230,7 +230,7 @@ class ChainModel:
     def move(self, step: Step, to: datetime, now: datetime, *, around: bool = False) -> None:
         """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then.
 
-        What is asked for when it is due is asked for anew then.
+        A step that is asked for when it is due is asked for anew then.
 
         It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
         """

@@ -184,15 +184,23 @@ def _walk(store: Store, clock: Clock, seed: int) -> None:
         assert (run.state, walk.asks(run.id)) == (model.state, model.state is State.WAITING), said
 
 
+OFTEN_NEXT = {"move": ["look"] * 20, "look": ["undo"] * 8, "cancel": ["undo"] * 20}
+"""Steps that are likely after others: what a move lets ask, an undo takes back."""
+
 ASKED_FOR, MOVED_BY = timedelta(minutes=10), timedelta(seconds=20)
+
+
+def moved_to(now: datetime) -> datetime:
+    """Return where a move goes: to now, or soon after."""
+    return now + MOVED_BY * (now.second % 2)
 
 
 @dataclass
 class SeriesModel(Pausable):
     """The expected state of an hourly task that asks before each run: at a time, in the `slot` of its occurrence.
 
-    `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. One that was approved when
-    it was asked for is `let_go` until it is moved: a pause does not leave it out.
+    `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. A run that was approved
+    when it was asked for is `let_go` until it is moved: a pause does not leave it out.
     """
 
     default: ApprovalAnswer
@@ -230,8 +238,8 @@ class SeriesModel(Pausable):
         return self.state is not State.CANCELLED and self._leave_out(now)
 
     def move(self, now: datetime) -> bool:
-        """Move it by some minutes, or to now: a question is withdrawn, a yes stays."""
-        to = now + MOVED_BY
+        """Move it: a question is withdrawn, a yes stays."""
+        to = moved_to(now)
         if self.state is State.CANCELLED or to >= self._next(now):
             return False
         self.left, self.left_at, self.time, self.state = replace(self, left=None), now, to, State.SCHEDULED
@@ -313,7 +321,7 @@ class SeriesWalk(Walk):
         self._leaving_out(partial(self.change, EventKind.SKIPPED, decide))
 
     def move(self) -> None:
-        to = self.clock() + MOVED_BY
+        to = moved_to(self.clock())
         self._leaving_out(partial(self.change, EventKind.RESCHEDULED, partial(changes.move, to=to, now=self.clock())))
 
     def pause(self) -> None:
@@ -353,10 +361,10 @@ def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock
     default = draw.choice([APPROVE, REJECT])
     walk, model = SeriesWalk(store, clock, default), SeriesModel(default)
     names = ("look", "approve", "reject", "skip", "move", "expire", "pause", "resume", "cancel", "undo")
-    said: list[str] = []
+    said, name = list[str](), ""
     for _ in range(STEPS_COUNT):
         clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))
-        name = draw.choice([*names, "look", "look", "approve", "reject", "undo"])
+        name = draw.choice([*names, "look", "look", "approve", "reject", "undo", *OFTEN_NEXT.get(name, ())])
         said.append(f"{name} at {clock():%H:%M:%S}")
         assert _accepted(getattr(walk, name)) == getattr(model, name)(clock()), said
         try:

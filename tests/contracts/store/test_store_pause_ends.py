@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.bulk.change import Became
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -199,11 +199,13 @@ def test_a_pause_is_undone_exactly_and_so_are_a_new_end_and_a_resume(desk: Desk)
     assert ended(desk, 11) == [task_id]
 
 
-def test_running_a_paused_task_now_forgets_the_end_of_its_pause(desk: Desk) -> None:
+def test_a_paused_task_is_not_run_now_and_keeps_the_end_of_its_pause(desk: Desk) -> None:
     task_id = call_at(desk, "12:00")
     paused(desk, task_id)
-    desk.scheduler.act(task_id, "run_now")
-    assert state_of(desk, task_id) == (False, None)
+    before = state_of(desk, task_id)
+    with pytest.raises(Refused, match=r"is paused\. Resume it"):
+        desk.scheduler.act(task_id, "run_now")
+    assert state_of(desk, task_id) == before
 
 
 @pytest.mark.parametrize("words", ["until 11:00", "for 3 hours", "in 3 hours", "3 hours", "2026-11-23T11:00"])

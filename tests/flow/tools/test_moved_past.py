@@ -184,7 +184,8 @@ def test_a_series_that_asks_before_each_run_refuses_a_move_past_the_next_one_and
         move("monday 11:00:20")
     assert f"the next one comes {bound} America/New_York. Accepted: a time before {bound}" in str(refused.value)
     example = str(refused.value).rpartition("=")[2].strip("'")
-    assert move(example).record.run.scheduled_for < scheduler.get(task_id).upcoming[1].instant
+    following = scheduler.get(task_id).upcoming[1].instant
+    assert move(example).record.run.scheduled_for < following
 
 
 @pytest.mark.parametrize(("offset", "which"), [("-04:00", "first"), ("-05:00", "second")])

@@ -179,8 +179,8 @@ def withdraw(
 def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run, kind: EventKind) -> None:
     """Refuse a change that would go around an approval: an earlier start, or other work than was approved.
 
-    One that is asked for when it is due asks again then, unless it is to run now. The resume of a task whose question
-    is over lets its run read the default answer.
+    A run that is asked for when it is due asks again then, unless it is to run now. The resume of a task whose
+    question is over lets its run read the default answer.
     """
     old, task_id = record.run, record.task.id
     asks_again = change.task.asks != record.task.asks or asks_when_due(change.task)
