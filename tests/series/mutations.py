@@ -487,7 +487,7 @@ MUTATIONS = (
         "a step that waits for its event keeps the others of its chain from being moved",
         (
             (
-                "bulk/batches.py",
+                "bulk/change_sequence.py",
                 "    except (Refused, InvalidArgument, InvalidArguments, UnreadableTask) as refused:\n",
                 "    except (InvalidArgument, InvalidArguments, UnreadableTask) as refused:\n",
             ),
