@@ -122,6 +122,8 @@ what = "runs"
 age = "30 days"
 ```
 
+An empty variable counts as none: the file, or the default, has the setting.
+
 In the environment, channels and pools are one variable each, in JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
 `DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`. A pool that the settings no longer name is
 removed at the next start. Settings without `pools` remove none; an empty table (`[pools]`, `DUETIME_POOLS='{}'`)

@@ -127,6 +127,20 @@ class RunFailedSteps:
     plain: ClassVar[str] = "Give when='now' to run the failed steps again."
 
 
+@dataclass(frozen=True, slots=True)
+class ListKeys:
+    """Look the id of an API key up in the list."""
+
+    plain: ClassVar[str] = "The list of API keys has all."
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKey:
+    """Create an API key: this one is over."""
+
+    plain: ClassVar[str] = "Create a new API key."
+
+
 Remedy = (
     Resume
     | Cancel
@@ -143,6 +157,8 @@ Remedy = (
     | SplitCall
     | UndoMany
     | RunFailedSteps
+    | ListKeys
+    | CreateKey
 )
 """All remedies that there are; a test sees to it that each front end has a sentence for each."""
 

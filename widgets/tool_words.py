@@ -23,6 +23,8 @@ TOOL_SENTENCES: Sentences = {
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
     remedies.RunFailedSteps: 'reschedule_task(task_id="{task_id}", when="now") runs the failed steps again.',
     remedies.UndoMany: 'change_tasks(change="undo", undo="{token}") takes all of it back.',
+    remedies.ListKeys: "The list of API keys has all.",
+    remedies.CreateKey: "Create a new API key.",
 }
 
 

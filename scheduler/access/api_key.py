@@ -7,6 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.remedies import ListKeys
 
 
 class KeyNotFound(DuetimeError):
@@ -15,7 +16,7 @@ class KeyNotFound(DuetimeError):
     code = "not_found"
 
     def __init__(self, key_id: str) -> None:
-        super().__init__(f"no API key {key_id[:40]!r}. `duetime keys list` lists all.", argument="key_id")
+        super().__init__(f"no API key {key_id[:40]!r}.", argument="key_id", remedy=ListKeys())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
-from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
@@ -169,15 +169,13 @@ class PoolRegistry:
     ) -> None:
         """Remove a pool; runs that need it are held until it exists again.
 
-        Raises InvalidArgument for an unknown one, and StalePool as `set` does.
+        Raises PoolNotFound for an unknown one, and StalePool as `set` does.
         """
         act = AuditEntry.by(replace(by, via=by.via or self._via), AuditKind.POOL_REMOVED, reason=reason)
         removed = self._store.pools.remove(name, act, based_on=based_on)
         self._read_at = self.published = None
         if not removed:
-            pools = sorted(self.read())
-            present = ", ".join(pools) or "none is declared"
-            raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=(*pools, "gpu")[0])
+            raise PoolNotFound(name)
 
     def removed(self) -> Collection[str]:
         """Return the names of removed pools."""

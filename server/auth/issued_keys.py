@@ -8,10 +8,13 @@ from typing import Final
 
 from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.server.auth.key_format import KeyText
+
+GRANTABLE_SCOPES: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
+"""Scopes that the administrator of a tenant may grant; a worker runs the tasks of all."""
 
 NEVER_EXPIRES: Final = "never"
 MAX_VALIDITY: Final = timedelta(days=3650)
@@ -22,7 +25,14 @@ USUAL_OVERLAP: Final = "24 hours"
 
 def new_key(owner: Principal, name: str, now: datetime, validity: timedelta | None) -> tuple[KeyText, ApiKey]:
     """Return a key of `owner` with his scopes, and the text of it, which is not kept. Raises InvalidArgument."""
-    named = Principal(user=name).user if name else LOCAL.user
+    try:
+        named = Principal(user=name).user
+    except InvalidArgument as error:
+        raise InvalidArgument("name", error.problem, accepted=error.accepted, example="laptop") from None
+    if not owner.scopes:
+        accepted = f"a list of {', '.join(GRANTABLE_SCOPES)}"
+        problem = "a key without scopes opens nothing"
+        raise InvalidArgument("scopes", problem, accepted=accepted, example="scopes=['tasks']")
     text, scopes = KeyText.new(), tuple(sorted(owner.scopes))
     ends = now + validity if validity is not None else None
     return text, ApiKey(text.id, owner.tenant, owner.user, scopes, named, text.digest, now, ends)

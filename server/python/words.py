@@ -26,6 +26,8 @@ METHOD_SENTENCES: Sentences = {
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
     remedies.RunFailedSteps: "{owner}.reschedule({task_id!r}, when='now') runs the failed steps again.",
     remedies.UndoMany: "{owner}.change_many('undo', undo={token!r}) takes all of it back.",
+    remedies.ListKeys: "The list of API keys has all.",
+    remedies.CreateKey: "Create a new API key.",
 }
 _VALUES = {
     "submit": "Request(..., {})",

@@ -157,7 +157,8 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
         return _unknown(".".join(path), _nearest_inside(layers.fields, path), f" ({origin})", lambda name: name)
     example = layers.fields[name].examples or [""]
     shown = origin if origin == VARIABLE_PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
-    return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}. Example: {example[0]}"
+    ending = "" if "Example: " in problem else f". Example: {example[0]}"
+    return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}{ending}"
 
 
 def _nearest_inside(fields: FieldsByName, path: list[str]) -> str | None:

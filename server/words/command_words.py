@@ -31,6 +31,8 @@ COMMAND_SENTENCES: Sentences = {
     remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
     remedies.RunFailedSteps: "`duetime reschedule {task_id} --when now` runs the failed steps again.",
     remedies.UndoMany: "`duetime bulk undo {token}` takes all of it back.",
+    remedies.ListKeys: "`duetime keys list` lists all.",
+    remedies.CreateKey: "Create a new one with `duetime keys create`.",
 }
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
     "after",

@@ -9,6 +9,7 @@ from typing import Any
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.remedies import CreateKey
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
@@ -71,7 +72,7 @@ class ApiKeys:
             now = self._now()
             old = _existing(connection, key_id, lock=True)
             if old.state(now) != "active":
-                raise Refused(f"the key {old.id} is {old.state(now)}. Create a new one with `duetime keys create`.")
+                raise Refused(f"the key {old.id} is {old.state(now)}.", remedy=CreateKey())
             ends = min(now + overlap, old.expires_at or now + overlap)
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=ends))
             new = make(old)

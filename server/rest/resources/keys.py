@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal, Scope
 from duetime.server.auth.access import only_operators
 from duetime.server.auth.issued_keys import (
+    GRANTABLE_SCOPES,
     USUAL_OVERLAP,
     USUAL_VALIDITY,
     new_key,
@@ -27,9 +28,6 @@ from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choices
 from duetime.tools.arguments.types import Text
 from pydantic import Field
-
-GRANTABLE_SCOPES: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
-"""Scopes that the administrator of a tenant may grant; a worker runs the tasks of all."""
 
 
 class KeyPayload(RestPayload):

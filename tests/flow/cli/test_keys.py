@@ -87,6 +87,11 @@ def test_a_wrong_key_is_refused_and_none_is_stored(said: Said, options: tuple[st
     assert said("keys", "list").startswith("There is no API key.")
 
 
+def test_a_key_has_a_name(said: Said) -> None:
+    assert "Example: laptop" in said("keys", "create", "", code=2)
+    assert said("keys", "list").startswith("There is no API key.")
+
+
 def test_a_key_is_revoked_by_its_id(said: Said) -> None:
     key = created(said)
     assert key["id"] in said("keys", "revoke", key["id"])

@@ -165,7 +165,7 @@ def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -
     assert cli("pools", "list", "--json").said["pools"] == {"gpu": {"kind": "slots", "capacity": 2}}
     assert "2 slots" in cli("pools", "list").out
     assert cli("pools", "remove", "gpu").code == 0
-    assert cli("pools", "remove", "gpu").code == 2
+    assert cli("pools", "remove", "gpu").code == 3
 
 
 @pytest.mark.parametrize(

@@ -356,3 +356,14 @@ def test_passwords_in_urls_are_masked(secret: str) -> None:
     assert (
         masked(f"redis://redis.example.com/0?password={secret}&db=1") == "redis://redis.example.com/0?password=***&db=1"
     )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("QUIET_HOURS", "25:00-26:00"), ("POOLS", '{"gpu": {"kind": "slots", "capacity": -1}}')],
+)
+def test_a_refused_setting_has_one_example(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(f"DUETIME_{variable}", value)
+    with pytest.raises(InvalidSetting) as refused:
+        load_settings()
+    assert str(refused.value).count("Example: ") == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolNotFound, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -164,7 +164,7 @@ def test_a_removed_pool_holds_what_needs_it(
     shortage = queue.can_admit(needing(clock, gpu=1))
     assert shortage is not None
     assert shortage.why == "unknown"
-    with pytest.raises(InvalidArgument, match="no pool 'gpu'"):
+    with pytest.raises(PoolNotFound, match="no pool 'gpu'"):
         registry.remove("gpu")
 
 

@@ -242,3 +242,21 @@ async def test_the_right_is_checked_before_the_request_is_read(guarded: Site, me
     assert "the tenant that the setting operator_tenant names" in refused.json()["detail"]
     wrong = await sent(guarded, method, path, token=operator, body={"nonsense": 1})
     assert wrong.status_code in (400, 422), wrong.text
+
+
+@pytest.mark.parametrize(("body", "argument"), [({"name": "x", "scopes": []}, "scopes"), ({"name": ""}, "name")])
+async def test_a_key_that_opens_nothing_or_has_no_name_is_not_made(
+    site: Site, body: dict[str, Any], argument: str
+) -> None:
+    refused = await sent(site, "POST", "/keys", body=body)
+    assert check_problem(refused, refused.status_code, "invalid_argument")["argument"] == argument
+    assert (await sent(site, "GET", "/keys")).json()["keys"] == []
+
+
+@pytest.mark.parametrize("verb", ["revoke", "rotate"])
+async def test_an_unknown_key_is_refused_in_the_words_of_the_caller(site: Site, verb: str) -> None:
+    path = f"/keys/nothing/{verb}"
+    told = check_problem(await sent(site, "POST", path), 404, "not_found")["detail"]
+    assert told == "key_id: no API key 'nothing'. GET /v1/keys lists all."
+    typed = await sent(site, "POST", path, headers={"Prefer": "words=command"})
+    assert check_problem(typed, 404, "not_found")["detail"].endswith("`duetime keys list` lists all.")

@@ -36,6 +36,8 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.SplitCall("t_1"),
     remedies.UndoMany("u_b1"),
     remedies.RunFailedSteps("c_1"),
+    remedies.ListKeys(),
+    remedies.CreateKey(),
 )
 
 
