@@ -12,6 +12,9 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy
 from duetime.scheduler.store import Store
 
+KEYS_PER_BATCH = 500
+"""Idempotency keys that one transaction examines."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetentionRun:
@@ -46,8 +49,13 @@ def delete_due(
     *,
     has_time: Callable[[], bool] = lambda: True,
 ) -> RetentionRun:
-    """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does."""
+    """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does.
+
+    Expired idempotency keys go first, since a key keeps its task: where no process serves, nobody else removes them.
+    """
     sweep, found, complete = Sweep(store, policy), dict[RetentionKind, Counter[str]](), True
+    while has_time() and store.tasks.forget_keys(limit=KEYS_PER_BATCH) == KEYS_PER_BATCH:
+        pass
     for kind in kinds:
         before = Counter(sweep.deleted)
         complete = complete and _deleted(sweep, kind, has_time)

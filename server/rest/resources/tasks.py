@@ -189,6 +189,7 @@ _REFUSED = (HTTPStatus.CONFLICT,)
 _TASK = partial(Operation, model=TaskPayload, in_path=(TASK_ID,))
 _CHANGE = partial(_TASK, conditional=True, repeatable=True)
 _UNTIL = next(argument for argument in RESCHEDULE_TASK.arguments if argument.name == "pause_until")
+_TRIED = next(argument for argument in RESCHEDULE_TASK.arguments if argument.name == "dry_run")
 _BUTTONS = {argument.name: argument for argument in ACT_ON_TASK.arguments}
 
 
@@ -200,7 +201,7 @@ def _button(name: str, summary: str, *arguments: str) -> Operation:
 
 def _switch(name: str, summary: str, *more: Argument, pause: bool) -> Operation:
     path = f"/tasks/{{task_id}}/{name}"
-    return _CHANGE(f"{name}_task", "POST", path, summary, partial(change, pause=pause), body=more)
+    return _CHANGE(f"{name}_task", "POST", path, summary, partial(change, pause=pause), body=(*more, _TRIED))
 
 
 OF_TASKS = (

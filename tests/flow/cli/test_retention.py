@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.storage.imports import show_import
 
-from tests.builders import Clock, added, cancelled
+from tests.builders import Clock, a_task, added, cancelled
 
 Said = Callable[..., str]
 
@@ -70,6 +71,17 @@ def test_a_run_deletes_and_says_what_and_the_status_knows(said: Said) -> None:
     assert said("retention", "run") == "Nothing was old enough.\n"
     [sweep] = json.loads(said("retention", "status", "--json"))["sweeps"]
     assert (sweep["what"], sweep["deleted"], "problem" in sweep) == ("tasks", 0, False)
+
+
+def test_a_run_where_nobody_serves_forgets_expired_keys_which_keep_their_tasks(said: Said, tmp_path: Path) -> None:
+    clock = Clock()
+    clock.forward(days=-4000)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
+    task, run = a_task(clock.at, created_at=clock.at, updated_at=clock.at)
+    cancelled(store, store.tasks.add(task, run, actor="alice", key=IdempotencyKey("k", {})).record)
+    store.close()
+    deleted = json.loads(said("retention", "run", "--json"))["rows"]["tasks"]
+    assert deleted["tasks"] == 4, "three without a key, and the one with a key"
 
 
 def test_a_kind_without_a_rule_is_left_alone(said: Said) -> None:

@@ -260,3 +260,12 @@ async def test_an_unknown_key_is_refused_in_the_words_of_the_caller(site: Site, 
     assert told == "key_id: no API key 'nothing'. GET /v1/keys lists all."
     typed = await sent(site, "POST", path, headers={"Prefer": "words=command"})
     assert check_problem(typed, 404, "not_found")["detail"].endswith("`duetime keys list` lists all.")
+
+
+async def test_a_pause_is_tried_without_a_change(site: Site) -> None:
+    task = await made(site)
+    tried = await sent(site, "POST", f"/tasks/{task['id']}/pause", body={"dry_run": True, "pause_until": "in 3 days"})
+    assert tried.status_code == 200, tried.text
+    assert tried.json()["paused"] is True
+    after = (await sent(site, "GET", f"/tasks/{task['id']}")).json()
+    assert (after.get("paused"), after["revision"]) == (None, task["revision"])
