@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from duetime.scheduler import ids
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
@@ -24,6 +25,8 @@ NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 TENANT = "acme"
 
+T = TypeVar("T")
+
 
 @dataclass
 class Clock:
@@ -36,6 +39,13 @@ class Clock:
 
     def forward(self, **parts: float) -> None:
         self.at += timedelta(**parts)
+
+
+def some(values: Iterable[T]) -> list[T]:
+    """Return the values, of which there are some: a check of each of none would pass."""
+    found = list(values)
+    assert found, "there is nothing to check"
+    return found
 
 
 def pool_act(actor: str) -> AuditEntry:

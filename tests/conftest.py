@@ -3,7 +3,7 @@
 The suite is the same each time: random tests draw the same examples, and each worker process has servers of its own.
 A test that takes too long fails alone. `.ci/run search` draws other examples, many more of them.
 
-A service that cannot start skips its tests on a laptop, and fails them when `CI` is set.
+A service that cannot start skips its tests on a laptop, and the summary counts them; it fails them when `CI` is set.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ FIRST = ("browser", "faults")
 
 LAST = "tests/rules/"
 """The folder that ends the suite: its files take a second or two each, so all workers end at about the same time."""
+
+NO_SERVICE = "a service is missing"
+"""Begins the reason for which a test is skipped whose database or queue does not start here."""
 
 MIN_WORKERS, MAX_WORKERS = 2, 8
 
@@ -167,11 +170,19 @@ def started(service: Callable[[], AbstractContextManager[str]]) -> Iterator[str]
     except services.Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(str(error))
-        pytest.skip(str(error))
+        pytest.skip(f"{NO_SERVICE}: {error}")
     try:
         yield url
     finally:
         manager.__exit__(None, None, None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was not tested: a green summary alone would hide that a whole database was left out."""
+    skipped = [str(each.longrepr) for each in terminalreporter.stats.get("skipped", [])]
+    if untested := sum(NO_SERVICE in reason for reason in skipped):
+        line = f"NOT TESTED: {untested} tests were skipped because PostgreSQL or Valkey does not start here"
+        terminalreporter.write_sep("!", line, red=True, bold=True)
 
 
 @pytest.fixture(scope="session")

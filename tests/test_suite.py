@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,10 @@ def inner(folder: Path, hanging: str, *options: str) -> str:
     )
     configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "tests.conftest", *options]
     command = [sys.executable, "-m", "pytest", *configured, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=INNER_LIMIT_S)
+    laptop = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=INNER_LIMIT_S, env=laptop
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -33,6 +37,26 @@ def test_a_test_that_hangs_fails_alone(tmp_path: Path, workers: str) -> None:
     assert "test_hangs" in said
     assert "Timeout (>1.0s)" in said
     assert f"1 failed, {PASSED_COUNT} passed" in said.splitlines()[-1]
+
+
+MISSING = """
+from tests import conftest, services
+@pytest.fixture
+def database():
+    def absent(): raise services.Unavailable("no server here")
+    yield from conftest.started(absent)
+@pytest.mark.parametrize('n', range(3))
+def test_database(database, n): pass
+def test_fails(): raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_tests_of_a_service_that_does_not_start_are_counted_in_the_summary(tmp_path: Path, workers: str) -> None:
+    said = inner(tmp_path, MISSING, "-n", workers)
+
+    assert "! NOT TESTED: 3 tests were skipped because PostgreSQL or Valkey does not start here !" in said
+    assert f"1 failed, {PASSED_COUNT} passed, 3 skipped" in said.splitlines()[-1]
 
 
 BLOCKED = "def test_hangs():\n    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n    time.sleep(1000)\n"

@@ -10,6 +10,7 @@ import pytest
 from icalendar import Calendar
 from playwright.sync_api import expect
 
+from tests.builders import some
 from tests.widgets.agenda import a_page
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import CALL_JOHN, DENVER, NOW, a_task, weekly
@@ -55,7 +56,7 @@ def test_one_event_at_its_instant(chat: Chat) -> None:
     )
     assert event["DTSTAMP"].dt == NOW
     assert "RRULE" not in event
-    assert all(line.endswith("\r") for line in text.split("\n")[:-1])
+    assert all(line.endswith("\r") for line in some(text.split("\n")[:-1]))
 
 
 def test_whatever_users_wrote_comes_back_as_they_wrote_it(chat: Chat) -> None:

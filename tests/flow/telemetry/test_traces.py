@@ -237,7 +237,8 @@ def test_log_lines_of_a_handler_and_of_its_failure_name_the_trace_and_the_span(h
     (counted,), (failed, _) = house.named("count stock"), sorted(house.named("run flaky"), key=lambda it: it.start)
     lines = [line for line in logged.getvalue().splitlines() if "counting" in line or "attempt 1 failed" in line]
     if style == "text":
-        assert [f"trace {span.trace}-{span.id}]" in line for line, span in zip(lines, (counted, failed), strict=True)]
+        for line, span in zip(lines, (counted, failed), strict=True):
+            assert f"trace {span.trace}-{span.id}]" in line
     else:
         found = [(line["trace_id"], line["span_id"], line["attempt"]) for line in map(json.loads, lines)]
         assert found == [(counted.trace, counted.id, 1), (failed.trace, failed.id, 1)]
