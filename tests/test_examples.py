@@ -17,6 +17,8 @@ from duetime.server.cli.verbs import duetime_command
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
+from tests.builders import some
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 COMPOSE = EXAMPLES / "compose" / "compose.yaml"
 KUBERNETES = EXAMPLES / "kubernetes" / "duetime.yaml"
@@ -59,7 +61,7 @@ def services() -> dict[str, Any]:
 
 
 def documents(kind: str) -> list[Any]:
-    return [each for each in yaml.safe_load_all(KUBERNETES.read_text("utf-8")) if each["kind"] == kind]
+    return some(each for each in yaml.safe_load_all(KUBERNETES.read_text("utf-8")) if each["kind"] == kind)
 
 
 def pods() -> list[Any]:

@@ -33,6 +33,7 @@ from tests.builders import (
     message,
     pool_act,
     settlement,
+    some,
     started,
     with_deadline,
 )
@@ -145,10 +146,8 @@ def test_what_is_ready_or_running_hides_no_other_when_it_is_damaged(
     store.claims.recover_lapsed(epoch=None, held=(), before=clock())
     make_all_ready(store)
     store.claims.fail_damaged()
-    assert all(
-        view.record.run.state is not State.RUNNING
-        for view in service.tasks.list(TaskFilter(), limit=50, by=ALICE).views
-    )
+    listed = service.tasks.list(TaskFilter(), limit=50, by=ALICE).views
+    assert State.RUNNING not in some(view.record.run.state for view in listed)
 
 
 EVENTS = columns("events")
@@ -200,7 +199,7 @@ def test_a_damaged_delivery_is_given_up_and_keeps_no_other(url: str, store: Stor
 
 
 def test_a_damaged_mark_of_quiet_hours_holds_no_delivery(url: str, store: Store) -> None:
-    for value in damages("deliveries", "held_until", url):
+    for value in some(damages("deliveries", "held_until", url)):
         claim = started(store)
         each = delivery(claim)
         store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(each,))])
@@ -221,19 +220,22 @@ def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, ser
         claim, State.FAILED, inbox=message(claim), dead_letter=True, used={"gpu": 1}, traceback="Traceback"
     )
     store.claims.settle([end])
-    for column in (name for name in columns(table) if name not in {"user", "key", "pool"}):
-        for value in damages(table, column, url):
-            of = {"task_id": task.id} if table == "idempotency_keys" else {"run_id": run.id}
-            damage(url, table, column, value, **of)
-            assert service.tasks.list(TaskFilter(), by=ALICE, mention=True).views
-            store.inbox.unread(TENANT, "alice")
-            assert store.history.attempts(TENANT, task.id)
-            assert store.dead_letters.page(TENANT, DeadLetterFilter(state=None), limit=9)[0]
-            again = store.tasks.add(*a_task(), actor="alice", key=key)
-            assert not again.created or column in {"expires_at", "look_at"}
-            assert store.tasks.add(*a_task(), actor="alice").created
-            store.tasks.forget_keys()
-            store.usage.since({"gpu": NOON})
+    changed = [name for name in columns(table) if name not in {"user", "key", "pool"}]
+    found = [(name, value) for name in changed for value in damages(table, name, url)]
+    if not found:
+        pytest.skip("each value that these columns take can be read")
+    for column, value in found:
+        of = {"task_id": task.id} if table == "idempotency_keys" else {"run_id": run.id}
+        damage(url, table, column, value, **of)
+        assert service.tasks.list(TaskFilter(), by=ALICE, mention=True).views
+        store.inbox.unread(TENANT, "alice")
+        assert store.history.attempts(TENANT, task.id)
+        assert store.dead_letters.page(TENANT, DeadLetterFilter(state=None), limit=9)[0]
+        again = store.tasks.add(*a_task(), actor="alice", key=key)
+        assert not again.created or column in {"expires_at", "look_at"}
+        assert store.tasks.add(*a_task(), actor="alice").created
+        store.tasks.forget_keys()
+        store.usage.since({"gpu": NOON})
 
 
 def test_damaged_pools_estimates_and_workers_hide_no_other(url: str, store: Store) -> None:

@@ -42,6 +42,7 @@ async def shown(admin: Admin, path: str, tenant: str) -> str:
     page = await admin.get(f"{path if path != '/' else ''}?tenant={tenant}")
     assert page.status_code == 200, page.text
     text = page.text.replace('value="*" maxlength', 'value="" maxlength').replace(' class="set"', "")
+    text = re.sub(r"in \d+ ms<", "in some ms<", text)
     text = re.sub(r"tenant=(%2A|\*)?(&amp;)?", "", text)
     text = re.sub(r'<input type="hidden" name="tenant" value="\*?">', "", text)
     return " ".join(text.split()).replace("?&", "?").replace('?"', '"')
@@ -51,10 +52,10 @@ async def shown(admin: Admin, path: str, tenant: str) -> str:
 async def test_a_star_in_the_field_of_the_tenant_shows_what_the_empty_field_does(house: Admin, path: str) -> None:
     with time_machine.travel(datetime.now(UTC), tick=False):
         empty, star = await shown(house, path, ""), await shown(house, path, "*")
-    if not path.startswith("/audit"):  # these have the first read in what they show
-        assert star == empty
+    assert star == empty
     read = house.site.app.store.audit.page("house", AuditFilter(kind="other_tenant_read"), limit=9).entries
-    assert {(each.subject, str(each.detail)) for each in read} <= {(path, "{'tenants': '*'}")}
+    of_all = not path.startswith("/audit")  # without a tenant these show the operator's own, whose reads are no entries
+    assert [(each.subject, each.detail) for each in read] == [(path, {"tenants": "*"})] * of_all
     assert "*" not in {head.tenant for head in house.site.app.store.audit_chain.heads(None)}
     assert not house.site.app.store.audit.page("*", AuditFilter(), limit=9).entries
 

@@ -11,7 +11,7 @@ from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client
 
-from tests.builders import Clock
+from tests.builders import Clock, some
 from tests.flow.requests.conversation import Conversation, by_sdk
 from tests.flow.requests.installation import Installation
 from tests.flow.requests.page import PAGE, requests
@@ -51,7 +51,7 @@ async def conversation(store: Store, clock: Clock) -> AsyncIterator[Conversation
 
 async def test_a_client_gets_the_answers_of_the_page_and_no_others(conversation: Conversation) -> None:
     """`python -m tests.flow.requests` writes the answers anew."""
-    for request in requests(PAGE.read_text("utf-8")):
+    for request in some(requests(PAGE.read_text("utf-8"))):
         for call, answer in await conversation.answers(request):
             assert answer == call.answer, f"{request.title}: {call.tool}"
 
