@@ -131,5 +131,5 @@ async def test_the_subscriptions_of_a_revoked_key_end_and_those_of_others_go_on(
         site.app.store.api_keys.revoke(revoked.split("_")[1])
         addresses = [(tenant, "duetime://inbox") for tenant in ("acme", "globex")]
         assert list(changes._sessions) == addresses
-        await changes._tell_subscribers([("nobody", "duetime://inbox")])
+        await changes._notify_subscribers([("nobody", "duetime://inbox")])
         assert list(changes._sessions) == addresses[1:]
