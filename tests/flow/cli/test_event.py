@@ -49,7 +49,7 @@ def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Sai
 
 
 def test_an_event_with_a_name_that_nothing_can_wait_for_is_refused(said: Said) -> None:
-    assert "Example: name='order.paid'" in said("event", "send", "invoice paid", code=WRONG_USAGE_CODE)
+    assert "Example: name='invoice.paid'" in said("event", "send", "invoice paid", code=WRONG_USAGE_CODE)
 
 
 def test_an_id_that_a_reader_could_take_for_words_is_refused_by_the_name_of_its_option(said: Said) -> None:

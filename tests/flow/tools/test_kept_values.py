@@ -242,3 +242,8 @@ def test_what_a_task_comes_after_keeps_the_ids_that_there_are(scheduler: Schedul
     [(tool, again)] = corrections(R, given, said)
     accepted, then = answer(tool, again)
     assert accepted, then
+
+
+def test_an_unknown_text_takes_the_place_of_no_message(answer: Answer) -> None:
+    _, said = answer(S, {**TIMED, "payload": {"message": "Ring", "text": "Call"}})
+    assert said.endswith(" Example: payload={'message': 'Ring'}")
