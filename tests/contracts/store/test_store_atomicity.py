@@ -132,10 +132,18 @@ def recovering(store: Store) -> Operation:
     return lambda: store.claims._ending(lambda connection: recover(connection, None, **how))
 
 
+ENDED_BY_A_FAILURE = [adding, changing, cancelling, starting, settling, recovering]
+"""A timer such as `making_ready` goes on row by row after one, which `test_store_timers.py` has."""
+
+
 @pytest.mark.parametrize(
-    "prepare", [adding, changing, cancelling, making_ready, starting, settling, recovering], ids=lambda it: it.__name__
+    ("prepare", "failure"),
+    [
+        *((each, Failure) for each in ENDED_BY_A_FAILURE),
+        *((each, KeyboardInterrupt) for each in [*ENDED_BY_A_FAILURE, making_ready]),
+    ],
+    ids=lambda it: it.__name__,
 )
-@pytest.mark.parametrize("failure", [Failure, KeyboardInterrupt])
 def test_a_failure_at_any_statement_leaves_nothing_behind_and_a_store_that_works(
     store: Store, prepare: Callable[[Store], Operation], failure: type[BaseException]
 ) -> None:

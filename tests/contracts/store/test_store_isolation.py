@@ -38,10 +38,11 @@ from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskFilter
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from tests.builders import NOON, a_task, added, cancelled, log_chunk, message, restarted, settlement, started
 from tests.canary import KEY as SECRET_KEY
@@ -50,6 +51,8 @@ CANARY = "canary7f3a"
 OURS, THEIRS = "globex", "acme"
 CHAIN, UPSTREAM = "c_7k3m9qx2w4hb", "t_7k3m9qx2w4hb"
 AWAITING, RUN_AWAITING = "t_8k3m9qx2w4hb", "r_8k3m9qx2w4hb"
+CANCELLED = "t_6k3m9qx2w4hb"
+LEFT_OUT = update(runs).where(runs.c.task_id == CANCELLED).values(error=CANARY)
 KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
@@ -158,6 +161,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.titles": [lambda: tasks.titles(tenant, [task_id])],
         "tasks.undo_once": [undone],
         "history.attempts": [lambda: history.attempts(tenant, task_id)],
+        "history.not_run": [lambda: history.not_run(tenant, CANCELLED)],
         "history.failed_attempt": [lambda: history.failed_attempt(tenant, [run_id])],
         "dead_letters.page": [
             partial(letters.page, tenant, f, limit=9)
@@ -314,7 +318,7 @@ def fill(store: Store) -> tuple[str, str]:
     store.claims.settle([settlement(closed, State.FAILED, error=CANARY, inbox=quiet, dead_letter=True)])
     entry = AuditEntry(THEIRS, AuditKind.DEAD_LETTER_DISCARDED, CANARY, subject=closed.run.id)
     store.dead_letters.discard(THEIRS, closed.run.id, entry, ClosingKey("k1", "asked"))
-    cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
+    cancelled(store, added(store, NOON + timedelta(days=1), id=CANCELLED, **values), reason=f"{CANARY} said so")
     store.claims.settle([settlement(started(store, **values), summary=CANARY)])
     added(store, NOON + timedelta(days=2), **values)
     added(store, NOON + timedelta(days=4), id=UPSTREAM, **values)
@@ -336,7 +340,9 @@ def fill(store: Store) -> tuple[str, str]:
             answered | {"attempt": 0, "run_id": RUN_AWAITING},
         )
     ]
-    store._database.write(lambda connection: connection.execute(insert(approvals), rows))
+    store._database.write(
+        lambda connection: (connection.execute(insert(approvals), rows), connection.execute(LEFT_OUT))
+    )
     failure = {"of_task": task.id, "of_run": run.id, "title": CANARY, "state": State.FAILED, "why": CANARY, "at": NOON}
     row = {"task_id": UPSTREAM, "tenant": THEIRS, **failure}
     store._database.write(lambda connection: connection.execute(insert(follow_ups), row))
