@@ -290,7 +290,7 @@ def test_a_payload_that_cannot_work_is_refused_with_its_place(payload: dict[str,
 
 def test_an_expression_that_cannot_be_parsed_is_answered_with_one_that_can() -> None:
     said = refused({"url": "https://example.com", "condition": "price < 100"})
-    assert said.endswith("Example: status == 'shipped' || price < `90`")
+    assert said.endswith("Example: price < `100`")
 
 
 def test_a_flag_that_a_client_wrote_as_text_is_the_flag() -> None:

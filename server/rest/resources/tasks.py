@@ -236,6 +236,7 @@ OF_TASKS = (
         find,
         FoundTaskPayload,
         in_query=(Argument("task_id", Text(300), "The text", "task_id='Call John'", required=True),),
+        statuses=(HTTPStatus.NOT_FOUND,),
     ),
     _TASK(
         "get_task",
