@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,9 +19,10 @@ from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import State
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from tests.builders import Clock
+from tests.contracts.store.statement_log import statements_of
 from tests.contracts.store.test_store_series import MORNING, Desk
 from tests.contracts.store.test_store_undo import shown
 
@@ -45,19 +45,6 @@ def tasks(target: Desk, number: int) -> list[str]:
     return [target.schedule(when="tomorrow 14:00") for _ in range(number)]
 
 
-@contextmanager
-def counted(store: Store) -> Iterator[list[str]]:
-    """Count the statements, each batch of rows as one."""
-    said: list[str] = []
-
-    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
-        said.append(sql)
-
-    event.listen(store._database.engine, "before_cursor_execute", note)
-    yield said
-    event.remove(store._database.engine, "before_cursor_execute", note)
-
-
 @pytest.mark.parametrize("call", CALLS)
 def test_a_change_of_more_tasks_takes_no_more_statements_and_neither_does_its_undo(
     target: Desk, call: dict[str, str]
@@ -65,12 +52,12 @@ def test_a_change_of_more_tasks_takes_no_more_statements_and_neither_does_its_un
     made, undone = list[int](), list[int]()
     for number in (FEW_COUNT, MORE_COUNT):
         ids = tasks(target, number)
-        with counted(target.store) as said:
+        with statements_of(target.store) as statements:
             done = change(target, ids, call)
-        made.append(len(said))
-        with counted(target.store) as said:
+        made.append(len(statements))
+        with statements_of(target.store) as statements:
             back = target.scheduler.bulk.change("undo", undo=done.undo)
-        undone.append(len(said))
+        undone.append(len(statements))
         assert dict(done.counts) == dict(back.counts) == {"changed": number}
     assert made[0] == made[1] < MORE_COUNT
     if call["change"] != "cancel":  # whose undo stores new runs, each by itself

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
@@ -16,9 +15,10 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.tables.pools import server_keys
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.views import TaskFilter
-from sqlalchemy import delete, event, select
+from sqlalchemy import delete, select
 
 from tests.builders import TENANT, added
+from tests.contracts.store.statement_log import statements_of
 
 FOREIGN = "cursor: this cursor is not from this server; list again without a cursor"
 
@@ -31,20 +31,8 @@ def first_page(store: Store) -> str:
     return cursor
 
 
-@contextmanager
-def statements_of(store: Store) -> Iterator[list[str]]:
-    found: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
-        if "server_keys" in sql:
-            found.append(sql)
-
-    engines = {store._database.engine, getattr(store._database, "reader", store._database.engine)}
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
-    yield found
-    for engine in engines:
-        event.remove(engine, "before_cursor_execute", note)
+def keys_read(statements: Sequence[str]) -> int:
+    return sum("server_keys" in sql for sql in statements)
 
 
 def raw_of(cursor: str) -> bytes:
@@ -74,16 +62,16 @@ def test_processes_that_make_the_key_at_once_get_the_same_one(store: Store, url:
 
 
 def test_a_list_of_one_page_needs_no_key_and_further_pages_read_it_once(store: Store) -> None:
-    with statements_of(store) as found:
+    with statements_of(store) as statements:
         added(store)
         store.tasks.page(TENANT, TaskFilter(), limit=2)
-        assert found == []
+        assert keys_read(statements) == 0
         cursor = first_page(store)
-        made = len(found)
+        made = keys_read(statements)
         for _ in range(3):
             store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=cursor)
         store.history.events(TENANT, EventFilter(), limit=1)
-        assert 0 < len(found) == made
+        assert 0 < keys_read(statements) == made
 
 
 def test_a_position_that_was_changed_is_refused(store: Store) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
@@ -55,93 +55,37 @@ ENDS = pytest.mark.parametrize(
 )
 
 
-def while_links_are_stored(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], end: Callable[[], None]
+def begun_within(
+    monkeypatch: pytest.MonkeyPatch,
+    place: object,
+    step: str,
+    change: Callable[[], object],
+    other: Callable[[], object],
 ) -> None:
-    """Begin `end` before the transaction of `change` is committed, and wait for both."""
-    stored, go_on, settle = threading.Event(), threading.Event(), relink.settle
+    """Begin `other` once `change` has made a step of its transaction, before its commit; wait for both."""
+    made, go_on, make = threading.Event(), threading.Event(), getattr(place, step)
 
-    def pausing(*given: Any) -> bool:
-        done = settle(*given)
-        stored.set()
+    def pausing(*given: Any) -> Any:
+        done = make(*given)
+        made.set()
         assert go_on.wait(PATIENCE_S)
         return done
 
-    monkeypatch.setattr(relink, "settle", pausing)
-    changing, ending = threading.Thread(target=change), threading.Thread(target=end)
-    changing.start()
-    assert stored.wait(PATIENCE_S)
-    ending.start()
-    ending.join(0.2)
+    monkeypatch.setattr(place, step, pausing)
+    first, second = threading.Thread(target=change), threading.Thread(target=other)
+    first.start()
+    assert made.wait(PATIENCE_S)
+    second.start()
+    second.join(0.3)
     go_on.set()
-    for thread in (changing, ending):
+    for thread in (first, second):
         thread.join(PATIENCE_S)
 
 
-@ENDS
-def test_an_end_sees_the_edge_that_is_being_stored(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
-) -> None:
-    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
-    task(desk, "Another", after=[fetch])  # from then on the row of the upstream says that it is followed
-    claims = desk.start(9)
-    link = partial(beside.scheduler.reschedule, load, after=[fetch])
-    while_links_are_stored(monkeypatch, link, lambda: desk.end(claims, outcome))
-    assert desk.scheduler.get(load).record.run.state is then
-
-
-@ENDS
-def test_an_end_sees_the_edge_that_an_undo_is_storing_again(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
-) -> None:
-    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
-    desk.scheduler.reschedule(load, after=[fetch])
-    claims = desk.start(9)
-    token = desk.scheduler.reschedule(load, remove=["after"]).undo
-    undo = partial(beside.scheduler.act, load, "undo", undo=token)
-    while_links_are_stored(monkeypatch, undo, lambda: desk.end(claims, outcome))
-    assert desk.scheduler.get(load).record.run.state is then
-
-
-@pytest.mark.parametrize("length", [2, 4])
-def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
-    """In a cycle of four, the two edges have no task in common."""
-    one, other = task(desk, "One"), task(desk, "Other")
-    ends = (one, other) if length == 2 else (task(desk, "Behind one", after=[one]), task(desk, "Behind", after=[other]))
-    refused, both_look, check = list[InvalidArgument](), threading.Barrier(2), cycles.check
-
-    def looking(*given: Any) -> None:
-        check(*given)
-        with suppress(threading.BrokenBarrierError):
-            both_look.wait(0.3)
-
-    def link(at: Desk, below: str, above: str) -> None:
-        try:
-            at.scheduler.reschedule(below, after=[above])
-        except InvalidArgument as error:
-            refused.append(error)
-
-    monkeypatch.setattr(cycles, "check", looking)
-    threads = [threading.Thread(target=link, args=each) for each in ((desk, one, ends[1]), (beside, other, ends[0]))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
-    assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
-
-
-@pytest.mark.parametrize("length", [2, 3])
-def test_of_an_undo_and_a_new_edge_that_would_close_a_cycle_together_one_is_refused(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
-    """In a cycle of three, the new edge has no task in common with the change that is taken back."""
-    above, other = task(desk, "Above"), task(desk, "Other")
-    below = task(desk, "Below", after=[above])
-    token = desk.scheduler.reschedule(below, after=[other]).undo
-    last = below if length == 2 else task(desk, "Last", after=[below])
+def refused_together(
+    monkeypatch: pytest.MonkeyPatch, changes: Iterable[Callable[[], object]], *looks: str
+) -> list[DuetimeError]:
+    """Make two changes that both look for cycles before either is committed; return what is refused."""
     refused, both_look = list[DuetimeError](), threading.Barrier(2)
 
     def looking(check: Callable[..., None], *given: Any) -> None:
@@ -155,15 +99,69 @@ def test_of_an_undo_and_a_new_edge_that_would_close_a_cycle_together_one_is_refu
         except DuetimeError as error:
             refused.append(error)
 
-    for name in ("check", "check_undo"):
+    for name in looks:
         monkeypatch.setattr(cycles, name, partial(looking, getattr(cycles, name)))
-    undo = partial(beside.scheduler.act, below, "undo", undo=token)
-    link = partial(desk.scheduler.reschedule, above, after=[last])
-    threads = [threading.Thread(target=changed, args=[each]) for each in (undo, link)]
+    threads = [threading.Thread(target=changed, args=[each]) for each in changes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
+    return refused
+
+
+@ENDS
+def test_an_end_sees_the_edge_that_is_being_stored(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+) -> None:
+    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    task(desk, "Another", after=[fetch])  # from then on the row of the upstream says that it is followed
+    claims = desk.start(9)
+    link = partial(beside.scheduler.reschedule, load, after=[fetch])
+    begun_within(monkeypatch, relink, "settle", link, lambda: desk.end(claims, outcome))
+    assert desk.scheduler.get(load).record.run.state is then
+
+
+@ENDS
+def test_an_end_sees_the_edge_that_an_undo_is_storing_again(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+) -> None:
+    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    desk.scheduler.reschedule(load, after=[fetch])
+    claims = desk.start(9)
+    token = desk.scheduler.reschedule(load, remove=["after"]).undo
+    undo = partial(beside.scheduler.act, load, "undo", undo=token)
+    begun_within(monkeypatch, relink, "settle", undo, lambda: desk.end(claims, outcome))
+    assert desk.scheduler.get(load).record.run.state is then
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """In a cycle of four, the two edges have no task in common."""
+    one, other = task(desk, "One"), task(desk, "Other")
+    ends = (one, other) if length == 2 else (task(desk, "Behind one", after=[one]), task(desk, "Behind", after=[other]))
+    links = [
+        partial(at.scheduler.reschedule, below, after=[above])
+        for at, below, above in ((desk, one, ends[1]), (beside, other, ends[0]))
+    ]
+    refused = refused_together(monkeypatch, links, "check")
+    states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
+    assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_of_an_undo_and_a_new_edge_that_would_close_a_cycle_together_one_is_refused(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """In a cycle of three, the new edge has no task in common with the change that is taken back."""
+    above, other = task(desk, "Above"), task(desk, "Other")
+    below = task(desk, "Below", after=[above])
+    token = desk.scheduler.reschedule(below, after=[other]).undo
+    last = below if length == 2 else task(desk, "Last", after=[below])
+    undo = partial(beside.scheduler.act, below, "undo", undo=token)
+    link = partial(desk.scheduler.reschedule, above, after=[last])
+    refused = refused_together(monkeypatch, (undo, link), "check", "check_undo")
     states = [desk.scheduler.get(each).record.run.state for each in (above, other)]
     assert len(refused) == 1
     assert "would come after itself" in str(refused[0])
@@ -211,24 +209,8 @@ def test_an_event_sees_the_wait_that_is_being_opened_again(
     desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, made: Callable[[Desk], tuple[str, Again]]
 ) -> None:
     load, again = made(desk)
-    stored, go_on, reopen = threading.Event(), threading.Event(), kept_waits.reopen
-
-    def pausing(*given: Any) -> bool:
-        done = reopen(*given)
-        stored.set()
-        assert go_on.wait(PATIENCE_S)
-        return done
-
-    monkeypatch.setattr(kept_waits, "reopen", pausing)
-    waiting = threading.Thread(target=lambda: again(beside))
-    sending = threading.Thread(target=lambda: desk.scheduler.signals.send("paid"))
-    waiting.start()
-    assert stored.wait(PATIENCE_S)
-    sending.start()
-    sending.join(0.3)
-    go_on.set()
-    for thread in (waiting, sending):
-        thread.join(PATIENCE_S)
+    send = partial(desk.scheduler.signals.send, "paid")
+    begun_within(monkeypatch, kept_waits, "reopen", partial(again, beside), send)
     assert not has_open_wait(desk, load)
 
 
@@ -238,23 +220,8 @@ def test_a_wait_that_is_opened_again_sees_the_event_that_is_being_stored(
 ) -> None:
     """The event is stored, and its transaction has looked for waits, before the wait is opened."""
     load, again = made(desk)
-    looked, go_on, forget = threading.Event(), threading.Event(), sent.forget_surplus
-
-    def pausing(*given: Any) -> None:
-        forget(*given)
-        looked.set()
-        assert go_on.wait(PATIENCE_S)
-
-    monkeypatch.setattr(sent, "forget_surplus", pausing)
-    waiting = threading.Thread(target=lambda: again(beside))
-    sending = threading.Thread(target=lambda: desk.scheduler.signals.send("paid"))
-    sending.start()
-    assert looked.wait(PATIENCE_S)
-    waiting.start()
-    waiting.join(0.3)
-    go_on.set()
-    for thread in (waiting, sending):
-        thread.join(PATIENCE_S)
+    send = partial(desk.scheduler.signals.send, "paid")
+    begun_within(monkeypatch, sent, "forget_surplus", send, partial(again, beside))
     assert not has_open_wait(desk, load)
 
 

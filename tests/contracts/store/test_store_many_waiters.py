@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,9 +13,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
-from sqlalchemy import event
 
 from tests.builders import TENANT, a_task
+from tests.contracts.store.statement_log import statements_of
 from tests.contracts.store.test_store_signals import a_wait, send
 
 WAITERS_COUNT = 1_300
@@ -37,19 +35,6 @@ def states(store: Store) -> dict[State, int]:
     return dict(store.tasks.counts(TENANT, TaskFilter()))
 
 
-@contextmanager
-def counted(store: Store) -> Iterator[list[str]]:
-    """Count the statements, each batch of rows as one."""
-    said: list[str] = []
-
-    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
-        said.append(sql)
-
-    event.listen(store._database.engine, "before_cursor_execute", note)
-    yield said
-    event.remove(store._database.engine, "before_cursor_execute", note)
-
-
 @pytest.fixture
 def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sent, "MAX_WAITERS_LET_GO", 2)
@@ -60,10 +45,10 @@ def test_an_event_lets_very_many_tasks_go_by_few_statements_and_few_parameters_e
     if store._database.engine.dialect.name == "sqlite":  # as many parameters for these tasks as usual for 10,000
         raw = store._database._raw  # type: ignore[attr-defined]  # a database on SQLite
         raw.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766 * WAITERS_COUNT // 10_000)
-    with counted(store) as said:
+    with statements_of(store) as statements:
         found = send(store)
     assert (found.freed, states(store)) == (WAITERS_COUNT, {State.SCHEDULED: WAITERS_COUNT})
-    assert len(said) < WAITERS_COUNT / 10
+    assert len(statements) < WAITERS_COUNT / 10
 
 
 @pytest.mark.usefixtures("pages_of_two")

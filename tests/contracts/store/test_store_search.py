@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,10 +17,10 @@ from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from duetime.server.doctor.database import search_check
-from sqlalchemy import event
 
 from tests import services
 from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, counted
+from tests.contracts.store.statement_log import statements_of
 
 ALPHABET = "ab AB%_/\"'*éÉßẞſİıσςΣ会议é🦓\\"
 """Few characters, so that most words are found somewhere; cases and marks that databases fold in their own ways."""
@@ -130,22 +129,6 @@ def test_a_new_title_is_found_and_the_old_one_is_not(store: Store) -> None:
         assert titles(store, "giraffe") == ["Call the giraffe"]
         assert len(said(store, "GIRAFFE")) == 2
         advanced(store)
-
-
-@contextmanager
-def statements_of(store: Store) -> Iterator[list[str]]:
-    """Give what a store reads meanwhile."""
-    found: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
-        found.append(sql)
-
-    engines = {store._database.engine, getattr(store._database, "reader", store._database.engine)}
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
-    yield found
-    for engine in engines:
-        event.remove(engine, "before_cursor_execute", note)
 
 
 def test_a_rare_word_without_a_trigram_is_looked_for_in_titles_alone(store: Store) -> None:

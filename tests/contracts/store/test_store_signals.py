@@ -21,9 +21,9 @@ from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import event
 
 from tests.builders import NOON, TENANT, Clock, a_task, added, restarted, settlement
+from tests.contracts.store.statement_log import statements_of
 
 HOUR = timedelta(hours=1)
 
@@ -262,16 +262,10 @@ def test_surplus_signals_are_looked_for_at_some_sends_and_deleted_together(
 
 def test_open_waits_are_counted_rarely_while_there_is_much_room(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_room, "MAX_WAITS_OPEN", 20)
-    counts: list[int] = []
-
-    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
-        counts.append("count(*)" in sql and "signal_waits" in sql)
-
-    event.listen(store._database.engine, "before_cursor_execute", note)
-    for _ in range(21):
-        waiting(store, a_wait())
-    event.remove(store._database.engine, "before_cursor_execute", note)
-    assert sum(counts) < 16
+    with statements_of(store) as statements:
+        for _ in range(21):
+            waiting(store, a_wait())
+    assert sum("count(*)" in sql and "signal_waits" in sql for sql in statements) < 16
     with pytest.raises(Refused, match="More than 20 tasks wait for the event 'paid' already"):
         waiting(store, a_wait())
 
