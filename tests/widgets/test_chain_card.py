@@ -51,6 +51,23 @@ def test_a_chain_shows_its_progress_and_each_step_with_its_state_and_why_one_fai
     expect(chat.card.locator(".facts")).to_contain_text("1 of 5 steps done")
 
 
+def test_a_step_that_is_unverified_or_paused_says_so(chat: Chat) -> None:
+    chain = a_chain()["chain"]
+    chain["steps"][0]["unverified"] = "order is missing"
+    chain["steps"][3] |= {"state": "scheduled", "paused": True}
+    chat.show_task(a_chain(chain=chain))
+    steps = chat.card.locator(".chain li")
+    assert steps.nth(0).inner_text().split("\n") == ["fetch Done, but not what was expected", "order is missing"]
+    assert steps.nth(3).inner_text() == "report Paused"
+
+
+def test_a_paused_chain_says_until_when(chat: Chat) -> None:
+    until = stamp(NOW + timedelta(hours=5))
+    waits: dict[str, Any] = {"waiting_for": ["paused until then"], "waits": [{"kind": "resume", "until": until}]}
+    chat.show_task(a_chain(state="scheduled", paused=True, paused_until=until, **waits))
+    expect(chat.card.locator("body")).to_contain_text("Paused until")
+
+
 def test_its_buttons_change_all_of_it(chat: Chat) -> None:
     chat.show_task(a_chain())
     assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == [
