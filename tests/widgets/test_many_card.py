@@ -107,7 +107,7 @@ def test_it_reads_well_and_is_clean(chat: Chat, theme: str, width: int | None) -
 
 def test_the_card_says_how_many_cancelled_tasks_no_undo_brings_back(chat: Chat) -> None:
     show_list(chat, a_page() | bulk(final=2))
-    expect(chat.card.locator(".undo")).to_contain_text("Cancelled: 2. This cannot be undone.")
+    expect(chat.card.locator(".undo")).to_contain_text("Cancelled: 2 / 12. This cannot be undone.")
     chat.load("task-list")
     chat.show(a_page() | bulk())
     expect(chat.card.locator(".undo")).not_to_contain_text("cannot be undone")

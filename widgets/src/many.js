@@ -29,7 +29,7 @@ export function doneView(list) {
   if (!bulk) return "";
   const back = bulk.undo && canCall(env) && Date.parse(bulk.undo_until) > env.clock.now();
   const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}`, within: "" });
-  return h("div", { class: "undo" }, h("p", {}, said), finalView(bulk), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
+  return h("div", { class: "undo" }, h("p", {}, said, finalView(bulk)), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
 }
 
 /** The buttons for what is chosen: one is pressed, for how many of all it would do something is counted, and then it is done. */
@@ -55,7 +55,7 @@ export function chooserView(list) {
 
 /** How many of the cancelled tasks no undo brings back. */
 function finalView(bulk) {
-  return bulk.final ? h("small", {}, " ", t("undo.none", { did: `${wordOf(bulk.dry_run ? "button" : "did", bulk)}: ${number(bulk.final)}` })) : "";
+  return bulk.final ? h("small", {}, " ", t("undo.none", { did: `${wordOf(bulk.dry_run ? "button" : "did", bulk)}: ${number(bulk.final)} / ${number(bulk.changed)}` })) : "";
 }
 
 function countOf({ changed, unchanged = 0, refused = 0, change: verb }) {
