@@ -94,7 +94,8 @@ class RunnerServer:
             self._room.release()
 
     def _reply(self, message: Mapping[str, Json]) -> dict[str, Json]:
-        if not _knows(message, self.token) or message.get("file", "") != self._file:
+        about = message.get("file", self._file)  # a process of before the upgrade names none
+        if not _knows(message, self.token) or about != self._file:
             return {"woken": False}
         question = message.get("question")
         if isinstance(question, dict):

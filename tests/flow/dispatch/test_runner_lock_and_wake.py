@@ -120,6 +120,10 @@ def test_the_token_opens_the_door(door: Door, store: Store) -> None:
     assert door.woken == 1
 
 
+def test_a_process_of_before_an_upgrade_wakes_the_runner_though_it_names_no_file(door: Door) -> None:
+    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+
+
 @pytest.mark.parametrize(
     "line",
     [
