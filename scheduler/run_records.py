@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import SignalWait
 
 
 class Waiter(NamedTuple):

@@ -38,7 +38,6 @@ MAX_SENTENCE_WORDS = 25
 NOUNS_IN_ING = {"string", "setting", "thing", "testing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
 WORDS = {
-    "approvals",
     "task",
     "events",
     "errors",
@@ -52,7 +51,7 @@ WORDS = {
     "view_parts",
     "views",
     "run_records",
-    "signal",
+    "waits",
 }
 SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"

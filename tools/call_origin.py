@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from duetime.scheduler.calls.origin import ORIGIN, is_client, read_origin
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.intake.changes.origin import sends_back
-from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 
 ORIGIN_META: Final = "duetime/origin"

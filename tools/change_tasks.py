@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.approval import ApprovalTerms

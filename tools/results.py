@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from duetime.scheduler.bulk.change import BulkResult
+from duetime.scheduler.calls.bulk_change import BulkResult
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
 from duetime.scheduler.remedies import Inspect, PlainWords, Remedy
-from duetime.scheduler.signal.signal import SentSignal
 from duetime.scheduler.task import Attempt, Json
 from duetime.scheduler.views import TaskPage, TaskView
+from duetime.scheduler.waits.signal import SentSignal
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 

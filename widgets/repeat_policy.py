@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
 from duetime.scheduler.rules.series.awaited import EVENT_MEMBER, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
+from duetime.scheduler.waits.approval import USUAL_QUESTION
 
 
 def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:

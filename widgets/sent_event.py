@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.signal.signal import SentSignal
+from duetime.scheduler.waits.signal import SentSignal
 from duetime.widgets.schema.part import PayloadPart
 from pydantic import Field
 

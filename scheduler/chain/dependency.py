@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, State
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import SignalWait
 
 MAX_UPSTREAMS: Final = 50
 """Tasks and chains that one call names for a task to come after."""

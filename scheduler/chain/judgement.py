@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.signal.signal import KeptWait, OnTimeout, ReceivedSignal
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.signal import KeptWait, OnTimeout, ReceivedSignal
 
 _INHERITED: Final[Mapping[State, State]] = {State.CANCELLED: State.CANCELLED, State.SKIPPED: State.SKIPPED}
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Self
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.records import Change
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import SignalWait
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from duetime.scheduler.calls.origin import CHANNEL_PREFIX
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
-from duetime.scheduler.origin.origin import CHANNEL_PREFIX
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Delivery, InboxMessage, State
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from duetime.scheduler.calls.origin import CHANNEL_PREFIX, NO_ORIGIN, ORIGIN, channel_of
 from duetime.scheduler.delivery.apprise import AppriseChannel
 from duetime.scheduler.delivery.channel import Channel
 from duetime.scheduler.delivery.command import CommandChannel
 from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.origin.origin import CHANNEL_PREFIX, NO_ORIGIN, ORIGIN, channel_of
 from duetime.scheduler.task import State
 
 OriginTarget = WebhookTarget | tuple[str, ...]

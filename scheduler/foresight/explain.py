@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.foresight.reasons import processes
 from duetime.scheduler.foresight.reasons.before_start import behind, blocked, once_due, paused, questions, until_event
@@ -19,10 +18,11 @@ from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL, blocked_by, is_held_by_pause
 from duetime.scheduler.rules.time.times import describe, relative
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import KeptWait
 
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"

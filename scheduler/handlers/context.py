@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from duetime.scheduler.access.secret import SecretUnavailable
-from duetime.scheduler.approvals.approval import ReceivedAnswer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
-from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.task import Json, Run, Task
+from duetime.scheduler.waits.approval import ReceivedAnswer
+from duetime.scheduler.waits.signal import ReceivedSignal
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
 BUSY_PAUSE: Final = timedelta(seconds=1)

@@ -13,13 +13,14 @@ from duetime.scheduler.chain.dependency import Upstream, Upstreams
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, StepRequest, is_outside, read_steps, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
-from duetime.scheduler.intake.contract.outcome_contract import origin_of
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.repeat_policy import policy_of
 from duetime.scheduler.intake.series_end import without_rule
-from duetime.scheduler.intake.steps.step_request import (
+from duetime.scheduler.intake.terms.approval import check_length
+from duetime.scheduler.intake.terms.outcome_contract import origin_of
+from duetime.scheduler.intake.terms.step_request import (
     at_instants,
     instant_of,
     refuse_arguments_of_steps,
@@ -27,7 +28,6 @@ from duetime.scheduler.intake.steps.step_request import (
     request_of,
 )
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
-from duetime.scheduler.intake.waits.approval import check_length
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request

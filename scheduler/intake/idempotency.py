@@ -7,12 +7,12 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from duetime.scheduler.calls.reschedule import Repeatable
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import check_key
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Repeatable
 from duetime.scheduler.rules.series.natural_key import check_template, field_values, template_of
 from duetime.scheduler.translatable import NoteKind, Translatable
 

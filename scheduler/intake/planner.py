@@ -7,18 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.calls.origin import unread
 from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothing_stored
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.intake.contract.outcome_contract import (
-    ContractParts,
-    FollowUpReader,
-    check_expected,
-    origin_of,
-)
 from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing, words_of
@@ -26,6 +20,13 @@ from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_interval, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.series_end import without_rule
+from duetime.scheduler.intake.terms.approval import approval_of, asked_before_each
+from duetime.scheduler.intake.terms.outcome_contract import (
+    ContractParts,
+    FollowUpReader,
+    check_expected,
+    origin_of,
+)
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -35,8 +36,6 @@ from duetime.scheduler.intake.validation import (
     check_retry,
     silent_note,
 )
-from duetime.scheduler.intake.waits.approval import approval_of, asked_before_each
-from duetime.scheduler.origin.origin import unread
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -50,9 +49,10 @@ from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import as_assumed
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import SignalWait
 
 
 @dataclass(frozen=True, slots=True)

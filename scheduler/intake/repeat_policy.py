@@ -9,9 +9,9 @@ from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.instants import LAST_OF_DAY, later
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final, ParamSpec, TypeVar
 
 from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
@@ -15,7 +16,6 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.examples.corrected import corrected
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact

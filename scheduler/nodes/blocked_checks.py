@@ -12,7 +12,7 @@ from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
+from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 
 BLOCKED_CHECK_INTERVAL_S: Final = 5.0
 MAX_LOOK_S: Final = 2.0

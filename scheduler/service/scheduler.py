@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypedDict, Unpack
 
+from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.foresight.explainer import Explainer
@@ -27,7 +28,6 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import NO_QUOTAS, TenantQuotas
 from duetime.scheduler.request import ActionOnTask, Moment, Request, ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.rules.time.times import seconds_of
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.service.bulk.bulk_changes import BulkService
@@ -41,10 +41,10 @@ from duetime.scheduler.service.chains.chain_changes import ChainService
 from duetime.scheduler.service.chains.chain_undo import ChainUndo
 from duetime.scheduler.service.chains.chain_writer import ChainWriter
 from duetime.scheduler.service.early_check import EarlyChecks
+from duetime.scheduler.service.fire_addresses import FireAddressService
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService
-from duetime.scheduler.service.signals.addresses import FireAddressService
-from duetime.scheduler.service.signals.events import SignalService
+from duetime.scheduler.service.quiet_hours import QuietHoursService
+from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.service.task_creator import TaskCreator
 from duetime.scheduler.service.tasks.approvals import ApprovalService
 from duetime.scheduler.service.tasks.changes import ChangeService

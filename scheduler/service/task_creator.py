@@ -24,10 +24,10 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.waits.signal import KeptWait
 
 
 class TaskCreator:

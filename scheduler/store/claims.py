@@ -19,8 +19,8 @@ from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
+from duetime.scheduler.store.dispatch import due_runs, expire, leases, recover
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lost_runs import due_runs, expire, leases, recover
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, ready_runs, settle

@@ -19,7 +19,6 @@ from duetime.scheduler.store.alerts.process_turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
-from duetime.scheduler.store.blocked.blocked_runs import BlockedRuns
 from duetime.scheduler.store.bulk.batches import Batches
 from duetime.scheduler.store.chains.approvals import Approvals
 from duetime.scheduler.store.chains.chains import Chains
@@ -33,6 +32,8 @@ from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.database.table_statistics import TableStatistics
 from duetime.scheduler.store.dead_letters.letters import DeadLetters
 from duetime.scheduler.store.deliveries import Deliveries
+from duetime.scheduler.store.dispatch.blocked_runs import BlockedRuns
+from duetime.scheduler.store.dispatch.series import SeriesTimers
 from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
@@ -49,7 +50,6 @@ from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs
 from duetime.scheduler.store.runners import Runners
-from duetime.scheduler.store.series.series import SeriesTimers
 from duetime.scheduler.store.signals.addresses import FireAddresses
 from duetime.scheduler.store.signals.signals import Signals
 from duetime.scheduler.store.sql.cursors import Cursors

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
@@ -28,6 +26,8 @@ from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import SignalWait
 from sqlalchemy import Connection
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from duetime.scheduler.approvals.approval import as_answer
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
@@ -20,9 +19,10 @@ from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Notify, Task
+from duetime.scheduler.waits.approval import as_answer
+from duetime.scheduler.waits.signal import KeptWait
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.threads.store_wait import StoreWait
 

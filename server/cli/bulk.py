@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Tier

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, RescheduleCall
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, RescheduleCall
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView

@@ -8,7 +8,8 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.readers.past_reader import MAX_LOG_LINES_READ
@@ -18,7 +19,6 @@ from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, RETRY_BOUNDS, AfterFailure, Request
-from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import Standing, TaskFilter

@@ -14,11 +14,11 @@ from duetime.scheduler.foresight.readers.report_reader import ReportReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.handlers import Plugin
 from duetime.scheduler.service.bulk.bulk_changes import BulkService
+from duetime.scheduler.service.fire_addresses import FireAddressService
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService
+from duetime.scheduler.service.quiet_hours import QuietHoursService
 from duetime.scheduler.service.scheduler import Scheduler as Service
-from duetime.scheduler.service.signals.addresses import FireAddressService
-from duetime.scheduler.service.signals.events import SignalService
+from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.service.task_creator import TaskCreator
 from duetime.server.app import Role, build
 from duetime.server.python.calls import ServicePart, check_opening

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.origin.origin import is_client
+from duetime.scheduler.calls.origin import is_client
 from duetime.server.settings.checks import Headers, SigningSecret, WebUrl, comma_separated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 

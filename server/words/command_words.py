@@ -8,10 +8,10 @@ import shlex
 from dataclasses import asdict, fields
 
 from duetime.scheduler import remedies
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.intake.examples.corrected import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 
 COMMAND_SENTENCES: Sentences = {
     remedies.Resume: "Resume it with `duetime reschedule {task_id} --resume`.",

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from duetime.scheduler.bulk.change import BulkVerb
+from duetime.scheduler.calls.bulk_change import BulkVerb
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store

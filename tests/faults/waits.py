@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.bulk.change import BulkVerb
+from duetime.scheduler.calls.bulk_change import BulkVerb
 from duetime.scheduler.runtime.failpoints import Step
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.task import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from duetime.scheduler.bulk.parts import parts
+from duetime.scheduler.calls.bulk_parts import parts
 
 
 @pytest.mark.parametrize(

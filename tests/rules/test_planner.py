@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import instants
@@ -16,7 +17,6 @@ from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request, ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.views import TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)

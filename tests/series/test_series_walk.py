@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import Became, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.bulk_change import Became, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import LettersClosed
 from duetime.scheduler.intake.changes.actions import is_change_token

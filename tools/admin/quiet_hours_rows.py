@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursView
+from duetime.scheduler.service.quiet_hours import QuietHoursView
 from duetime.scheduler.task import Json
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from duetime.scheduler.approvals.approval import meant_answer
 from duetime.scheduler.task import ApprovalAnswer, Json
+from duetime.scheduler.waits.approval import meant_answer
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
 

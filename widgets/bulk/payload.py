@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, Literal
 
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.views import TaskFilter, TaskPage

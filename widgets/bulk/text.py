@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.views import due_at
 from duetime.widgets.bulk.payload import MAX_BULK_ROWS, BulkPart, bulk_part

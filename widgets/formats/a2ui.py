@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
+from duetime.scheduler.waits.approval import USUAL_QUESTION
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from duetime.widgets.text.chain_text import progress_in_words

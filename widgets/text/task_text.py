@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.waits.approval import is_of_answer
 from duetime.widgets.outcome import TOLD_STATES, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences

@@ -8,17 +8,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED_REASON, PAUSED_UNTIL_PREFIX
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asks_each_generation, asks_when_due
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
-from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 
 MAX_UPSTREAMS_NAMED = 5
 _MAX_TITLE_CHARS = 40

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.foresight.reasons.before_start import questions, until_event
 from duetime.scheduler.rules.series import awaited as rules
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import KeptWait
 
 _MAY_WAIT: Final = frozenset({State.WAITING, State.SUSPENDED})
 

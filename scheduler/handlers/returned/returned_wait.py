@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import check_checkpoint
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.signals.signal_waits import MAX_TIMEOUT, check_match, check_name
 from duetime.scheduler.runtime.secret_mask import masked
-from duetime.scheduler.signal.signal import SIGNAL_KEPT
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS
+from duetime.scheduler.waits.signal import SIGNAL_KEPT
 
 MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""

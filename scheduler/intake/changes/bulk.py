@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, BulkDecision, BulkVerb
+from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BulkDecision, BulkVerb
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
@@ -18,7 +19,6 @@ from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import State

@@ -9,7 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.chain import ChainRecord, is_spawned
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
@@ -19,10 +20,9 @@ from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.steps.step_request import titled
+from duetime.scheduler.intake.terms.step_request import titled
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State

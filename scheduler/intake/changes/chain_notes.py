@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
+from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.skipped import MAX_TIMES_NAMED

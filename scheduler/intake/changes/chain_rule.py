@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.after import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
@@ -14,7 +15,6 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.validation import check_max_runs
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.repeat_policy import check_one_question
-from duetime.scheduler.intake.waits.approval import asked_before_each
+from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
@@ -26,6 +25,7 @@ from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval
 
 
 def changes_each_wait(record: TaskRecord, change: Change) -> bool:

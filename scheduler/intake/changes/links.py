@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler import remedies
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.after import FOR_A_SERIES, dependencies_of
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.dependency import Dependency, Upstreams
@@ -23,11 +24,10 @@ from duetime.scheduler.intake.changes.each_wait import (
 )
 from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.intake.validation import ProblemCollector
-from duetime.scheduler.intake.waits.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import read_wait

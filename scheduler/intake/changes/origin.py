@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from duetime.scheduler.calls.origin import CHANNEL_PREFIX, ORIGIN, read_origin
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.origin.origin import CHANNEL_PREFIX, ORIGIN, read_origin
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.task import Task
 

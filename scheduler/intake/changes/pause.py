@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.task import Task

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
+from duetime.scheduler.calls.reschedule import Reschedule, with_removed
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.links import links_step
@@ -40,7 +41,6 @@ from duetime.scheduler.intake.validation import (
 )
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
-from duetime.scheduler.reschedule.reschedule import Reschedule, with_removed
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import occurrence_at, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.intake.contract.outcome_contract import check_expected
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.terms.outcome_contract import check_expected
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.series.overtake import ends_series

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, time
 
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import names_no_day
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.time import zones

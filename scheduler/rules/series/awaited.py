@@ -10,8 +10,8 @@ from typing import Any, Final
 from duetime.scheduler.rules.series.overlap import after_end
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.run_records import Settlement
-from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 
 EVENT_MEMBER: Final = "event"
 """Marks what a task keeps of an event that each of its runs waits for."""

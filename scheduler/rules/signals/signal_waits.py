@@ -13,8 +13,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.time.times import parse_duration
-from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, SIGNAL_KEPT, OnTimeout, SignalWait
 from duetime.scheduler.task import Json
+from duetime.scheduler.waits.signal import MAX_EVENTS_AWAITED, SIGNAL_KEPT, OnTimeout, SignalWait
 
 USUAL_TIMEOUT: Final = timedelta(days=30)
 MAX_TIMEOUT: Final = timedelta(days=366)

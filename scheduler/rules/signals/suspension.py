@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.approvals.approval import Approval, question_of
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Wait, Yielded
 from duetime.scheduler.run_records import Claim, Settlement
-from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.approval import Approval, question_of
+from duetime.scheduler.waits.signal import SignalWait
 
 END_GRACE: Final = timedelta(days=1)
 """The longest wait of a run behind the end of its question or event, which every process that runs tasks notes soon."""

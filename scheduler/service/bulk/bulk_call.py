@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, TypedDict
 
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BULK_UNDO_WINDOW,
     MAX_TASKS_CHANGED,
     BatchWrite,
@@ -23,7 +23,7 @@ from duetime.scheduler.bulk.change import (
     TaskOutcome,
     replaced_times,
 )
-from duetime.scheduler.bulk.parts import parts
+from duetime.scheduler.calls.bulk_parts import parts
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound

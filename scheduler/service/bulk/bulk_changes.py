@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
     BatchWrite,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, in_order

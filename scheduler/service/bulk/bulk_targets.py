@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Final
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first
 from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.ids import is_chain_id

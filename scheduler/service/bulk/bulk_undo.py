@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler.audit.entry import AuditEntry
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
     BatchWrite,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
     MAX_RELATED_TASKS_AT_ONCE,
@@ -21,7 +21,7 @@ from duetime.scheduler.bulk.change import (
     StoredBatch,
     TaskOutcome,
 )
-from duetime.scheduler.bulk.parts import parts
+from duetime.scheduler.calls.bulk_parts import parts
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
     PAUSE_BETWEEN_PARTS_S,

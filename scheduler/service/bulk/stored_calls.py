@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BULK_UNDO_WINDOW,
     Became,
     BulkResult,

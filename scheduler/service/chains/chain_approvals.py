@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import Approval, taken_back_by
+from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
 from duetime.scheduler.chain.chain import ChainRecord, StepRecord
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts
@@ -15,12 +15,12 @@ from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
 from duetime.scheduler.service.tasks.approvals import GENERATION_SKIPPED, ApprovalService, undo_of_yes
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
+from duetime.scheduler.waits.approval import Approval, taken_back_by
 
 
 class ChainApprovalService:

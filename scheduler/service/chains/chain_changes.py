@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
+from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall, split_arguments
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
@@ -21,7 +22,6 @@ from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
-from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, split_arguments
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
 from duetime.scheduler.service.bulk.stored_calls import earlier_of
 from duetime.scheduler.service.chains.chain_approvals import chain_to_change

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import is_of_answer
-from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
+from duetime.scheduler.calls.bulk_change import Became, BulkDecision, BulkResult, BulkVerb
+from duetime.scheduler.calls.reschedule import CallArguments
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
@@ -19,7 +19,6 @@ from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_take
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.reschedule.reschedule import CallArguments
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import BulkCall
 from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
@@ -29,6 +28,7 @@ from duetime.scheduler.service.chains.chain_approvals import ChainApprovalServic
 from duetime.scheduler.service.chains.chain_writer import ChainWriter, StepDecision, bulk_call_of
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.waits.approval import is_of_answer
 
 
 class _StepStays(Exception):

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import Became, BulkDecision, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.bulk_change import Became, BulkDecision, BulkVerb, TaskOutcome
+from duetime.scheduler.calls.reschedule import CallArguments
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
@@ -16,7 +17,6 @@ from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, notes, stays_cancelled
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.reschedule.reschedule import CallArguments
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk.bulk_call import ALL_TASKS, BulkArguments, BulkCall, rehearsed
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter

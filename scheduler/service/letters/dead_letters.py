@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
+from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     ClosedLetter,

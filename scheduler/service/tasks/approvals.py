@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from duetime.scheduler.approvals.approval import taken_back_by
+from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable
 from duetime.scheduler.rules.series.answered import asks_each_generation, asks_each_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
+from duetime.scheduler.waits.approval import taken_back_by
 
 OCCURRENCE_SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was skipped; the series goes on")
 GENERATION_SKIPPED = Translatable.of(

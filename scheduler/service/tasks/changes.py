@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import is_of_answer
+from duetime.scheduler.calls.reschedule import (
+    CallArguments,
+    Repeatable,
+    Reschedule,
+    RescheduleCall,
+    split_arguments,
+)
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
@@ -40,13 +46,6 @@ from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
-from duetime.scheduler.reschedule.reschedule import (
-    CallArguments,
-    Repeatable,
-    Reschedule,
-    RescheduleCall,
-    split_arguments,
-)
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
@@ -54,6 +53,7 @@ from duetime.scheduler.service.tasks.approvals import ApprovalService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.waits.approval import is_of_answer
 
 
 class ChangeService:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.audit.entry import AuditEntry
-from duetime.scheduler.bulk.change import (
+from duetime.scheduler.calls.bulk_change import (
     BatchWrite,
     Became,
     BulkDecision,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import BatchWrite
+from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import OF_CHAIN, EventKind

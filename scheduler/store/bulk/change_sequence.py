@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, TaskOutcome, replaced_times
+from duetime.scheduler.calls.bulk_change import BatchWrite, Became, BulkDecision, TaskOutcome, replaced_times
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, LastChange

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from duetime.scheduler.bulk.change import MAX_TASKS_AT_ONCE, MAX_TASKS_CHANGED, BatchWrite, StoredBatch
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_AT_ONCE, MAX_TASKS_CHANGED, BatchWrite, StoredBatch
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of

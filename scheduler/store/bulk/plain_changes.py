@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from duetime.scheduler.bulk.change import BatchWrite
+from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.relinked import RelinkedChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change

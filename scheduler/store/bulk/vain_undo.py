@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from duetime.scheduler.bulk.change import TaskOutcome
+from duetime.scheduler.calls.bulk_change import TaskOutcome
 from duetime.scheduler.chain.judgement import end_after
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.task import State

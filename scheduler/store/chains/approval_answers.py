@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.approvals import approval as rules
-from duetime.scheduler.approvals.approval import ANSWER_KINDS, notice
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.series.answered import asks_when_due, rejected
@@ -27,6 +25,8 @@ from duetime.scheduler.store.statements.approvals.open_questions import (
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits import approval as rules
+from duetime.scheduler.waits.approval import ANSWER_KINDS, notice
 from sqlalchemy import Connection, bindparam, false, insert, or_, select, update
 
 _UNANSWERED = "run {} waited for an answer"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Changed, IdempotencyKey
 from duetime.scheduler.store.chains import approval_answers, taken_back
@@ -18,6 +17,7 @@ from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.waits.approval import Approval, taken_back_by
 from sqlalchemy import Connection
 
 _NOT_ANSWERED: Final = Blame("run", "cannot give its question the default answer")

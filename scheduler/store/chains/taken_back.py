@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import Approval, question_of, reopened, taken_back_by
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
@@ -22,6 +21,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import ApprovalAnswer, Json, Run, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval, question_of, reopened, taken_back_by
 from sqlalchemy import Connection, bindparam, select, update
 
 _REVISION = "revision"

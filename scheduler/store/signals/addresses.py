@@ -10,8 +10,6 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.signal.fire_address import FireAddress, Fired
-from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
@@ -21,6 +19,8 @@ from duetime.scheduler.store.schema.tables.signals import fire_addresses
 from duetime.scheduler.store.signals.fired import fire
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.fire_address import FireAddress, Fired
+from duetime.scheduler.waits.signal import ReceivedSignal
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 _COLUMNS = columns_of(FireAddress, fire_addresses)

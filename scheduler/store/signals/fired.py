@@ -12,8 +12,6 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.run_again import of_its_own
-from duetime.scheduler.signal.fire_address import FireAddress, Fired, NoSuchAddress
-from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, read
@@ -21,6 +19,8 @@ from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.fire_address import FireAddress, Fired, NoSuchAddress
+from duetime.scheduler.waits.signal import ReceivedSignal
 from sqlalchemy import Connection
 
 FIRE_ACTOR = "fire address"

@@ -12,8 +12,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import came_in_words
-from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
@@ -26,6 +24,8 @@ from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, run_waits
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.match import matches
+from duetime.scheduler.waits.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
 
 MAX_WAITERS_LET_GO = 250

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
@@ -18,6 +17,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.signals import sent, too_late
 from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal, SentSignal
 from sqlalchemy import Connection
 
 _TOO_LATE: Final = Blame("the wait of", "it is too late for its event, but cannot end", signal_waits)

@@ -20,7 +20,6 @@ from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import keeps_its_time, let_go
 from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
@@ -37,6 +36,7 @@ from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.waits.signal import KeptWait
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
 
 MAX_LINKS_CLOSED = 1_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     MAX_LETTERS_COUNTED,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from duetime.scheduler.calls.reschedule import RescheduleArguments
 from duetime.scheduler.request import ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import RescheduleArguments
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Notify, RetryPolicy
 from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry

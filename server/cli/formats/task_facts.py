@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
@@ -15,6 +14,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskView
+from duetime.scheduler.waits.approval import is_of_answer
 from duetime.server.cli import output
 from duetime.server.words.command_words import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.server.cli import bulk, completion, output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursView
+from duetime.scheduler.service.quiet_hours import QuietHoursView
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.quiet_hours_rows import quiet_hours_json

@@ -10,7 +10,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall

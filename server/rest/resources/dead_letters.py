@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope

@@ -8,9 +8,9 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+from duetime.scheduler.calls.origin import MAX_ORIGIN_ID_CHARS, ORIGIN_MEMBERS
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.origin.origin import MAX_ORIGIN_ID_CHARS, ORIGIN_MEMBERS
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter

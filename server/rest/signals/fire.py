@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, Refused, UnreadableTask
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
-from duetime.scheduler.signal.fire_address import Fired, NoSuchAddress
+from duetime.scheduler.waits.fire_address import Fired, NoSuchAddress
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.rest.observed import observe
 from duetime.server.rest.openapi import problems, unserved

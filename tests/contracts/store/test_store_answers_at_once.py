@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from duetime.scheduler.approvals.approval import taken_back_by
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.waits.approval import taken_back_by
 from sqlalchemy import Connection, text
 
 from tests.builders import Clock

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import change_token, undo_change
@@ -28,6 +27,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, message, restarted, settlement
 from tests.contracts.store.pausable import Pausable

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from duetime.scheduler.approvals.approval import Approval, as_answer
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event, EventFilter, EventKind
@@ -21,6 +20,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval, as_answer
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, added, restarted, settlement, with_deadline
 

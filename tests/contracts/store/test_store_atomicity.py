@@ -16,7 +16,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, IdempotencyKey
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.lost_runs.recover import recover
+from duetime.scheduler.store.dispatch.recover import recover
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord

@@ -12,7 +12,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
+from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 

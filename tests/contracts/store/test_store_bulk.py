@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditKind
-from duetime.scheduler.bulk import change as bulk
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
+from duetime.scheduler.calls import bulk_change as bulk
+from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import Became, BulkResult
+from duetime.scheduler.calls.bulk_change import Became, BulkResult
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry

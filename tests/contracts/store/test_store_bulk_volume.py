@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import MAX_TASKS_AT_ONCE, BulkResult
+from duetime.scheduler.calls.bulk_change import MAX_TASKS_AT_ONCE, BulkResult
 from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditKind
-from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import OF_CHAIN, EventFilter

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import DuetimeError, Refused, StaleRevision
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers

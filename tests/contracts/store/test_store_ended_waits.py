@@ -10,10 +10,10 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.signal import SentSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.signal import SentSignal
 from sqlalchemy import select
 
 from tests.builders import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.bulk.change import Became, BulkResult
+from duetime.scheduler.calls.bulk_change import Became, BulkResult
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Retry

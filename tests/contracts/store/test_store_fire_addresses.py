@@ -21,11 +21,11 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.fire_address import FireAddress, Fired, FireToken, NoSuchAddress
-from duetime.scheduler.signal.signal import ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.fire_address import FireAddress, Fired, FireToken, NoSuchAddress
+from duetime.scheduler.waits.signal import ReceivedSignal, SignalWait
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text

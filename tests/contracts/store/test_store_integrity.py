@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import LEGAL_MOVES
-from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.integrity import MAX_ROWS_NAMED, Integrity
 from duetime.scheduler.store.schema.constraints import INVARIANTS
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.signal import ReceivedSignal
 from sqlalchemy import Connection, insert
 
 from tests.builders import NOON, TENANT, Clock, added, cancelled, delivery, log_chunk, message, settlement, started

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
-from duetime.scheduler.bulk.change import BatchWrite, BulkDecision, BulkVerb, StoredBatch
+from duetime.scheduler.calls.bulk_change import BatchWrite, BulkDecision, BulkVerb, StoredBatch
 from duetime.scheduler.chain.chain import Chain, NewChain
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import DuetimeError
@@ -31,8 +31,6 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.recorded import Decision
-from duetime.scheduler.signal.fire_address import FireAddress
-from duetime.scheduler.signal.signal import ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
@@ -42,6 +40,8 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.waits.fire_address import FireAddress
+from duetime.scheduler.waits.signal import ReceivedSignal, SignalWait
 from sqlalchemy import insert, update
 
 from tests.builders import NOON, a_task, added, cancelled, log_chunk, message, restarted, settlement, started

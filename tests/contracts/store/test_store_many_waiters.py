@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from duetime.scheduler.chain.dependency import DependentTask
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.signal.signal import SentSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.waits.signal import SentSignal
 
 from tests.builders import TENANT, a_task
 from tests.contracts.store.statement_log import statements_of

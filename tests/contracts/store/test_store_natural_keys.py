@@ -20,10 +20,10 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.fire_address import FireAddress, FireToken
-from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, Run, State
+from duetime.scheduler.waits.fire_address import FireAddress, FireToken
+from duetime.scheduler.waits.signal import ReceivedSignal
 
 from tests.builders import LEASE, Clock, runs_of
 from tests.contracts.store.desk import MORNING, Desk, at

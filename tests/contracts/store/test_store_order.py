@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import BatchWrite, BulkVerb, StoredBatch
+from duetime.scheduler.calls.bulk_change import BatchWrite, BulkVerb, StoredBatch
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.bulk import decision_of

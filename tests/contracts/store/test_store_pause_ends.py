@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers

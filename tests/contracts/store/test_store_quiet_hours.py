@@ -17,7 +17,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursView
+from duetime.scheduler.service.quiet_hours import QuietHoursView
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State, Tier

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers

@@ -14,22 +14,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import change_token, undo_change
 from duetime.scheduler.intake.changes.each_wait import each_wait_step
-from duetime.scheduler.intake.waits.approval import asked_before_each
+from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
-from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval, taken_back_by
+from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal, SignalWait
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
 from tests.contracts.store.pausable import Pausable

@@ -20,13 +20,13 @@ from duetime.scheduler.outcomes import Done, Failed, Wait
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal
 from sqlalchemy import Connection, update
 
 from tests.builders import Clock

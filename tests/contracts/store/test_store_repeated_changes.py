@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from duetime.scheduler.bulk.change import BulkResult
+from duetime.scheduler.calls.bulk_change import BulkResult
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner

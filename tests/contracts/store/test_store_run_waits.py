@@ -15,12 +15,12 @@ from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
-from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal, SentSignal
 
 from tests.builders import NOON, TENANT, Clock, added, restarted
 

@@ -18,10 +18,10 @@ import pytest
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
-from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal, SignalWait
 from sqlalchemy import bindparam, select, true
 
 from tests.builders import TENANT, Clock, a_task, added, restarted, settlement

@@ -15,12 +15,12 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules import changes
-from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SentSignal, SignalWait
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.signals import kept_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal, SentSignal, SignalWait
 
 from tests.builders import NOON, TENANT, Clock, a_task, added, restarted, settlement
 from tests.contracts.store.statement_log import statements_of

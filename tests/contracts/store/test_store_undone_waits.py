@@ -11,9 +11,9 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.waits.signal import KeptWait
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at

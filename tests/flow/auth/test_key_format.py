@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.access.bearer_token import BearerToken
-from duetime.scheduler.signal.fire_address import FireToken
+from duetime.scheduler.waits.fire_address import FireToken
 from duetime.server.auth.key_format import KeyText, is_key
 
 

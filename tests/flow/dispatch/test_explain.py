@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
 from duetime.scheduler.foresight.reasons.processes import LeftRunning
@@ -26,11 +25,12 @@ from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.signal import KeptWait, SignalWait
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import ApprovalAnswer, Json, Run, State, Task
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval
+from duetime.scheduler.waits.signal import KeptWait, SignalWait
 
 from tests.builders import TENANT, a_task, restarted
 

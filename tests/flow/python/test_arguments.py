@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from duetime import Scheduler
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter
 from duetime.server.python.arguments import SPECIAL_ARGUMENTS, USUAL

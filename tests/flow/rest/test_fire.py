@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.outcomes import Done, Outcome
-from duetime.scheduler.signal.fire_address import FireToken
+from duetime.scheduler.waits.fire_address import FireToken
 from duetime.server.auth.call_limits import CallLimits
 from duetime.server.rest.signals import fire as fire_routes
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments, StaleRevision
 from duetime.scheduler.events import EventFilter, EventKind
@@ -15,7 +16,6 @@ from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.terms import AFTER_THE_ATTEMPT, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler

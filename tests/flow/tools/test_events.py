@@ -15,11 +15,11 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import OnTimeout
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.waits.match import matches
+from duetime.scheduler.waits.signal import OnTimeout
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.registration import definitions
 from duetime.tools.send_event import SEND_EVENT

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.signal.signal import OnTimeout
 from duetime.scheduler.store.schema.base import Base, Said, column, partial, table
 from duetime.scheduler.store.schema.types import ClosedSet
+from duetime.scheduler.waits.signal import OnTimeout
 from sqlalchemy import Index
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.approvals.approval import ANSWER_KINDS
 from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -14,6 +13,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.approval import ANSWER_KINDS
 from sqlalchemy import Connection, Row, bindparam, select
 
 _STILL_OPEN = (

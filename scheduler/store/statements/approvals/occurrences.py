@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.approvals.approval import Approval, asked_again, reopened
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first, asks_when_due
 from duetime.scheduler.store.database import unreadable
@@ -21,6 +20,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.approvals.questions import APPROVAL_FIELDS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
+from duetime.scheduler.waits.approval import Approval, asked_again, reopened
 from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, or_, select, update
 
 ASKED_REASON = "it is asked for before each of its runs"

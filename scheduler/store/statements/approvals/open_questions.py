@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import USUAL_QUESTION, Approval
 from duetime.scheduler.errors import Refused, TaskNotFound
 from duetime.scheduler.ids import is_id, is_run_id
 from duetime.scheduler.rules.time.times import describe
@@ -18,6 +17,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import USUAL_QUESTION, Approval
 from sqlalchemy import Connection, bindparam, select
 
 MAX_QUESTIONS_NAMED = 3

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import Approval, UserNotice, asked_again, question_of
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
@@ -31,6 +30,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.waits.approval import Approval, UserNotice, asked_again, question_of
 from sqlalchemy import (
     BindParameter,
     ColumnElement,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from duetime.scheduler.signal.signal import OnTimeout
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements.signals.kept_waits import further
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.signal import OnTimeout
 from sqlalchemy import Connection, bindparam, false, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})

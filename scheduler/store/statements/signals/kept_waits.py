@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, KeptWait, ReceivedSignal, SignalWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import tasks
@@ -21,6 +19,8 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements.signals import name_locks, wait_room
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
+from duetime.scheduler.waits.match import matches
+from duetime.scheduler.waits.signal import MAX_EVENTS_AWAITED, KeptWait, ReceivedSignal, SignalWait
 from sqlalchemy import (
     BindParameter,
     Connection,

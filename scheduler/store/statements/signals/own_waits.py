@@ -17,7 +17,6 @@ from duetime.scheduler.rules.series.awaited import (
     is_same_occurrence,
     wait_of_each,
 )
-from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -26,6 +25,7 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait, further, kept, row_of
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
 _JUST_BEHIND: Final = timedelta(microseconds=1)

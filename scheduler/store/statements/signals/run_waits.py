@@ -15,7 +15,6 @@ from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.signals.suspension import END_GRACE
 from duetime.scheduler.run_records import Settlement
-from duetime.scheduler.signal.signal import KeptWait, SignalWait
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
@@ -23,6 +22,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, wait_room
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.waits.signal import KeptWait, SignalWait
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
 
 _IDS: BindParameter[str] = bindparam("run_ids", expanding=True)

@@ -11,8 +11,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.signal.signal import MAX_WAITS_OPEN
 from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.waits.signal import MAX_WAITS_OPEN
 from sqlalchemy import ColumnElement, Connection, Engine, bindparam, func, literal_column, select
 
 UNCOUNTED_RATIO: Final = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duetime.scheduler.store.lost_runs import recover
+from duetime.scheduler.store.dispatch import recover
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Update, bindparam, false, select, update

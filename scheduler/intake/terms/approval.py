@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS, Approval, meant_answer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.request import Request
@@ -16,6 +15,7 @@ from duetime.scheduler.rules.series.awaited import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
+from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer
 
 _ACCEPTED: Final = "true, or an object with question, by (a time or a length of time) and default (approve or reject)"
 _EXAMPLE: Final = "approval={'question': 'Pay 90 EUR?', 'by': '2 hours', 'default': 'reject'}"

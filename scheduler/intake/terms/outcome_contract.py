@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
+from duetime.scheduler.calls.origin import NO_ORIGIN, read_origin
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, listed
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.expectation import EXPECT_EXAMPLE, check_expect
 from duetime.scheduler.intake.deadlines import tier_of
 from duetime.scheduler.intake.validation import ProblemCollector
-from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
 from duetime.scheduler.request import REMINDER_ACTION, Request
-from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import (
     ON_FAILURE_MEMBERS,
     ON_FAILURE_NOTIFY,

@@ -13,11 +13,11 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_chain_id, new_id
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.signals.signal_waits import EVENT_ID_PATTERN
-from duetime.scheduler.service.signals.events import check_data
-from duetime.scheduler.signal.fire_address import FireAddress, Fired, FireToken, NewAddress, NoSuchAddress
-from duetime.scheduler.signal.signal import ReceivedSignal
+from duetime.scheduler.service.signals import check_data
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
+from duetime.scheduler.waits.fire_address import FireAddress, Fired, FireToken, NewAddress, NoSuchAddress
+from duetime.scheduler.waits.signal import ReceivedSignal
 
 MAX_STEPS_LISTED: Final = 3
 _NO_DIGEST: Final = "0" * 64

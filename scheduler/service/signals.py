@@ -10,9 +10,9 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.signals.signal_waits import check_event_id, check_name
-from duetime.scheduler.signal.signal import ReceivedSignal, SentSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
+from duetime.scheduler.waits.signal import ReceivedSignal, SentSignal
 
 MAX_DATA_BYTES: Final = 32_768
 

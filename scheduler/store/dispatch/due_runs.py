@@ -11,7 +11,7 @@ from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Work
-from duetime.scheduler.store.lost_runs import missed
+from duetime.scheduler.store.dispatch import missed
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import start

@@ -1,0 +1,1 @@
+"""Calls: what a reschedule or a change of many tasks asks, and which conversation asks it."""

@@ -1,1 +1,0 @@
-"""Steps of a chain: what each has for itself, and what it has of the chain."""

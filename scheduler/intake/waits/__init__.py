@@ -1,1 +1,0 @@
-"""Arguments that say what a run waits for before it starts."""

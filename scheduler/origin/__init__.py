@@ -1,1 +1,0 @@
-"""Origins: the conversations that ask for tasks."""

@@ -1,1 +1,0 @@
-"""Reschedules: the words of a call that changes a task."""

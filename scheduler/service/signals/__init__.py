@@ -1,1 +1,0 @@
-"""Signals of the world: events, and addresses by which tasks are started."""

@@ -1,1 +1,0 @@
-"""Signals: the events that callers send and tasks wait for. In the code an event is a row of the history."""

@@ -1,1 +1,0 @@
-"""Runs that no worker ends: their deadline has passed, or their worker has died."""

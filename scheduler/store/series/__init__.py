@@ -1,1 +1,0 @@
-"""Series that go on by themselves: the next occurrence overtakes a run."""
