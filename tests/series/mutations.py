@@ -400,7 +400,7 @@ MUTATIONS = (
         "an undone cancel asks once more for what was approved",
         (
             (
-                "approvals/approval.py",
+                "waits/approval.py",
                 "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
                 "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is not None\n",
             ),
@@ -411,7 +411,7 @@ MUTATIONS = (
         "what has run runs again without a question",
         (
             (
-                "approvals/approval.py",
+                "waits/approval.py",
                 "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
                 "    stands = approval.answer is ApprovalAnswer.APPROVE\n",
             ),

@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.signals import fire_addresses, signal_waits
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
-from duetime.scheduler.store.statements.signals.kept_waits import further
+from duetime.scheduler.store.statements.signals.wait_rows import further
 from sqlalchemy import ColumnElement, Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]

@@ -16,7 +16,7 @@ from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, read
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
-from duetime.scheduler.store.statements.signals import kept_waits, run_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, new_waits, run_waits
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.fire_address import FireAddress, Fired, NoSuchAddress
@@ -71,7 +71,7 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
     found = kept_waits.of_waiter(connection, waiter) if waiter else None
     if waiter is None or found is None or not found.is_open:
         return False
-    kept_waits.close(connection, [waiter], came, found.wait.name)
+    ended_waits.close(connection, [waiter], came, found.wait.name)
     if record.run.state is State.WAITING:
         dependants.follow(connection, dependants.settle_waiting(connection, [record.task.id], now, why=why), now)
     else:
@@ -91,6 +91,6 @@ def _run_now(
         change = replace(change, next_run=of_its_own(record.task, change.next_run, now))
     changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
-    kept_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
+    new_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
     connection.info.get(FREED_INFO, []).append(record.task.id)
     return tuple(changes.leaving_the_queue(record, change))

@@ -21,7 +21,7 @@ from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks, run_waits
+from duetime.scheduler.store.statements.signals import ended_waits, name_locks, run_waits, wait_rows
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.match import matches
@@ -150,8 +150,8 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
         for waiter_ids in chunks([each.waiter_id for each in meant])
         for row in connection.execute(_STILL_OPEN, {"waiter_ids": waiter_ids})
     ]
-    still = {first: ClosedWait(first, row.task_id) for row in found if (first := kept_waits.first_id(row.waiter_id))}
-    kept_waits.close(connection, still, signal)
+    still = {first: ClosedWait(first, row.task_id) for row in found if (first := wait_rows.first_id(row.waiter_id))}
+    ended_waits.close(connection, still, signal)
     return list(still.values())
 
 

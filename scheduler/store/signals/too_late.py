@@ -12,7 +12,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
-from duetime.scheduler.store.statements.signals import kept_waits, run_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, false, select, true
@@ -46,7 +46,7 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     """
     wanted = unreadable.without(connection, _LATE_LOCKED, signal_waits.c.waiter_id, only)
     found = unreadable.rows(connection, wanted, {"now": now, "most": limit})
-    kept_waits.CLOSE_WAITS.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
+    ended_waits.CLOSE_WAITS.run(connection, [ended_waits.closing(row.waiter_id, None, now) for row in found])
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []

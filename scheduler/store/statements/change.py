@@ -17,6 +17,7 @@ from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at, new_run_values, twin_hash
+from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import occurrences, questions
@@ -24,7 +25,7 @@ from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.store.statements.graph import relink
-from duetime.scheduler.store.statements.graph.relink import Relinked
+from duetime.scheduler.store.statements.side_runs import RunMove
 from duetime.scheduler.store.statements.signals import ended_waits, own_waits, run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -50,41 +51,39 @@ def apply(
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""
     # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
-    old, (run, next_run) = record.run, _runs_of(connection, record, change, change.kind or kind, now)
+    old, kind = record.run, change.kind or kind
+    run, next_run = _runs_of(connection, record, change, kind, now)
     alone = not (change.next_run or change.restored or touches_side_runs(change)) and change.task == record.task
     had = relink.kept(connection, record, change)
     if alone and relink.is_empty(record, change, run, had):
         return record
     check_legal(old, run, next_run, as_side_run=change.as_side_run)
     relinked = relink.write(connection, record, change, had, now)
-    questions.check_change(connection, record, change, run, change.kind or kind)
+    questions.check_change(connection, record, change, run, kind)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
-    _write_task(connection, record.task, task)
     run = overtakable(task, replace(run, current=not (next_run or change.restored)))
+    _write_task(connection, record.task, task)
     _write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
-    moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_side_runs, now)
-    reason = reason or moved_onto(change) or None
-    event: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
-    told_of_it = run != old or next_run or relinked or not touches_side_runs(change)
-    entries = entries_of(record, task, run, next_run and current, **event) if told_of_it else []
-    entries = relink.with_links(entries, relinked)
-    entries += [_begun(connection, each, task, event) for each in _side_runs_begun(connection, old, change, event)]
+    stored = StoredChange(record, task, run, current, kind)
+    moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
+    by: Fields = {"actor": actor, "reason": reason or moved_onto(change) or None, "via": via}
+    is_noted = run != old or next_run or relinked or not touches_side_runs(change)
+    entries = entries_of(record, task, run, next_run and current, kind=kind, at=now, **by) if is_noted else []
+    entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
     ready_runs.follow_pause(connection, record.task, task)
-    event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
-    _follow_waits(connection, (record.task, task), (old, run, next_run, current), event)
-    moved = _follow_links(connection, relinked, (old, run, current), now)
+    event_log.append(connection, entries + side_runs.entries(moves, task, **by))
+    _follow_waits(connection, stored, next_run)
+    moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
     dead_letters.follow_change(connection, record, current, change, now)
-    return _as_it_is(connection, record, (task, run, current), moved=moved)
+    return _as_it_is(connection, stored, moved=moved)
 
 
-def _move_side_runs(
-    connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run], cancelled: Sequence[Run], now: datetime
-) -> list[tuple[Run, Run]]:
+def _move_side_runs(connection: Connection, stored: StoredChange, cancelled: Sequence[Run]) -> list[RunMove]:
     """Move the side runs as a change requires, and end what those wait for that it ends."""
-    moves = side_runs.follow(connection, before, after) + side_runs.cancel(connection, cancelled, now)
-    _end_waits(connection, [old for old, new in moves if new.ended_at], now)
+    moves = side_runs.follow(connection, stored) + side_runs.cancel(connection, cancelled, stored.at)
+    _end_waits(connection, [move.old for move in moves if move.new.ended_at], stored.at)
     return moves
 
 
@@ -94,19 +93,9 @@ def _end_waits(connection: Connection, before: Sequence[Run], now: datetime, why
     ended_waits.end(connection, [(run.id, run.task_id, run.state) for run in before], now)
 
 
-def _follow_links(
-    connection: Connection, relinked: Relinked | None, runs_of: tuple[Run, Run, Run], now: datetime
-) -> bool:
-    """Go on with what waits for the task, or with the task itself; return whether its run may have moved by that."""
-    old, run, current = runs_of
-    if relinked:
-        return relink.settle(connection, relinked, run.task_id, now)
-    return links.follow_change(connection, old, run, current, now)
-
-
-def _as_it_is(connection: Connection, record: TaskRecord, new: tuple[Task, Run, Run], *, moved: bool) -> TaskRecord:
+def _as_it_is(connection: Connection, stored: StoredChange, *, moved: bool) -> TaskRecord:
     """Return the task after its change; a waiting run may have `moved`: what it waits for let it go, or ended it."""
-    task, run, current = new
+    record, task, run, current, _ = stored
     if moved and current.state is State.WAITING:
         return read.record(connection, task.tenant, task.id)
     ended = run if read.ran(run) else record.last_run
@@ -128,20 +117,18 @@ def _runs_of(
     return without_early_deadline(change.task, due_again(*both, old, run, now)), next_run
 
 
-def _follow_waits(
-    connection: Connection, tasks_of: tuple[Task, Task], change: tuple[Run, Run, Run | None, Run], fields: Fields
-) -> None:
+def _follow_waits(connection: Connection, stored: StoredChange, next_run: Run | None) -> None:
     """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
-    (old, run, next_run, current), now, task = change, fields["at"], tasks_of[1]
-    if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
+    old, run, task, now = stored.old_run, stored.run, stored.task, stored.at
+    if stored.ends_run or stored.stops_waiting:
         _end_waits(connection, [old], now, questions.MOVED if run.state is State.SCHEDULED else None)
-    own_waits.follow_change(connection, tasks_of, (old, run, current), fields["kind"], now)
-    if asks_first(tasks_of[0]) and not asks_first(task):
+    own_waits.follow_change(connection, stored)
+    if asks_first(stored.old_task) and not asks_first(task):
         occurrences.forget(connection, run, now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)
-    elif fields["kind"] is EventKind.UNDONE:
-        occurrences.taken_back(connection, task, old, run, now)
+    elif stored.kind is EventKind.UNDONE:
+        occurrences.taken_back(connection, stored)
 
 
 def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:
@@ -155,18 +142,20 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
     return next_run
 
 
-def _side_runs_begun(connection: Connection, old: Run, change: Change, fields: Fields) -> list[Run]:
-    """Return the runs that the change stores in addition to the current one."""
-    if fields["kind"] is EventKind.CANCEL_UNDONE:
-        return side_runs.to_revive(connection, old, fields["at"])
-    return [*filter(None, [change.extra_run]), *change.revived]
-
-
-def _begun(connection: Connection, run: Run, task: Task, fields: Fields) -> event_log.EventValues:
-    """Store a run in addition to the current one, and return its event."""
-    [extra] = places.placed(connection, [replace(run, current=False)])
-    connection.execute(insert(runs), [new_run_values(task, extra)])
-    return _beginning(extra, task=task, **fields)
+def _begin_side_runs(
+    connection: Connection, stored: StoredChange, change: Change, fields: Fields
+) -> list[event_log.EventValues]:
+    """Store the runs that the change begins in addition to the current one, and return their events."""
+    if stored.kind is EventKind.CANCEL_UNDONE:
+        begun = side_runs.to_revive(connection, stored.old_run, stored.at)
+    else:
+        begun = [*filter(None, [change.extra_run]), *change.revived]
+    entries = []
+    for run in begun:
+        [extra] = places.placed(connection, [replace(run, current=False)])
+        connection.execute(insert(runs), [new_run_values(stored.task, extra)])
+        entries.append(_beginning(extra, task=stored.task, kind=stored.kind, at=stored.at, **fields))
+    return entries
 
 
 def touches_side_runs(change: Change) -> bool:

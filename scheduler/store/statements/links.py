@@ -21,6 +21,7 @@ from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
+from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -29,7 +30,7 @@ from duetime.scheduler.store.statements import dependants, event_log, read, wait
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, name_locks, turns
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, name_locks, new_waits, turns, wait_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -87,13 +88,13 @@ def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[s
     items = [each for each in new if isinstance(each, DependentTask) and (each.after or each.wait)]
     if not items:
         return {}
-    waits = [kept_waits.NewWait(item.task.tenant, item.task.id, item.task.id, item.wait) for item in items if item.wait]
-    name_locks.share(connection, kept_waits.names(waits))
+    waits = [wait_rows.NewWait(item.task.tenant, item.task.id, item.task.id, item.wait) for item in items if item.wait]
+    name_locks.share(connection, wait_rows.names(waits))
     outside = _locked(connection, items, {item.task.id: item.task.tenant for item in new})
     _ADD.run(connection, _rows(items))
     ready = [item.task.id for item in new if item.run.state is State.READY]
     ended = waiters.note_above(connection, [*outside, *ready])
-    kept_waits.add(connection, waits, now)  # before any run is judged: a wait that is not stored holds nothing
+    new_waits.add(connection, waits, now)  # before any run is judged: a wait that is not stored holds nothing
     dependants.follow(connection, ended, now)
     came = dependants.settle_waiting(connection, [each.task_id for each in waits], now)
     dependants.follow(connection, came, now)
@@ -176,11 +177,12 @@ def _as_before_cancel(connection: Connection, old: Run, run: Run) -> Run:
     return replace(run, state=State.WAITING, wake_at=None)
 
 
-def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> bool:
+def follow_change(connection: Connection, stored: StoredChange) -> bool:
     """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again.
 
     Returns whether the current run waits again and was judged, so that it may have moved.
     """
+    old, run, current, now = stored.old_run, stored.run, stored.current, stored.at
     if current.id == run.id and run.state in TERMINAL and not old.ended_at:
         dependants.follow(connection, {run.task_id: run.state}, now)
     elif current.id != run.id and current.ended_at:  # a change is taken back that had made an ended task run again
@@ -199,7 +201,7 @@ def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> b
         return False
     cancelled = old.state is State.CANCELLED
     if cancelled or not ended_waits.waive(connection, current.task_id, now):
-        kept_waits.reopen(connection, current.tenant, current.task_id)
+        ended_waits.reopen(connection, current.tenant, current.task_id)
     dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
     return True
 
@@ -234,7 +236,7 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
         questions.carry_over(connection, pairs, now)
     waiting = kept_waits.kept(connection, [task.id for task, _, _ in pairs])
     for task in (task for task, _, _ in pairs if task.id in waiting):
-        kept_waits.reopen(connection, task.tenant, task.id)
+        ended_waits.reopen(connection, task.tenant, task.id)
     return [task.id for task, _, _ in pairs]
 
 

@@ -6,15 +6,17 @@ the current run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, listed_at
+from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -63,6 +65,13 @@ _SUCCEED = Batch(
 )
 
 
+class RunMove(NamedTuple):
+    """A run before and after it moves to another state."""
+
+    old: Run
+    new: Run
+
+
 def succeed(connection: Connection, ending: Sequence[str]) -> None:
     """Make the earliest side run current when the current one ends without a successor; it also inherits the slot.
 
@@ -78,22 +87,18 @@ def succeed(connection: Connection, ending: Sequence[str]) -> None:
     _SUCCEED.run(connection, places)
 
 
-def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
-    """Move the side runs as the change of the task and its current run requires; return each before and after."""
-    (old_task, old_run), (task, run) = before, after
-    step: Callable[[Run, datetime], Run] | None = None
-    if ends_series(run) and not ends_series(old_run):
+def follow(connection: Connection, stored: StoredChange) -> list[RunMove]:
+    """Move the side runs as the change of the task and its current run requires; return those that moved."""
+    task = stored.task
+    if ends_series(stored.run) and not ends_series(stored.old_run):
         step = _cancelled
-    elif task.paused and not old_task.paused:
+    elif task.paused and not stored.old_task.paused:
         step = _held
-    if step is None:
+    else:
         return []
     found = (Run(*row) for row in unreadable.rows(connection, _BESIDE, {"of_task": task.id}))
-    moves = [(side_run, step(side_run, task.updated_at)) for side_run in found]
-    changed = [(old, new) for old, new in moves if new != old]
-    for old, new in changed:
-        _write(connection, old, new)
-    return changed
+    moves = [RunMove(side_run, step(side_run, stored.at)) for side_run in found]
+    return _write(connection, [move for move in moves if move.new != move.old])
 
 
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
@@ -113,12 +118,9 @@ def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run
     ]
 
 
-def cancel(connection: Connection, open_side_runs: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
-    """Cancel these runs; return each before and after."""
-    moves = [(run, _cancelled(run, now)) for run in open_side_runs]
-    for old, new in moves:
-        _write(connection, old, new)
-    return moves
+def cancel(connection: Connection, open_side_runs: Sequence[Run], now: datetime) -> list[RunMove]:
+    """Cancel these runs."""
+    return _write(connection, [RunMove(run, _cancelled(run, now)) for run in open_side_runs])
 
 
 def _cancelled(run: Run, now: datetime) -> Run:
@@ -132,20 +134,22 @@ def _held(run: Run, now: datetime) -> Run:
     return replace(run, state=State.SCHEDULED, wake_at=now) if run.state is State.READY else run
 
 
-def _write(connection: Connection, old: Run, new: Run) -> None:
-    values = {
-        "state": new.state,
-        "wake_at": new.wake_at,
-        "ended_at": new.ended_at,
-        "cancel_requested": new.cancel_requested,
-        "listed_at": listed_at(new),
-    }
-    unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
-    exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
+def _write(connection: Connection, moves: list[RunMove]) -> list[RunMove]:
+    for old, new in moves:
+        values = {
+            "state": new.state,
+            "wake_at": new.wake_at,
+            "ended_at": new.ended_at,
+            "cancel_requested": new.cancel_requested,
+            "listed_at": listed_at(new),
+        }
+        unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
+        exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
+    return moves
 
 
 def entries(
-    moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None, via: str | None
+    moves: Sequence[RunMove], task: Task, *, actor: str, reason: str | None, via: str | None
 ) -> list[event_log.EventValues]:
     """Return the events of these moves."""
     return [

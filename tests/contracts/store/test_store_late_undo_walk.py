@@ -23,7 +23,7 @@ from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits
 from duetime.scheduler.task import RetryPolicy
 
 from tests.builders import LEASE, Clock
@@ -99,7 +99,7 @@ class Walk:
         token, sending = self.tokens[task_id], list[threading.Thread]()
         with self.patch.context() as patch:
             if self.draw.random() < 0.5:
-                patch.setattr(kept_waits, "reopen", self.sent_within(kept_waits.reopen, sending))
+                patch.setattr(ended_waits, "reopen", self.sent_within(ended_waits.reopen, sending))
             self.changed(task_id, "undo", lambda: self.desk.scheduler.act(task_id, "undo", undo=token))
         self.tokens.pop(task_id, None)
         for thread in sending:

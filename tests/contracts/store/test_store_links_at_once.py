@@ -17,7 +17,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.graph import cycles, relink
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits, new_waits
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.builders import Clock
@@ -210,7 +210,7 @@ def test_an_event_sees_the_wait_that_is_being_opened_again(
 ) -> None:
     load, again = made(desk)
     send = partial(desk.scheduler.signals.send, "paid")
-    begun_within(monkeypatch, kept_waits, "reopen", partial(again, beside), send)
+    begun_within(monkeypatch, ended_waits, "reopen", partial(again, beside), send)
     assert not has_open_wait(desk, load)
 
 
@@ -231,14 +231,14 @@ def has_open_wait(desk: Desk, task_id: str) -> bool:
 
 def test_an_event_sees_the_wait_that_is_being_stored(desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     load = task(desk, "Load")
-    stored, go_on, freed, add = threading.Event(), threading.Event(), list[int](), kept_waits.add
+    stored, go_on, freed, add = threading.Event(), threading.Event(), list[int](), new_waits.add
 
     def pausing(*given: Any) -> None:
         add(*given)
         stored.set()
         assert go_on.wait(PATIENCE_S)
 
-    monkeypatch.setattr(kept_waits, "add", pausing)
+    monkeypatch.setattr(new_waits, "add", pausing)
     waiting = threading.Thread(target=lambda: beside.scheduler.reschedule(load, wait_for={"event": "paid"}))
     sending = threading.Thread(target=lambda: freed.append(desk.scheduler.signals.send("paid").freed))
     waiting.start()

@@ -17,7 +17,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
-from duetime.scheduler.store.statements.signals import kept_waits, wait_room
+from duetime.scheduler.store.statements.signals import new_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal, SentSignal, SignalWait
@@ -201,7 +201,7 @@ def test_a_wait_and_a_signal_at_the_same_moment_meet(
 ) -> None:
     """Each runs on a connection of its own; the first has written, and commits when the second has come as far."""
     reached, go_on = threading.Event(), threading.Event()
-    place, name = (kept_waits, "add") if first == "wait" else (sent, "_closed")
+    place, name = (new_waits, "add") if first == "wait" else (sent, "_closed")
     original = getattr(place, name)
 
     def pausing(*given: Any) -> Any:

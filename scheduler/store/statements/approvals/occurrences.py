@@ -11,6 +11,7 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first, asks_when_due
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
+from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
@@ -108,12 +109,13 @@ def forget(connection: Connection, run: Run, now: datetime) -> None:
     connection.execute(_FORGET, {"run_ids": [run.id]})
 
 
-def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
+def taken_back(connection: Connection, stored: StoredChange) -> None:
     """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question.
 
     So with one that was moved while it was asked for: its question was withdrawn.
     """
-    if not asks_when_due(task) or run.scheduled_for == old.scheduled_for:
+    task, run, now = stored.task, stored.run, stored.at
+    if not asks_when_due(task) or run.scheduled_for == stored.old_run.scheduled_for:
         return
     if not event_log.began_by_last_change(connection, task, run):
         _ask_as_before(connection, task, run, now)

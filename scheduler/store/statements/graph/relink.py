@@ -23,8 +23,8 @@ from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants, event_log, links, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks
-from duetime.scheduler.store.statements.signals.kept_waits import NewWait
+from duetime.scheduler.store.statements.signals import ended_waits, name_locks, new_waits, wait_rows
+from duetime.scheduler.store.statements.signals.wait_rows import NewWait
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select
@@ -163,7 +163,7 @@ def _relink(connection: Connection, change: Change, new: NewLinks, had: Kept, no
     if new.wait is not None or new.no_wait:
         connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
         if new.wait is not None:
-            kept_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
+            new_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
         changed["waits"] = _waits_of(connection, task.id)
     if new.approval is not None:
         if had["asked"]:
@@ -195,7 +195,7 @@ def _replace_links(
 
 
 def _waiter_ids(task_id: str) -> list[str]:
-    return [task_id, *kept_waits.further([task_id])]
+    return [task_id, *wait_rows.further([task_id])]
 
 
 def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
@@ -224,7 +224,7 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
     connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
     _WAIT.run(connection, [_from_json(signal_waits, row) for row in links["waits"]])
     if _awaited(links):
-        kept_waits.reopen(connection, task.tenant, task.id)
+        ended_waits.reopen(connection, task.tenant, task.id)
     if not links["asked"]:
         questions.close(connection, [run.id], now)
         connection.execute(_NO_QUESTION, {"of_run": run.id})

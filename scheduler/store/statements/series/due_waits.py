@@ -25,8 +25,8 @@ from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks, own_waits, wait_room
-from duetime.scheduler.store.statements.signals.kept_waits import NewWait
+from duetime.scheduler.store.statements.signals import name_locks, new_waits, own_waits, wait_room, wait_rows
+from duetime.scheduler.store.statements.signals.wait_rows import NewWait
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, null, select, update
 
@@ -73,11 +73,11 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     """
     locked = _lock_names(connection, run_ids)
     found = [_beginning(connection, task, run, now) for task, run in _due(connection, run_ids, until)]
-    found = [each for each in found if each.wait is None or locked.issuperset(kept_waits.names([each.wait]))]
+    found = [each for each in found if each.wait is None or locked.issuperset(wait_rows.names([each.wait]))]
     rows = [{"run_id": each.run.id, "opened": each.opened, "listed": each.run.scheduled_for} for each in found]
     exactly(len(rows), _WAIT.run(connection, rows))
     event_log.append(connection, [_event(each, now) for each in found])
-    kept_waits.store(connection, [each.wait for each in found if each.wait], now)
+    new_waits.store(connection, [each.wait for each in found if each.wait], now)
     occurrences.ask_also(connection, [each.waiting for each in found if each.wait], now)
     failing = {each.run.id: each.why for each in found if each.why}
     begun = [each.task.id for each in found]
@@ -104,7 +104,7 @@ def _beginning(connection: Connection, task: Task, run: Run, now: datetime) -> _
         return _Beginning(task, run, opened, None, UNREADABLE_WAIT)
     wait = own_waits.new_wait(connection, task, run, opened)
     try:
-        for name in kept_waits.names([wait]):
+        for name in wait_rows.names([wait]):
             wait_room.check(connection, *name)
     except Refused as refused:
         return _Beginning(task, run, opened, None, str(refused))

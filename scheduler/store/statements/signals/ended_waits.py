@@ -1,45 +1,67 @@
-"""Waits of runs that end, or are to start now, before their event has come: no later event counts for them.
+"""Waits that end: by a signal, because it is too late for one, or with the run that waits.
 
-That of a task is closed, and is opened again for a run in the place of that one. That of a run is deleted.
+No later event counts for a run that ends, or is to start now, before its event has come. The wait of a task is closed,
+and is opened again for a run in the place of that one. That of a run is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.statements.signals.kept_waits import further
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.chunks import chunks
+from duetime.scheduler.store.statements.signals import name_locks, new_waits
+from duetime.scheduler.store.statements.signals.kept_waits import of_waiter
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
+from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait, further, names
 from duetime.scheduler.task import State
-from duetime.scheduler.waits.signal import OnTimeout
+from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal
 from sqlalchemy import Connection, bindparam, false, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
-_CLOSE = (
+_CLOSE_ONE = (
     update(signal_waits)
-    .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), OPEN_WAIT)
-    .values(closed_at=bindparam("at"))
+    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN_WAIT)
+    .values(
+        closed_at=bindparam("closed"),
+        signal_id=bindparam("by_signal"),
+        signal_at=bindparam("sent"),
+        data=bindparam("gave"),
+    )
 )
+CLOSE_WAITS, _CLOSE_BY_SIGNAL = Batch(_CLOSE_ONE), Batch(_CLOSE_ONE.values(name=bindparam("as_name")))
+_OF_WAITERS = update(signal_waits).where(signal_waits.c.waiter_id.in_(WAITER_IDS))
+_CLOSE = _OF_WAITERS.where(OPEN_WAIT).values(closed_at=bindparam("at"))
+_REOPEN = _OF_WAITERS.where(signal_waits.c.signal_id.is_(None)).values(closed_at=None)
+_WAIVE = _OF_WAITERS.where(
+    signal_waits.c.signal_id.is_(None),
+    signal_waits.c.closed_at.is_not(None),
+    signal_waits.c.until <= bindparam("now", type_=Instant()),
+).values(on_timeout=OnTimeout.RUN, at_once=false())
 
 
-_WAIVE = (
-    update(signal_waits)
-    .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), signal_waits.c.signal_id.is_(None))
-    .where(signal_waits.c.closed_at.is_not(None), signal_waits.c.until <= bindparam("now", type_=Instant()))
-    .values(on_timeout=OnTimeout.RUN, at_once=false())
-)
+def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
+    """End waits by a signal, under its name or another one, and all else that they wait for."""
+    ended, named = list(waiter_ids), {"as_name": name or signal.name}
+    _CLOSE_BY_SIGNAL.run(connection, [closing(each, signal, signal.at) | named for each in ended])
+    for some in chunks(ended):
+        connection.execute(_CLOSE, {"waiter_ids": further(some), "at": signal.at})
 
 
-def waive(connection: Connection, task_id: str, now: datetime) -> bool:
-    """Let a task that runs again go without the event for which it has waited until its time was over.
-
-    Returns whether it had waited so.
-    """
-    given = {"waiter_ids": [task_id, *further([task_id])], "now": now}
-    return connection.execute(_WAIVE, given).rowcount > 0
+def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None) -> dict[str, Any]:
+    """Return the row by which `CLOSE_WAITS` ends a wait, by a signal or because it is too late for one."""
+    return {
+        "waiter": waiter_id,
+        "closed": now,
+        "by_signal": signal.id if signal else None,
+        "sent": signal.at if signal else None,
+        "gave": dict(signal.data) if signal else None,
+    }
 
 
 def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: datetime) -> None:
@@ -49,3 +71,26 @@ def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: d
     task_ids = [task_id for _, task_id, state in waiting if state is State.WAITING]
     if task_ids:
         connection.execute(_CLOSE, {"waiter_ids": [*task_ids, *further(task_ids)], "at": now})
+
+
+def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
+    """Let a task wait again for the signal that it has not had; a signal that came since ends the wait."""
+    found = of_waiter(connection, task_id)
+    if found is None or found.signal is not None:
+        return False
+    again = NewWait(tenant, task_id, task_id, found.wait)
+    name_locks.share_late(connection, names([again]))
+    connection.execute(_REOPEN, {"waiter_ids": [task_id, *further([task_id])]})
+    came = new_waits.first_of(connection, again)
+    if came is not None:
+        close(connection, [task_id], came)
+    return True
+
+
+def waive(connection: Connection, task_id: str, now: datetime) -> bool:
+    """Let a task that runs again go without the event for which it has waited until its time was over.
+
+    Returns whether it had waited so.
+    """
+    given = {"waiter_ids": [task_id, *further([task_id])], "now": now}
+    return connection.execute(_WAIVE, given).rowcount > 0

@@ -17,13 +17,15 @@ from duetime.scheduler.rules.series.awaited import (
     is_same_occurrence,
     wait_of_each,
 )
+from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.signals.kept_waits import NewWait, further, kept, row_of
+from duetime.scheduler.store.statements.signals.kept_waits import kept
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
+from duetime.scheduler.store.statements.signals.wait_rows import NewWait, further, row_of
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
@@ -105,15 +107,13 @@ def forget_without_event(connection: Connection, run_ids: Sequence[str]) -> None
         connection.execute(_FORGET, {"waiter_ids": [*without, *further(without)]})
 
 
-def follow_change(
-    connection: Connection, tasks: tuple[Task, Task], of: tuple[Run, Run, Run], kind: EventKind, now: datetime
-) -> None:
-    """Let the waits of a task follow its change: `tasks` before and after it, the run before and after it, the current.
+def follow_change(connection: Connection, stored: StoredChange) -> None:
+    """Let the waits of a task follow its change.
 
     The run that takes the place of another run has waited if that had. A run that is to start now waits for nothing.
     """
-    old, run, current = of
-    if not any(map(awaits_when_due, tasks)):
+    old, run, current, task = stored.old_run, stored.run, stored.current, stored.task
+    if not any(map(awaits_when_due, (stored.old_task, task))):
         return
     if old.state is State.WAITING and (
         run.state is not State.WAITING or (old.first_ready_at and not run.first_ready_at)
@@ -121,13 +121,13 @@ def follow_change(
         forget_open(connection, [old.id])
     if is_same_occurrence(old, current):
         _inherit(connection, old.id, current.id)
-    elif kind is EventKind.RUN_NOW and _place(current) != _place(old):
-        _cut_off(connection, tasks[1], current, now)
-    elif kind is EventKind.UNDONE and current.id == old.id:
-        given = {"of_task": current.task_id, "of_run": current.id, "undone": tasks[1].revision - 1}
+    elif stored.kind is EventKind.RUN_NOW and _place(current) != _place(old):
+        _cut_off(connection, task, current, stored.at)
+    elif stored.kind is EventKind.UNDONE and current.id == old.id:
+        given = {"of_task": current.task_id, "of_run": current.id, "undone": task.revision - 1}
         connection.execute(_FORGET_CUT_OFF, {**given, "waiter_ids": [current.id]})
         if current.scheduled_for != old.scheduled_for:
-            _take_place_again(connection, tasks[1], current)
+            _take_place_again(connection, task, current)
 
 
 def _cut_off(connection: Connection, task: Task, run: Run, now: datetime) -> None:

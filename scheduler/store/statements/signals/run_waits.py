@@ -19,8 +19,8 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.signals import kept_waits, name_locks, wait_room
-from duetime.scheduler.store.statements.signals.kept_waits import NewWait
+from duetime.scheduler.store.statements.signals import kept_waits, name_locks, new_waits, wait_room
+from duetime.scheduler.store.statements.signals.wait_rows import NewWait
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
@@ -76,7 +76,7 @@ def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) ->
         )
         for claim, wait in waiting
     ]
-    kept_waits.store(connection, waits, now)
+    new_waits.store(connection, waits, now)
     stored = kept_waits.kept(connection, [each.waiter_id for each in waits])
     return wake(connection, {name: came_in_words(each.signal) for name, each in stored.items() if each.signal}, now)
 
