@@ -259,7 +259,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
-            quiet=quiet_plan(self.settings),
+            quiet=quiet_plan(self.settings, self.settings.timezone),
             quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),
             via=via,
             tracing=self.tracing,
@@ -283,7 +283,7 @@ class _Parts:
         return Placement(registry.known, learned.estimate, self._declared(), learned.prefetch, registry.policies.policy)
 
     def _deliverer(self) -> Deliverer | None:
-        quiet = replace(quiet_plan(self.settings), stored=self.store.quiet_hours.texts)
+        quiet = replace(quiet_plan(self.settings, self.settings.timezone), stored=self.store.quiet_hours.texts)
         found = Deliverer(self.store.deliveries, self.channels, quiet=quiet, tracing=self.tracing)
         return found if self.channels else None
 

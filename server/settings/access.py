@@ -18,8 +18,7 @@ from duetime.server.settings.checks import (
     is_loopback,
     lower_case,
 )
-from duetime.server.settings.retention import RetentionSettings
-from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
 MCP_PATH = "/mcp"
 
@@ -30,8 +29,8 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 ClaimName = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,100}$")]
 
 
-class AccessSettings(RetentionSettings):
-    """The third part of the settings."""
+class AccessSettings(BaseModel):
+    """The part of the settings about callers."""
 
     host: HostName = Field(
         default="127.0.0.1",

@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.checks import lower_case
 from duetime.server.settings.layers import Layers
 from duetime.server.settings.notices import NoticeSettings
-from duetime.server.settings.work import default_database_url
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from duetime.server.settings.retention import RetentionSettings
+from duetime.server.settings.work import WorkSettings, default_database_url
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 
-class Settings(NoticeSettings):
+class Settings(NoticeSettings, AccessSettings, RetentionSettings, WorkSettings):
     """All settings, immutable.
 
     `Settings(threads=4)` reads what is not given from the environment (`DUETIME_THREADS`), then from the TOML file
     (`threads`). Raises InvalidSetting, which names each unknown or wrong setting. `Settings.model_validate({...})`
     reads nothing but its argument.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower_case)] = Field(
         default="info", description="the lowest level that is logged, on stderr", examples=["info"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
-from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.checks import Names, OwnQuietWords, QuietWords
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 
-class NoticeSettings(AccessSettings):
-    """The third part of the settings."""
+class NoticeSettings(BaseModel):
+    """The part of the settings about notices."""
 
     alert_channels: Names = Field(
         default=(),
@@ -56,9 +55,8 @@ class NoticeSettings(AccessSettings):
     )
 
 
-def quiet_plan(settings: NoticeSettings) -> QuietPlan:
-    """Return when users are told nothing that can wait."""
-    zone = settings.timezone
+def quiet_plan(settings: NoticeSettings, zone: str | None) -> QuietPlan:
+    """Return when users get no notification that can wait; times without a zone are in `zone`."""
     usual = QuietHours.read(settings.quiet_hours, zone) if settings.quiet_hours else None
     by_tenant = {name: QuietHours.read_own(text, zone) for name, text in settings.tenant_quiet_hours.items()}
     by_user = {

@@ -17,7 +17,6 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.server.settings.checks import comma_separated
 from duetime.server.settings.masks import masked
-from duetime.server.settings.work import WorkSettings
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 FOREVER = "forever"
@@ -90,8 +89,8 @@ def _folder(path: Path) -> Path:
     return path.expanduser()
 
 
-class RetentionSettings(WorkSettings):
-    """The second part of the settings."""
+class RetentionSettings(BaseModel):
+    """The part of the settings about retention."""
 
     retention: list[RetentionRuleSettings] = Field(
         default_factory=list,

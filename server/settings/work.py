@@ -21,7 +21,7 @@ from duetime.server.settings.checks import (
     upper_case,
 )
 from platformdirs import user_data_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -31,9 +31,7 @@ def default_database_url() -> str:
 
 
 class WorkSettings(BaseModel):
-    """The first part of the settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    """The part of the settings about the work."""
 
     database_url: DatabaseUrl = Field(
         default_factory=default_database_url,

@@ -190,7 +190,7 @@ def test_the_settings_have_hours_of_tenants_and_of_users_and_none_of_either() ->
             },
         }
     )
-    plan = quiet_plan(settings)
+    plan = quiet_plan(settings, settings.timezone)
     asked = [("acme", "ann"), ("acme", "bob"), ("acme", "eve"), ("globex", "ann"), ("globex", "bob"), ("other", "ann")]
     found = [hours and hours.start.hour for hours in (plan.of(*each) for each in asked)]
     assert found == [21, None, 20, 1, None, 22]
