@@ -27,10 +27,7 @@ MAX_DUE_ROWS_PER_TICK: Final = 256
 """Due deliveries read per tick; channels take turns in it, so that a hanging one does not fill it."""
 
 MAX_THREADS_PER_CHANNEL: Final = 2
-"""Threads per channel: a hanging send keeps its thread, and leaves those of other channels free."""
-
-MAX_DELIVERY_THREADS: Final = 16
-"""Threads of all channels together."""
+"""Threads per channel, the only bound: whatever number of channels hang, another one has its own threads."""
 
 DELIVERY_PAUSE: Final = timedelta(seconds=1)
 """Seconds for which a hanging channel may delay the next batch."""
@@ -142,11 +139,7 @@ class Deliverer:
         busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
         started: list[_Sending] = []
         for sending in waiting:
-            if (
-                len(started) < most
-                and busy.total() < MAX_DELIVERY_THREADS
-                and busy[sending.delivery.channel] < MAX_THREADS_PER_CHANNEL
-            ):
+            if len(started) < most and busy[sending.delivery.channel] < MAX_THREADS_PER_CHANNEL:
                 busy[sending.delivery.channel] += 1
                 started.append(sending)
         return self._begin(waiting, started, ends_by) if started else 0

@@ -289,6 +289,39 @@ def test_a_send_that_never_ends_keeps_its_thread_and_gets_no_more_than_two(store
     assert state(store) == (DeliveryState.PENDING, 2, "no answer in time")
 
 
+@pytest.mark.parametrize("hanging", [1, 20])
+def test_of_any_number_of_hanging_channels_none_delays_a_good_one_for_longer_than_its_turn(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, hanging: int
+) -> None:
+    monkeypatch.setattr(delivery, "DELIVERY_PAUSE", timedelta(0))
+    release, told = threading.Event(), threading.Semaphore(0)
+
+    class Hanging(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            release.wait(60)
+
+    class Good(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            told.release()
+
+    names = [f"hanging-{number}" for number in range(hanging)]
+    good = Good("good")
+    publisher = deliverer(store, *map(Hanging, names), good)
+    turns = hanging // MAX_DELIVERIES_PER_TICK + 1
+    for _ in range(4):  # the second round fills every thread of every hanging channel
+        fire(store, *names)
+        clock.advance(1)
+        fire(store, "good")
+        for _ in range(turns):
+            publisher.tick(store.now())
+        assert told.acquire(timeout=10)
+        clock.advance(1)
+    release.set()
+    assert len(good.sent) == 4
+
+
 class LookedBefore:
     """An outbox whose owner has looked for what is due, and was then held up."""
 
