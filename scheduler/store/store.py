@@ -141,6 +141,10 @@ class Store:
         """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
         return self._database.file()
 
+    def disk_used(self) -> float | None:
+        """Return the used share, 0 to 1, of the volume that holds the database; None for a server's, or unknown."""
+        return self._database.disk_used()
+
     def close(self) -> None:
         self._database.close()
 

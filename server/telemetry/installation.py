@@ -29,7 +29,8 @@ log.addFilter(RepeatFilter())
 class InstallationState:
     """The state that any process of an installation sees alike; a part that could not be read is empty or None.
 
-    `database_s` and `queue_s` are the seconds that one question took from this process; None without an answer.
+    `disk_used` is the used share of the volume that holds a SQLite file. `database_s` and `queue_s` are the seconds
+    that one question took from this process; None without an answer.
     """
 
     stats: Stats | None = None
@@ -40,6 +41,7 @@ class InstallationState:
     database_s: float | None = None
     queue_s: float | None = None
     shares: Shares = DEFAULT_POLICY.shares
+    disk_used: float | None = None
 
 
 class InstallationReader:
@@ -59,14 +61,22 @@ class InstallationReader:
         _, database_s = self._timed(store.pools.revision)
         stats, queue_s = self._timed(self._stats)
         if database_s is None:
-            return InstallationState(stats=stats, queue_s=queue_s if stats else None)
+            return InstallationState(stats=stats, queue_s=queue_s if stats else None, disk_used=store.disk_used())
         now = store.now()
         policy = self._timed(PolicyRegistry(store).policy)[0] or DEFAULT_POLICY
         waiting, _ = self._timed(lambda: lateness(store.backlog.waiting(now), now, policy.patience))
         open_runs, _ = self._timed(store.backlog.open_runs)
         workers, lost = self._workers(store)
         return InstallationState(
-            stats, waiting or (), open_runs or {}, workers, lost, database_s, queue_s if stats else None, policy.shares
+            stats,
+            waiting or (),
+            open_runs or {},
+            workers,
+            lost,
+            database_s,
+            queue_s if stats else None,
+            policy.shares,
+            store.disk_used(),
         )
 
     def _workers(self, store: Store) -> tuple[Mapping[str, int], int]:

@@ -32,6 +32,7 @@ WELL = Observation(
     tripped=[],
     silent_workers=0,
     drained_workers=0,
+    disk_used=0.9,
     skew={"db-1": 0.2},
 )
 ILL = {
@@ -46,6 +47,7 @@ ILL = {
         replace(WELL, drained_workers=3),
         "no run starts, because all workers are drained: 3",
     ),
+    "DuetimeDiskNearlyFull": (replace(WELL, disk_used=0.97), "the disk of the database is 97% full"),
     "DuetimeClockSkew": (replace(WELL, skew={"db-1": -42.0}), "the clock of db-1 is 42 s off"),
 }
 

@@ -46,6 +46,7 @@ class Observation:
 
     `starvation` is the oldest wait of a tier by its patience, `overrun` the units spent by the capacity of each pool
     with a budget. `tripped` are the pools whose breaker is open, `skew` the seconds by which a host's clock is off.
+    `disk_used` is the used share of the volume that holds the database's file, absent where a server holds it.
     `drained_workers` are those that drain while no worker takes runs, else 0.
     """
 
@@ -55,6 +56,7 @@ class Observation:
     tripped: Iterable[str] | None = None
     silent_workers: int | None = None
     drained_workers: int | None = None
+    disk_used: float | None = None
     skew: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -60,6 +60,10 @@ def _drained_workers(seen: Observation) -> Mapping[str, float] | None:
     return None if seen.drained_workers is None else {"": float(seen.drained_workers)}
 
 
+def _disk_used(seen: Observation) -> Mapping[str, float] | None:
+    return None if seen.disk_used is None else {"": seen.disk_used}
+
+
 ALERT_RULES: Final = (
     AlertRule(
         "DuetimeCriticalWorkStarves",
@@ -136,6 +140,16 @@ ALERT_RULES: Final = (
         fires_above=0,
         clears_at=0,
         lasts=_MAINTENANCE,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeDiskNearlyFull",
+        "the disk of the database is {value:.0%} full; a full one refuses every task",
+        "the disk of the database was more than 95% full",
+        _disk_used,
+        fires_above=0.95,
+        clears_at=0.93,
+        lasts=_LATER,
         page=True,
     ),
     AlertRule(

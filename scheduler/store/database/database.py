@@ -54,6 +54,10 @@ class Database(ABC):
         """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
         return ""
 
+    def disk_used(self) -> float | None:
+        """Return the used share, 0 to 1, of the volume that holds the file; None where no file is known."""
+        return None
+
     @abstractmethod
     def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent snapshot; never waits for a writer."""

@@ -109,6 +109,13 @@ class Sqlite(Database):
                 return f"{found.st_dev}:{found.st_ino}"
         return ""
 
+    def disk_used(self) -> float | None:
+        with suppress(OSError):
+            if self.path is not None:
+                disk = shutil.disk_usage(Path(self.path).absolute().parent)
+                return 1 - disk.free / disk.total if disk.total else None  # 0 of 0: without figures
+        return None
+
     def _roll_back(self) -> None:
         """Roll back. After an interrupt within a statement SQLAlchemy has closed the connection, so open another."""
         if self._writer.invalidated:

@@ -102,6 +102,7 @@ def observation_of(state: InstallationState, outcomes: RecentOutcomes, skew: flo
         tripped=None if pools is None else [name for name, use in pools.items() if use.state == TRIPPED],
         silent_workers=state.workers.get(SILENT),
         drained_workers=_drained(state.workers),
+        disk_used=state.disk_used,
         skew={socket.gethostname(): skew},
     )
 

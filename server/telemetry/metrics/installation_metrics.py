@@ -34,6 +34,7 @@ class InstallationMetrics(Collector):
         state = self._state()
         yield from _of_tiers(state)
         yield _depth(state)
+        yield _disk(state)
         yield from _of_queue(state.stats)
         yield from self._of_pools(state.stats)
         yield from _of_workers(state)
@@ -41,7 +42,14 @@ class InstallationMetrics(Collector):
     def describe(self) -> Iterable[GaugeMetricFamily]:
         """Return the metrics without samples, for the registry; asks nobody."""
         empty = InstallationState()
-        return [*_of_tiers(empty), _depth(empty), *_of_queue(None), *self._of_pools(None), *_of_workers(empty)]
+        return [
+            *_of_tiers(empty),
+            _depth(empty),
+            _disk(empty),
+            *_of_queue(None),
+            *self._of_pools(None),
+            *_of_workers(empty),
+        ]
 
     def _of_pools(self, stats: Stats | None) -> Iterator[GaugeMetricFamily]:
         capacity = _gauge("pool_capacity_units", "Units that a pool has now.", "pool")
@@ -107,6 +115,13 @@ def _depth(state: InstallationState) -> GaugeMetricFamily:
     for run_state in _OPEN if state.database_s is not None else ():
         for tier in _TIERS:
             found.add_metric((run_state, tier), state.open_runs.get((run_state, tier), 0))
+    return found
+
+
+def _disk(state: InstallationState) -> GaugeMetricFamily:
+    found = _gauge("database_disk_used_ratio", "Used part of the volume that holds a SQLite file.")
+    if state.disk_used is not None:
+        found.add_metric((), state.disk_used)
     return found
 
 

@@ -93,6 +93,14 @@ def test_a_file_without_room_around_it_is_not_writable_before_a_write_has_failed
     assert said == ["The disk of the database has 11 KiB free, too little to store a task. Free some space."] * refused
 
 
+@pytest.mark.parametrize(("total", "free", "used"), [(1000, 40, 0.96), (1000, 0, 1.0), (0, 0, None)])
+def test_a_store_says_how_full_the_disk_of_its_file_is_and_nothing_of_the_disk_of_a_server(
+    store: Store, monkeypatch: pytest.MonkeyPatch, total: int, free: int, used: float | None
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.store.database.sqlite.shutil.disk_usage", lambda _: _Disk(total, free))
+    assert store.disk_used() == (used if store.file() else None)
+
+
 class _Disk:
     def __init__(self, total: int, free: int) -> None:
         self.total, self.free = total, free

@@ -141,10 +141,12 @@ def test_the_state_of_an_installation_becomes_what_the_rules_look_at() -> None:
         Stats((0, 0, 0, 0, 0), 0, 0, 0, pools),
         [TierLateness(Tier.CRITICAL, 1, timedelta(seconds=30), timedelta(seconds=1))],
         workers={"running": 1, "draining": 0, "drained": 0, "silent": 2},
+        disk_used=0.97,
     )
     found = observation_of(state, RecentOutcomes(), -3.0)
     assert found.starvation == {Tier.CRITICAL: 30}
     assert found.overrun == {"tokens": 1.5, "api": 0}
+    assert found.disk_used == 0.97
     assert (list(found.tripped or ()), found.silent_workers, [*found.skew.values()]) == (["api"], 2, [-3.0])
     away = observation_of(InstallationState(), RecentOutcomes(), 0.0)
     assert (away.starvation, away.overrun, away.tripped, away.silent_workers) == (None, None, None, None)

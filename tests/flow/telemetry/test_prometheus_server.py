@@ -37,12 +37,14 @@ WELL = InstallationState(
     workers={"running": 2, "draining": 0, "drained": 0, "silent": 0},
     database_s=0.001,
     queue_s=0.001,
+    disk_used=0.5,
 )
 ILL = replace(
     WELL,
     stats=Stats((1, 0, 0, 0, 0), 0, 7, 0, {"api": PoolUse(100, 0, 150, 0, 1, 7, "tripped")}),
     lateness=[TierLateness(Tier.CRITICAL, 1, timedelta(seconds=40), timedelta(seconds=1))],
     workers={"running": 0, "draining": 0, "drained": 1, "silent": 1},
+    disk_used=0.99,
 )
 
 
