@@ -66,6 +66,7 @@ class NoteKind(StrEnum):
     STEPS_STOP = "steps_stop"
     STEPS_AT_ONCE = "steps_at_once"
     NOT_TAKEN_BACK = "not_taken_back"
+    MOVE_UNDONE = "move_undone"
     NOT_CHANGED = "not_changed"
     BLOCKED_NOW = "blocked_now"
     CHECKED_LATER = "checked_later"

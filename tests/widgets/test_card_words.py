@@ -138,9 +138,21 @@ def test_every_kind_of_clause_has_a_text() -> None:
 
 
 NOTES = {
-    "en-US": ["November 1, 2026: clocks go back", "Only the next occurrence was moved."],
-    "de-DE": ["1. November 2026: Die Uhren werden zurückgestellt", "Nur der nächste Termin wurde verschoben."],
-    "ja-JP": ["2026年11月1日：時計が戻ります", "次の1回だけを移動しました。"],
+    "en-US": [
+        "November 1, 2026: clocks go back",
+        "Only the next occurrence was moved.",
+        "The move of Wed, Dec 9, 7:00 AM is taken back.",
+    ],
+    "de-DE": [
+        "1. November 2026: Die Uhren werden zurückgestellt",
+        "Nur der nächste Termin wurde verschoben.",
+        "Die Verschiebung vom Mi., 9. Dez., 07:00 ist aufgehoben.",
+    ],
+    "ja-JP": [
+        "2026年11月1日：時計が戻ります",
+        "次の1回だけを移動しました。",
+        "12月9日(水) 7:00の移動は元に戻されました。",
+    ],
 }
 
 
@@ -149,6 +161,7 @@ def test_a_note_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -
     said = [
         Translatable.of(NoteKind.CLOCKS_BACK, "1 Nov: clocks go back", day="2026-11-01"),
         Translatable.of(NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, ..."),
+        Translatable.of(NoteKind.MOVE_UNDONE, "the move of ... is taken back", at="2026-12-09T14:00:00+00:00"),
     ]
     kinds = {text: {"kind": text.kind.value, **text.values} for text in said}
     chat.show_task(a_task(warnings=[*said, "something newer"], words={"sentences": kinds}), locale=locale)

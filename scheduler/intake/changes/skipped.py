@@ -74,4 +74,5 @@ def taken_back(record: TaskRecord, first: Occurrence) -> tuple[str, ...]:
         return ()
     was, to = describe(run.slot, zone), describe(run.scheduled_for, zone)
     day, _, clock = to.rpartition(" ")
-    return (f"the move of {was} to {clock if was.startswith(day) else to} is taken back",)
+    text = f"the move of {was} to {clock if was.startswith(day) else to} is taken back"
+    return (Translatable.of(NoteKind.MOVE_UNDONE, text, at=run.slot.isoformat()),)

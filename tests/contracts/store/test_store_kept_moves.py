@@ -13,6 +13,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskView
+from duetime.widgets.payload import task_words
 
 from tests.builders import Clock
 from tests.contracts.store.desk import Desk
@@ -113,6 +114,8 @@ def test_a_change_that_moves_the_series_says_which_move_it_takes_back(
     assert walls(view) == coming
     [note] = [text for text in view.warnings if "taken back" in text]
     assert note == "the move of Sun 29 Nov 2026 09:00 to 15:00 is taken back"
+    said = task_words(view).sentences or {}
+    assert said[note] == {"kind": "move_undone", "at": "2026-11-29T08:00:00+00:00"}
 
 
 def test_a_day_before_that_comes_again_takes_the_place_of_a_moved_one(desk: Desk) -> None:
