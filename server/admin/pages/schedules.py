@@ -38,7 +38,7 @@ def _rows(visit: Visit) -> list[ExportRow]:
 
 
 def _row(view: TaskView) -> ExportRow:
-    task = view.record.task
+    task, last = view.record.task, view.record.last_run
     return {
         "task": task.id,
         "tenant": task.tenant,
@@ -49,6 +49,9 @@ def _row(view: TaskView) -> ExportRow:
         "timezone": task.timezone,
         "paused": task.paused,
         "next": view.upcoming[0].instant if view.upcoming else None,
+        "paused_until": task.paused_until,
+        "last_state": last.state.value if last else None,
+        "last_ended": last.ended_at if last else None,
     }
 
 

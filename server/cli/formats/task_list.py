@@ -24,6 +24,7 @@ TASK_COLUMNS = (
     *("id", "title", "state", "when", "local", "timezone", "action", "repeat", "priority", "deadline", "labels"),
     *("paused", "paused_until", "damaged", "blocked", "why", "expected", "attempt", "max_attempts"),
     *("last_state", "last_ended", "last_attempts", "last_summary", "last_unverified", "chain", "step"),
+    *("cancel_requested", "reminder", "event", "waiting_for", "held_until", "chain_id"),
 )
 NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
 NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."

@@ -15,10 +15,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.history.runs import RunFilter
-from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.outcomes import Failed, Wait
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.time.times import utc_or_none
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
@@ -29,7 +30,7 @@ from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
-from tests.builders import restarted, settlement, some
+from tests.builders import restarted, settlement, some, started
 from tests.flow.admin.conftest import ORIGIN, Admin, Open
 from tests.flow.admin.sample import CANARY, fill
 
@@ -458,10 +459,15 @@ async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin)
     assert done.headers["location"] == "/admin/schedules?q=plants"
     assert scheduler.get(task).record.task.paused
     assert "Paused: Water the plants" in (await admin.get("/schedules")).text
+    until = scheduler.reschedule(task, pause_until="in 3 days").record.task.paused_until
+    store = admin.site.app.store
+    claim = started(store, store.now() - timedelta(hours=1), tenant="local", repeat="FREQ=DAILY;BYHOUR=9;BYMINUTE=0")
+    store.claims.settle([settle(claim, Failed("no water"), now=store.now(), jitter=0.0)])
+    rows = {row["task"]: row for row in json.loads((await admin.get("/schedules?format=json")).text)["schedules"]}
+    assert (rows[task]["paused_until"], rows[task]["last_state"]) == (utc_or_none(until), None)
+    assert (rows[claim.task.id]["paused_until"], rows[claim.task.id]["last_state"]) == (None, "failed")
     await admin.post(f"/schedules/{task}/pause", pause="false")
     assert not scheduler.get(task).record.task.paused
-    rows = json.loads((await admin.get("/schedules?format=json")).text)["schedules"]
-    assert "Water the plants" in {row["title"] for row in rows}
 
 
 async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> None:

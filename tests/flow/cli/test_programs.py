@@ -19,7 +19,10 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.server.cli.formats.task_list import TASK_COLUMNS
 from duetime.server.cli.main import run
+from duetime.widgets.schema.run_parts import LastRun
+from duetime.widgets.schema.task_list import WholeListRow
 
 from tests.builders import LEASE, NOON, Clock, some
 from tests.flow.cli.environment import isolate
@@ -139,6 +142,19 @@ def test_csv_of_a_list_has_a_line_for_each_task(said: Say, tasks: dict[str, str]
     assert (daily["last_state"], found[tasks[FORMULA]]["state"]) == ("failed", "cancelled")
     (failure,) = rows(said("failed", "--csv"))
     assert (failure["last_summary"], failure["last_attempts"]) == (LONG_REASON, "1")
+
+
+def test_csv_of_a_list_has_each_fact_of_a_row() -> None:
+    facts = {*WholeListRow.model_fields} - {"relative", "waits", "last_run"}
+    facts |= {f"last_{name}" for name in LastRun.model_fields}
+    assert {*TASK_COLUMNS} == facts, "what is there in no other form, or in parts"
+
+
+def test_csv_of_a_list_says_what_a_run_waits_for(said: Say) -> None:
+    said("schedule", "Ship it", "--wait-for", '{"event": "paid", "timeout": "2 hours"}')
+    (row,) = rows(said("list", "--query", "Ship it", "--csv"))
+    assert row["event"] == "paid"
+    assert row["waiting_for"].startswith("the event 'paid', until ")
 
 
 def test_no_cell_is_a_formula_for_a_spreadsheet(said: Say, tasks: dict[str, str]) -> None:
