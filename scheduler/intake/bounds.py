@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
-from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time import everyday, zones
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -103,15 +104,27 @@ def resolve_bound(
     """
     home = zones.find(zone or "UTC", argument=argument)
     words = given if isinstance(given, str) else given.isoformat()
+    read = partial(read_bound, now=now, zone=home, ahead=argument in FORWARD_BOUNDS, end=end, holidays=holidays)
     try:
         if isinstance(given, datetime):
             return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
-        return read_bound(words, now=now, zone=home, ahead=argument in FORWARD_BOUNDS, end=end, holidays=holidays)
+        try:
+            return read(words)
+        except Unknown:
+            return read(_twin(words, argument) or words)
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
         problem = error.problem if isinstance(error, Misread) else "it is beyond the calendar"
         raise _wrong(argument, problem) from None
+
+
+def _twin(text: str, argument: str) -> str | None:
+    """Return a phrase in another language in English, None for any other."""
+    try:
+        return everyday.twin(text)
+    except Misread as ambiguous:
+        raise _wrong(argument, ambiguous.problem, ambiguous.examples) from None
 
 
 def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
@@ -121,6 +134,7 @@ def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
         raise _wrong(argument, wrong.problem) from None
 
 
-def _wrong(argument: str, problem: str) -> InvalidArgument:
-    example = "tomorrow" if argument in FORWARD_BOUNDS else "yesterday"
-    return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=f"{argument}={example!r}")
+def _wrong(argument: str, problem: str, examples: Sequence[str] = ()) -> InvalidArgument:
+    shown = examples or ("tomorrow" if argument in FORWARD_BOUNDS else "yesterday",)
+    example = " or ".join(f"{argument}={each!r}" for each in shown)
+    return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=example)

@@ -21,6 +21,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import everyday, times, zones
+from duetime.scheduler.rules.time.everyday import MAX_TRANSLATED_CHARS
 from duetime.scheduler.rules.time.time_of_day import DEFAULT_TIME
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
@@ -29,9 +30,6 @@ _LANGUAGES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
     "nl": "Dutch", "sv": "Swedish", "da": "Danish", "nb": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
 }  # fmt: skip
-MAX_TRANSLATED_CHARS = 60
-"""Longer phrases are not put before the library."""
-
 _FILLERS = frozenset({
     "a", "alle", "am", "at", "av", "año", "d", "da", "dans", "das", "de", "dei", "del", "della", "den", "der",
     "des", "di", "dia", "die", "do", "dos", "du", "día", "el", "em", "en", "fra", "gegen", "giorno", "h", "heures",
@@ -128,8 +126,6 @@ def understand(
 
 def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved | None:
     """Return what the same says in English, None for a phrase that has no twin. Raises InvalidArgument like that."""
-    if len(text) > MAX_TRANSLATED_CHARS:
-        return None
     found = everyday.twins(text)
     if len(found) > 1:
         raise InvalidArgument(argument, f"{text.strip()!r} can mean two things", example=" or ".join(found))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import time
 
 from duetime.scheduler.rules.recurrence.rule import DAY_CODES, WORKDAYS
-from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, ordinal_text
 
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 
@@ -59,12 +59,6 @@ def date_text(day: int, month: int) -> str:
 def time_text(found: time) -> str:
     """Write a time of day: `09:00`, with seconds only where there are some."""
     return f"{found:%H:%M:%S}" if found.second else f"{found:%H:%M}"
-
-
-def ordinal_text(number: int) -> str:
-    """Write `1st`, `2nd`, `3rd`, `4th`."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
 
 
 def listed(items: Iterable[str]) -> str:

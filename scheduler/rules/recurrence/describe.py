@@ -17,7 +17,6 @@ from duetime.scheduler.rules.recurrence.day_names import (
     listed,
     monthdays_text,
     months_text,
-    ordinal_text,
     time_text,
     weekdays_text,
     workdays_text,
@@ -35,6 +34,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     Rule,
     whole,
 )
+from duetime.scheduler.rules.time.tokens import ordinal_text
 from duetime.scheduler.translatable import ClauseKind, Translatable
 
 Clauses = tuple[Translatable, ...]

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, 
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.recurrence.words import plain_words
-from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time import everyday, zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import length
@@ -241,14 +241,17 @@ def _read(text: str, local: datetime, holidays: str) -> Rule:
         return rrule.parse(text)
     if cron.looks_like(text):
         return cron.parse(text)
+    start = local.replace(tzinfo=None)
     try:
-        return plain_words.parse(text, local.replace(tzinfo=None), holidays)
+        return plain_words.parse(text, start, holidays)
     except Unknown as error:
         with suppress(Unknown, InvalidArgument):
             phrase, zone, _ = zones.split_zone(text, None)
-            plain_words.parse(phrase, local.replace(tzinfo=None), holidays)
+            plain_words.parse(phrase, start, holidays)
             assert zone is not None  # else the phrase is the text, which is unknown
             raise Misread("names a time zone, which is said apart", phrase, zone=zone.key) from None
+        with suppress(Unknown):
+            return plain_words.parse(everyday.twin(text) or "", start, holidays)
         raise error from None
 
 

@@ -1,7 +1,8 @@
-"""Everyday times in other languages, as the same in English: `morgen um 9` is `tomorrow at 9`.
+"""Everyday times and recurrences in other languages, as the same in English: `morgen um 9` is `tomorrow at 9`.
 
-Each word stands for one of English, so a phrase means what its English twin means. A phrase with a word that is not in
-the tables, or in an order that is not here, has no twin.
+Every reader of words (times, recurrences, bounds of filters) asks here for what it does not know. Each word stands for
+one of English, so a phrase means what its English twin means. A phrase with a word that is not in the tables, or in an
+order that is not here, has no twin.
 """
 
 from __future__ import annotations
@@ -13,20 +14,31 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from duetime.scheduler.rules.time.everyday_words import EVERYDAY, EverydayWords
-from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
+from duetime.scheduler.rules.time.recurrence_words import EVERYDAY_RULES, EverydayRules
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, Misread, ordinal_text
+
+MAX_TRANSLATED_CHARS: Final = 60
+"""Longer phrases are in English, or in nothing that is read."""
 
 _TIME: Final = "(?P<at>a)?(?P<clock>c[oh]?|n[oh]n?|t|n)"
 _DAY: Final = "f?(?P<day>d|x?wx?|(?:wf?)?[qn]f?mf?y?)"
+_EVERY: Final = (
+    "(?P<rule>r)|e(?P<count>n)?(?P<unit>[uh])(?:f?(?P<on>w(?:sw)*))?|e?(?P<plural>v(?:se?v)*)|ef?(?P<each>w(?:sf?w)*)"
+    "|f?(?P<date>[qn])g"
+)
 _ORDERS: Final = tuple(
     re.compile(order)
     for order in (
         "i(?P<idiom>k)",
+        "b(?P<past>n[uh]|l)|(?P<past_before>n[uh]|l)b",
+        f"(?:{_EVERY})(?P<part>p)?(?:{_TIME}(?P<part_behind>p)?)?",
+        f"{_TIME}(?P<part>p)?(?:{_EVERY})",
         f"i(?P<length>n[uh]|l)(?:{_TIME})?",
         f"{_DAY}(?P<part>p)?(?:{_TIME}(?P<part_behind>p)?)?",
         f"{_TIME}(?P<part>p)?(?:{_DAY}(?P<part_behind>p)?)?",
     )
 )
-"""Orders of words, a letter for the kind of each: an idiom, a length, a day with a time, a time with a day."""
+"""Orders of words, a letter for the kind of each. An idiom, a length, a rule, a day with a time, a time with a day."""
 
 _NUMERALS: Final = (
     ("c", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
@@ -58,6 +70,8 @@ def twins(text: str) -> Mapping[str, str]:
 
     There are several where a phrase is ambiguous, and none where it is in none of the languages.
     """
+    if len(text) > MAX_TRANSLATED_CHARS:
+        return {}
     folded = _folded(text).rstrip(".!")
     found: dict[str, str] = {}
     for language, lexicon in _lexicons().items():
@@ -65,6 +79,14 @@ def twins(text: str) -> Mapping[str, str]:
         for english in _phrases(words):
             found.setdefault(english, language)
     return found
+
+
+def twin(text: str) -> str | None:
+    """Return the English phrase of the same meaning, None without one. Raises Misread where there are several."""
+    found = tuple(twins(text))
+    if len(found) > 1:
+        raise Misread("can mean two things", *found)
+    return found[0] if found else None
 
 
 def _folded(text: str) -> str:
@@ -75,17 +97,20 @@ def _folded(text: str) -> str:
 
 @cache
 def _lexicons() -> Mapping[str, _Lexicon]:
-    return {language: _lexicon(words) for language, words in EVERYDAY.items()}
+    return {language: _lexicon(words, EVERYDAY_RULES[language]) for language, words in EVERYDAY.items()}
 
 
-def _lexicon(words: EverydayWords) -> _Lexicon:
-    found = {_folded(phrase): word for phrase, word in _entries(words)}
+def _lexicon(words: EverydayWords, recurrence: EverydayRules) -> _Lexicon:
+    found = {_folded(phrase): word for phrase, word in (*_entries(words), *_recurrence_entries(recurrence))}
     longest_first = sorted(found, key=len, reverse=True)
     return re.compile(rf"(?:{'|'.join(map(re.escape, longest_first))})(?![^\W\d])"), found
 
 
 def _entries(words: EverydayWords) -> Iterator[tuple[str, _Word]]:
-    listed = (("i", words.into), ("a", words.at), ("f", words.articles), ("x", words.following), ("o", words.oclock))
+    listed = (
+        *(("i", words.into), ("b", words.ago), ("a", words.at), ("f", words.articles)),
+        *(("x", words.following), ("o", words.oclock)),
+    )
     for kind, phrases in listed:
         yield from (
             (phrase, _Word(kind, "next" if kind == "x" else "")) for phrase in filter(None, phrases.split(", "))
@@ -104,6 +129,15 @@ def _entries(words: EverydayWords) -> Iterator[tuple[str, _Word]]:
         for meaning, each in table.items():
             yield from ((phrase, _Word(kind, meaning)) for phrase in each.split("/"))
     yield from ((phrase, _Word("k", " or ".join(meanings))) for phrase, meanings in words.idioms.items())
+
+
+def _recurrence_entries(words: EverydayRules) -> Iterator[tuple[str, _Word]]:
+    for kind, phrases in (("e", words.every), ("s", words.conjunction), ("g", words.monthly)):
+        yield from ((phrase, _Word(kind, "")) for phrase in phrases.split("/"))
+    for meaning, each in zip(WEEKDAY_NAMES, words.weekdays.split(", "), strict=True):
+        yield from ((phrase, _Word("v", meaning.lower())) for phrase in each.split("/"))
+    for meaning, each in words.rules.items():
+        yield from ((phrase, _Word("r", meaning)) for phrase in each.split("/"))
 
 
 def _words(text: str, lexicon: _Lexicon) -> tuple[_Word, ...]:
@@ -137,8 +171,12 @@ def _phrases(words: Sequence[_Word]) -> Iterator[str]:
     said = {name: words[slice(*order.span(name))] for name, letters in order.groupdict().items() if letters}
     if "idiom" in said:
         yield from said["idiom"][0].english.split(" or ")
+    elif past := said.get("past") or said.get("past_before"):
+        yield f"{_counted(past)} ago"
     elif "length" in said:
         yield from _length(said)
+    elif rule := _rule(said):
+        yield from _timed(rule, said)
     elif kinds == "nh":  # `22 uur`
         yield from (f"at {words[0].english}:00", f"in {words[0].english} hours")
     else:
@@ -146,12 +184,39 @@ def _phrases(words: Sequence[_Word]) -> Iterator[str]:
 
 
 def _length(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
-    length = " ".join(word.english for word in said["length"])
-    length = length.rstrip("s") if length.startswith("1 ") else length
+    length = _counted(said["length"])
     if "clock" not in said:
         yield f"in {length}"
     elif length.endswith(_CALENDAR_UNITS) and (clock := _clock(said, named=True)):
         yield f"in {length} at {clock}"
+
+
+def _counted(words: Sequence[_Word]) -> str:
+    length = " ".join(word.english for word in words)
+    return length.rstrip("s") if length.startswith("1 ") else length
+
+
+def _rule(said: Mapping[str, Sequence[_Word]]) -> str:
+    """Return a recurrence without its time of day, empty for what is none."""
+    days = next((said[name] for name in ("each", "plural", "on") if name in said), ())
+    named = " and ".join(word.english for word in days if word.english)
+    if "rule" in said:
+        return said["rule"][0].english
+    if "unit" in said:
+        count = said["count"][0].english if "count" in said else "1"
+        every = _counted((_Word("n", count), said["unit"][0])).removeprefix("1 ")
+        return f"every {every}{f' on {named}' if named else ''}"
+    if "date" in said:
+        return f"every month on the {ordinal_text(int(said['date'][0].english))}"
+    return f"every {named}" if named else ""
+
+
+def _timed(rule: str, said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
+    parts = [said[name][0].english for name in ("part", "part_behind") if name in said]
+    clock = _clock(said, named=True)
+    if len(parts) > 1 or ("clock" in said and not clock):
+        return
+    yield f"{rule} at {_in_part(clock, parts)}" if clock else " ".join((rule, *parts))
 
 
 def _day_and_time(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
@@ -165,7 +230,11 @@ def _day_and_time(said: Mapping[str, Sequence[_Word]]) -> Iterator[str]:
     elif day:
         yield " ".join((day, *parts, *((f"at {clock}",) if clock else ())))
     elif clock:
-        yield " ".join((f"at {clock}", *("at night" if part == "night" else f"in the {part}" for part in parts)))
+        yield f"at {_in_part(clock, parts)}"
+
+
+def _in_part(clock: str, parts: Sequence[str]) -> str:
+    return " ".join((clock, *("at night" if part == "night" else f"in the {part}" for part in parts)))
 
 
 def _day(words: Sequence[_Word]) -> str:

@@ -11,11 +11,13 @@ from typing import Final
 class EverydayWords:
     """The words of one language: lists of words with commas between, in the order of the English ones.
 
-    `hours` may stand after a time of day as well (`9 heures`); `oclock` is no length of time. `numbers` go from 1 to
-    12. `idioms` count both the day that they begin and the one that they end on, or not.
+    `ago` stands before a length of time, or behind it. `hours` may stand after a time of day as well (`9 heures`);
+    `oclock` is no length of time. `numbers` go from 1 to 12. `idioms` count both the day that they begin and the one
+    that they end on, or not.
     """
 
     into: str
+    ago: str
     at: str
     articles: str
     following: str
@@ -35,6 +37,7 @@ class EverydayWords:
 EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     "German": EverydayWords(
         into="in",
+        ago="vor",
         at="um",
         articles="am, den, der, dem",
         following="nächsten, nächster, nächste, kommenden, kommender",
@@ -57,6 +60,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "this evening": "heute abend",
             "next week": "nächste woche/kommende woche",
             "next month": "nächsten monat",
+            "yesterday": "gestern",
+            "this week": "diese woche",
+            "last week": "letzte woche/vorige woche",
+            "last month": "letzten monat",
         },
         parts={"morning": "früh/vormittag", "afternoon": "nachmittag", "evening": "abend"},
         times={"noon": "mittag/mittags", "midnight": "mitternacht"},
@@ -66,6 +73,7 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     ),
     "French": EverydayWords(
         into="dans",
+        ago="il y a",
         at="à",
         articles="le, ce",
         following="prochain, prochaine",
@@ -87,6 +95,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "this evening": "ce soir",
             "next week": "la semaine prochaine",
             "next month": "le mois prochain",
+            "yesterday": "hier",
+            "this week": "cette semaine",
+            "last week": "la semaine dernière/la semaine passée",
+            "last month": "le mois dernier",
         },
         parts={
             "morning": "matin/du matin",
@@ -100,6 +112,7 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     ),
     "Spanish": EverydayWords(
         into="en, dentro de",
+        ago="hace",
         at="a las, a la",
         articles="el, de, del",
         following="próximo, que viene",
@@ -121,6 +134,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "tonight": "esta noche",
             "next week": "la próxima semana/la semana que viene/la semana próxima",
             "next month": "el próximo mes/el mes que viene",
+            "yesterday": "ayer",
+            "this week": "esta semana",
+            "last week": "la semana pasada",
+            "last month": "el mes pasado",
         },
         parts={
             "morning": "por la mañana/de la mañana",
@@ -134,6 +151,7 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     ),
     "Italian": EverydayWords(
         into="tra, fra",
+        ago="fa",
         at="alle, alle ore",
         articles="il, di",
         following="prossimo, prossima",
@@ -158,6 +176,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "this evening": "stasera/questa sera",
             "next week": "la settimana prossima/la prossima settimana",
             "next month": "il mese prossimo/il prossimo mese",
+            "yesterday": "ieri",
+            "this week": "questa settimana",
+            "last week": "la settimana scorsa/la scorsa settimana",
+            "last month": "il mese scorso",
         },
         parts={
             "morning": "mattina/di mattina/del mattino",
@@ -170,6 +192,7 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     ),
     "Portuguese": EverydayWords(
         into="em, daqui a, dentro de",
+        ago="há, atrás",
         at="às, à",
         articles="na, no, de",
         following="próxima, próximo, que vem",
@@ -194,6 +217,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "tonight": "hoje à noite/esta noite",
             "next week": "na próxima semana/a próxima semana/semana que vem",
             "next month": "no próximo mês/mês que vem",
+            "yesterday": "ontem",
+            "this week": "esta semana",
+            "last week": "na semana passada/a semana passada/semana passada",
+            "last month": "no mês passado/mês passado",
         },
         parts={
             "morning": "de manhã/da manhã/pela manhã",
@@ -207,6 +234,7 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
     ),
     "Dutch": EverydayWords(
         into="over",
+        ago="geleden",
         at="om",
         articles="op, de",
         following="volgende, aanstaande, komende",
@@ -231,6 +259,10 @@ EVERYDAY: Final[Mapping[str, EverydayWords]] = {
             "this evening": "vanavond",
             "next week": "volgende week",
             "next month": "volgende maand",
+            "yesterday": "gisteren",
+            "this week": "deze week",
+            "last week": "vorige week/afgelopen week",
+            "last month": "vorige maand/afgelopen maand",
         },
         parts={
             "morning": "ochtend/'s ochtends/'s morgens",

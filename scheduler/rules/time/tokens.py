@@ -176,6 +176,12 @@ def ordinal(token: str) -> int | None:
     return int(token[:-2]) if token[:1].isdigit() and token[-2:] in {"st", "nd", "rd", "th"} else None
 
 
+def ordinal_text(number: int) -> str:
+    """Write `1st`, `2nd`, `3rd`, `4th`."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
+
+
 def is_year(token: str) -> bool:
     """Tell whether a token is a year in four digits."""
     return _YEAR.fullmatch(token) is not None

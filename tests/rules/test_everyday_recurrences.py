@@ -1,0 +1,261 @@
+"""Recurrences and bounds in other languages mean what the same means in English: one table serves every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.bounds import resolve_bound
+from duetime.scheduler.intake.deadlines import deadline_of
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.time.tokens import WEEKDAY_NAMES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.search import examples
+
+NOW = datetime(2026, 11, 28, 12, 40, tzinfo=UTC)
+"""A Saturday."""
+
+ZONE = "Europe/Berlin"
+
+RULES: Final[Mapping[str, Mapping[str, str]]] = {
+    "German": {
+        "jeden Montag um 9": "every monday at 9",
+        "jeden Montag und Mittwoch um 9 Uhr": "every monday and wednesday at 9:00",
+        "montags um 9 Uhr": "every monday at 9:00",
+        "um 9 Uhr jeden Tag": "every day at 9:00",
+        "täglich um 9 Uhr 30": "every day at 9:30",
+        "alle 15 Minuten": "every 15 minutes",
+        "alle zwei Wochen am Freitag um 14 Uhr": "every 2 weeks on friday at 14:00",
+        "jede Stunde": "every hour",
+        "stündlich": "every hour",
+        "jeden Werktag um 9": "every weekday at 9",
+        "von Montag bis Freitag um 9 Uhr": "every weekday at 9:00",
+        "jeden Morgen um 8": "every morning at 8",
+        "am 1. jedes Monats um 9 Uhr": "every month on the 1st at 9:00",
+        "jährlich": "every year",
+    },
+    "French": {
+        "chaque lundi à 9h": "every monday at 9:00",
+        "tous les lundis et jeudis à 9 h 30": "every monday and thursday at 9:30",
+        "tous les jours à 18h": "every day at 18:00",
+        "toutes les 15 minutes": "every 15 minutes",
+        "toutes les deux heures": "every 2 hours",
+        "du lundi au vendredi à 9h": "every weekday at 9:00",
+        "chaque matin à 8h": "every morning at 8:00",
+        "le 1er de chaque mois à 9h": "every month on the 1st at 9:00",
+        "le 22 de chaque mois": "every month on the 22nd",
+    },
+    "Spanish": {
+        "cada lunes a las 9": "every monday at 9",
+        "todos los lunes y jueves a las 9": "every monday and thursday at 9",
+        "todos los días a las 8 de la tarde": "every day at 8 in the afternoon",
+        "cada 15 minutos": "every 15 minutes",
+        "cada dos horas": "every 2 hours",
+        "de lunes a viernes a las 9": "every weekday at 9",
+        "cada mañana a las 8": "every morning at 8",
+        "el 1 de cada mes a las 9": "every month on the 1st at 9",
+        "los domingos al mediodía": "every sunday at noon",
+    },
+    "Italian": {
+        "ogni lunedì alle 9": "every monday at 9",
+        "tutti i giorni alle 18": "every day at 18",
+        "ogni 15 minuti": "every 15 minutes",
+        "ogni ora": "every hour",
+        "dal lunedì al venerdì alle 9": "every weekday at 9",
+        "ogni mattina alle 8": "every morning at 8",
+        "il 3 di ogni mese alle 9": "every month on the 3rd at 9",
+        "ogni lunedì e giovedì alle 9": "every monday and thursday at 9",
+    },
+    "Portuguese": {
+        "toda segunda-feira às 9h": "every monday at 9:00",
+        "todas as segundas e quintas às 9h": "every monday and thursday at 9:00",
+        "todos os dias às 18h": "every day at 18:00",
+        "a cada 15 minutos": "every 15 minutes",
+        "de segunda a sexta às 9h": "every weekday at 9:00",
+        "toda manhã às 8": "every morning at 8",
+        "no 2 de cada mês": "every month on the 2nd",
+    },
+    "Dutch": {
+        "elke maandag om 9 uur": "every monday at 9:00",
+        "elke maandag en donderdag om 9 uur": "every monday and thursday at 9:00",
+        "dagelijks om 18 uur": "every day at 18:00",
+        "elke 15 minuten": "every 15 minutes",
+        "elk uur": "every hour",
+        "elke werkdag om 9 uur": "every weekday at 9:00",
+        "elke ochtend om 8 uur": "every morning at 8:00",
+        "de 11 van elke maand om 9 uur": "every month on the 11th at 9:00",
+    },
+}
+BOUNDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "German": {
+        "gestern": "yesterday",
+        "heute": "today",
+        "gestern Abend": "yesterday evening",
+        "vor 2 Stunden": "2 hours ago",
+        "letzte Woche": "last week",
+        "diese Woche": "this week",
+        "Montag": "monday",
+        "morgen um 9": "tomorrow at 9",
+        "in drei Tagen": "in 3 days",
+    },
+    "French": {
+        "hier": "yesterday",
+        "il y a deux heures": "2 hours ago",
+        "la semaine dernière": "last week",
+        "aujourd'hui": "today",
+        "demain": "tomorrow",
+        "vendredi": "friday",
+    },
+    "Spanish": {
+        "ayer": "yesterday",
+        "hace una hora": "1 hour ago",
+        "la semana pasada": "last week",
+        "hoy": "today",
+        "mañana": "tomorrow",
+        "viernes": "friday",
+    },
+    "Italian": {
+        "ieri": "yesterday",
+        "due ore fa": "2 hours ago",
+        "la settimana scorsa": "last week",
+        "oggi": "today",
+        "domani": "tomorrow",
+        "venerdì": "friday",
+    },
+    "Portuguese": {
+        "ontem": "yesterday",
+        "há duas horas": "2 hours ago",
+        "duas horas atrás": "2 hours ago",
+        "semana passada": "last week",
+        "hoje": "today",
+        "amanhã": "tomorrow",
+    },
+    "Dutch": {
+        "gisteren": "yesterday",
+        "twee uur geleden": "2 hours ago",
+        "vorige week": "last week",
+        "vandaag": "today",
+        "morgen": "tomorrow",
+        "vrijdag": "friday",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Recurrences of a language, apart from the tables that the product reads."""
+
+    weekdays: str
+    on: str
+    counted: str
+    monthly: str
+
+
+GRAMMARS = {
+    "German": Rules(
+        "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
+        "jeden {day} um {hour} Uhr", "alle {count} Minuten", "am {date}. jedes Monats um {hour} Uhr",
+    ),
+    "French": Rules(
+        "lundi mardi mercredi jeudi vendredi samedi dimanche",
+        "chaque {day} à {hour}h", "toutes les {count} minutes", "le {date} de chaque mois à {hour}h",
+    ),
+    "Spanish": Rules(
+        "lunes martes miércoles jueves viernes sábado domingo",
+        "cada {day} a las {hour}:00", "cada {count} minutos", "el {date} de cada mes a las {hour}:00",
+    ),
+    "Italian": Rules(
+        "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+        "ogni {day} alle {hour}:00", "ogni {count} minuti", "il {date} di ogni mese alle {hour}:00",
+    ),
+    "Portuguese": Rules(
+        "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
+        "toda {day} às {hour}h", "a cada {count} minutos", "no {date} de cada mês às {hour}h",
+    ),
+    "Dutch": Rules(
+        "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+        "elke {day} om {hour} uur", "elke {count} minuten", "de {date} van elke maand om {hour} uur",
+    ),
+}  # fmt: skip
+ENGLISH = Rules(
+    " ".join(WEEKDAY_NAMES).lower(),
+    "every {day} at {hour}:00", "every {count} minutes", "every month on the {date}th at {hour}:00",
+)  # fmt: skip
+
+
+def rule_of(text: str) -> str | None:
+    try:
+        return recurrence.parse(text, zone=ZONE, anchor=NOW).rule
+    except InvalidArgument:
+        return None
+
+
+@pytest.mark.parametrize(("language", "text"), [(language, text) for language, said in RULES.items() for text in said])
+def test_a_recurrence_is_read_as_its_english_twin(language: str, text: str) -> None:
+    assert rule_of(text) == rule_of(RULES[language][text]) is not None
+
+
+@dataclass(frozen=True)
+class Meant:
+    """A recurrence that every language can say."""
+
+    form: str
+    place: int
+    number: int
+    hour: int
+
+    def said(self, grammar: Rules) -> str:
+        day, number = grammar.weekdays.split()[self.place], self.number
+        forms = {"on": grammar.on, "counted": grammar.counted, "monthly": grammar.monthly}
+        return forms[self.form].format(day=day, count=number, date=number, hour=self.hour)
+
+
+MEANT = st.builds(
+    Meant, st.sampled_from(["on", "counted", "monthly"]), st.integers(0, 6), st.integers(2, 31), st.integers(0, 23)
+)
+
+
+@given(meant=MEANT, language=st.sampled_from(sorted(GRAMMARS)))
+@examples(400)
+def test_every_recurrence_equals_its_english_twin(meant: Meant, language: str) -> None:
+    assert rule_of(meant.said(GRAMMARS[language])) == rule_of(meant.said(ENGLISH)) is not None
+
+
+@pytest.mark.parametrize("argument", ["before", "after"])
+@pytest.mark.parametrize(("language", "text"), [(language, text) for language, said in BOUNDS.items() for text in said])
+def test_a_bound_is_read_as_its_english_twin(language: str, text: str, argument: str) -> None:
+    twin = resolve_bound(BOUNDS[language][text], now=NOW, zone=ZONE, argument=argument)
+    assert resolve_bound(text, now=NOW, zone=ZONE, argument=argument) == twin
+
+
+@pytest.mark.parametrize("text", ["jeden Montag um 9", "chaque lundi à 9h", "alle 15 Minuten", "todos los días"])
+def test_a_recurrence_as_a_time_is_refused_with_where_it_belongs(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is a recurrence") as refused:
+        resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert refused.value.example == f"repeat={text!r}"
+
+
+@pytest.mark.parametrize(
+    "text", ["jeden Montag at 9", "every Montag", "jeden um 9", "alle 2 Montage", "morgen um 9", "chaque", "le 3 à 9h"]
+)
+def test_a_recurrence_without_a_twin_is_refused(text: str) -> None:
+    assert rule_of(text) is None
+
+
+def test_an_ambiguous_bound_is_refused_with_both_readings() -> None:
+    with pytest.raises(InvalidArgument, match="can mean two things") as refused:
+        resolve_bound("in acht Tagen", now=NOW, zone=ZONE, argument="before")
+    assert refused.value.example == "before='in 8 days' or before='in 1 week'"
+
+
+def test_a_time_of_day_as_a_deadline_is_the_first_after_the_run_is_due() -> None:
+    due = datetime(2026, 11, 30, 9, tzinfo=UTC)
+    found, twin = (deadline_of(said, due=due, now=NOW, zone=ZONE, recurring=False) for said in ("um 17 Uhr", "17:00"))
+    assert found.at == twin.at == datetime(2026, 11, 30, 16, tzinfo=UTC)
