@@ -32,6 +32,8 @@ BULK_UNDO_WINDOW: Final = timedelta(minutes=10)
 BULK_KEY_KEPT: Final = timedelta(days=30)
 """Time for which a call is known by its idempotency key."""
 
+TAKEN_BACK_ALREADY: Final = "this change was taken back already."
+
 
 class BulkVerb(StrEnum):
     """A change that one call makes to many tasks, or its undo."""

@@ -13,6 +13,7 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.calls.bulk_change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
+    TAKEN_BACK_ALREADY,
     BatchWrite,
     BulkResult,
     BulkVerb,
@@ -121,7 +122,7 @@ def _check_undoable(found: Sequence[StoredBatch], now: datetime) -> None:
     if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
         raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
     if not any(each.is_undoable for each in found):
-        raise Refused("this change was taken back already.", argument="undo")
+        raise Refused(TAKEN_BACK_ALREADY, argument="undo")
 
 
 def _took_nothing_back(done: Sequence[TaskOutcome]) -> Refused:

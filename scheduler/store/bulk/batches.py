@@ -111,6 +111,8 @@ class Batches:
         def work(connection: Connection) -> list[TaskOutcome]:
             now = self._now()
             lock_tasks(connection, task_ids)
+            if takes_back is not None:
+                memory.check_undoable(connection, tenant, takes_back, write.number)
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
@@ -147,6 +149,7 @@ class Batches:
 
         def work(connection: Connection) -> list[TaskOutcome]:
             lock_tasks(connection, task_ids)
+            memory.check_undoable(connection, tenant, takes_back, write.number)
             records = _records(connection, tenant, task_ids)
             done = [_opened(connection, record, takes_back) for record in records]
             _remember(

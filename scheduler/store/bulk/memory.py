@@ -10,8 +10,14 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from duetime.scheduler.calls.bulk_change import MAX_TASKS_AT_ONCE, MAX_TASKS_CHANGED, BatchWrite, StoredBatch
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.calls.bulk_change import (
+    MAX_TASKS_AT_ONCE,
+    MAX_TASKS_CHANGED,
+    TAKEN_BACK_ALREADY,
+    BatchWrite,
+    StoredBatch,
+)
+from duetime.scheduler.errors import Refused, StoreUnavailable
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.events import events, keys
@@ -49,6 +55,14 @@ def is_changed_since(connection: Connection, batches: Sequence[StoredBatch], act
     task_ids = [task_id for each in batches for task_id in each.became]
     since = {"task_ids": task_ids, "last_event": max(marks), "by_actor": actor}
     return connection.execute(_LATER_CHANGE, since).first() is not None
+
+
+def check_undoable(connection: Connection, tenant: str, batch: StoredBatch, number: int) -> None:
+    """Raise Refused where another undo has taken this transaction of a call back since it was read."""
+    of_batch = (keys.c.tenant == tenant, keys.c.key == _name(batch.token, number))
+    rows = unreadable.rows(connection, select(keys.c.fingerprint).where(*of_batch).with_for_update())
+    if not any(StoredBatch.from_json(row.fingerprint).is_undoable for row in rows):
+        raise Refused(TAKEN_BACK_ALREADY, argument="undo")
 
 
 def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from duetime.scheduler.calls.bulk_change import Became, BulkResult
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import LOCAL, Principal
@@ -233,3 +235,27 @@ def test_a_replay_of_letters_by_filter_leaves_out_a_series_whose_run_has_begun_u
     assert "has a run that is retrying" in done.skipped[0].why
     assert letters(target) == [LetterState.OPEN]
     assert len(target.scheduler.letters.replay([letter.run_id]).closed) == 1
+
+
+@pytest.mark.parametrize("what", ["discard", "move", "rule of a chain"])
+def test_of_two_undos_that_read_a_call_at_one_moment_one_takes_it_back_and_the_other_says_so(
+    target: Desk, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    ids = failed(target, "A", "B")
+    again: Callable[..., object] = partial(target.scheduler.bulk.change, "undo")
+    if what == "rule of a chain":
+        chain_id = target.scheduler.schedule("C", repeat="daily at 13:00", steps=[{"name": "a"}]).record.task.id
+        undo = target.scheduler.reschedule(chain_id, max_runs=9).undo
+        again = partial(target.scheduler.act, chain_id, "undo")
+    elif what == "discard":
+        undo = target.scheduler.bulk.change("discard", ids, reason="too late").undo
+    else:
+        undo = target.scheduler.bulk.change("move", ids, to="1 day later").undo
+    assert undo
+    read = target.store.batches.stored("local", undo)
+    again(undo=undo)
+    after = [target.scheduler.get(task_id).record for task_id in ids]
+    monkeypatch.setattr(target.store.batches, "stored", lambda _, token: read if token == undo else [])
+    with pytest.raises(Refused, match="this change was taken back already"):
+        again(undo=undo)
+    assert [target.scheduler.get(task_id).record for task_id in ids] == after
