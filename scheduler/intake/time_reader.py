@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Recurring, Timing, resolve_begin, resolve_moment
@@ -89,8 +89,9 @@ class TimeReader:
         known: ProblemCollector,
     ) -> Timing:
         policy = known.of(policy_of, request)
-        begin = start.instant if start else None
-        read = known.of(self._for_programs(request).recurrence, repeat, zone, begin, now, policy=policy)
+        begin, skipped = (start.instant, start.skipped) if start else (None, None)
+        reader = self._for_programs(request)
+        read = known.of(reader.recurrence, repeat, zone, begin, now, skipped=skipped, policy=policy)
         rule = read.rule if read else None
         begins = read.first.instant if read else now
         frame = self.frame(request.timezone)
@@ -101,8 +102,8 @@ class TimeReader:
             raise known.error()
         policy = spread(read.rule, policy, timedelta(0) if request.action == REMINDER_ACTION else self.spread)
         note = spread_note(policy, read.first, read.rule.zone)
-        assumptions = (*(start.assumptions if start else ()), *read.notes, *note)
-        return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions, policy)
+        assumptions = dict.fromkeys((*(start.assumptions if start else ()), *read.notes, *note))
+        return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, tuple(assumptions), policy)
 
     def _for_programs(self, request: Request) -> TimeReader:
         """Return the reader of a request: work that a program schedules may recur each second, unless it is configured.
@@ -119,12 +120,14 @@ class TimeReader:
         start: datetime | None,
         now: datetime,
         *,
+        skipped: time | None = None,
         moved_from: datetime | None = None,
         policy: RepeatPolicy | None = None,
     ) -> Recurring:
         """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes.
 
-        A rule without a time of day keeps that of `moved_from`, the time that the task had.
+        A rule without a time of day keeps that of `moved_from`, the time that the task had. On the first day alone the
+        clocks may have `skipped` the time of day that was asked for.
         """
         if zone is None:
             raise no_zone()
@@ -136,6 +139,10 @@ class TimeReader:
             assumptions = ()
             least = self.minimum_interval
             rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=least, holidays=self.holidays)
+            if skipped and not recurrence.names_times(repeat, now=now, holidays=self.holidays):
+                shown = start.astimezone(zones.load(zone)).time()
+                named = recurrence.at_time(rule, shown, skipped, named=True) or repeat
+                rule = recurrence.parse(named, zone=zone, anchor=start, minimum=least, holidays=self.holidays)
         rule = left_out(rule, policy)
         first = rule.first(max(rule.anchor, now))
         if first is None:

@@ -151,8 +151,9 @@ def _all_following(
     had, zone = record.run.slot or record.run.scheduled_for, request.timezone or task.timezone
     frame = planner.times.frame(request.timezone, moved_from=record.run.scheduled_for, own=task.timezone)
     to = resolve_moment(request.when, now=now, zone=zone, argument="when", frame=frame)
-    wall = _wall_time(to.instant, task.timezone)
-    moved = recurrence.at_time(rule, occurrence_at(rule, had).wall.time(), wall.time())
+    clock = to.skipped if to.zone == task.timezone else None
+    at = clock or _wall_time(to.instant, task.timezone).time()
+    moved = recurrence.at_time(rule, occurrence_at(rule, had).wall.time(), at, named=clock is not None)
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
     begin = begin_of_moved(rule, request.when, to.instant, had, zone=zone, frame=frame)
@@ -203,7 +204,8 @@ def _new_recurrence(
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
     policy = changed_policy(replace(change.task, repeat=repeat), request)
     reader = planner.times if request.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
-    rule, first, notes = reader.recurrence(repeat, zone, start, now, moved_from=had, policy=policy)
+    skipped = given.skipped if given else None
+    rule, first, notes = reader.recurrence(repeat, zone, start, now, skipped=skipped, moved_from=had, policy=policy)
     refuse_second_count(rule, request.max_runs)
     if request.when is None and keeps_its_run(record, rule, now):
         return replace(change, task=replace(change.task, repeat_policy=policy)), ()

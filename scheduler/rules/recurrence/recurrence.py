@@ -164,14 +164,14 @@ def names_times(text: str, *, now: datetime, holidays: str = "") -> bool:
     return False
 
 
-def at_time(found: Recurrence, was: time, to: time) -> str | None:
+def at_time(found: Recurrence, was: time, to: time, *, named: bool = False) -> str | None:
     """Return the rule, in canonical form, that fires at `to` where `found` fires at `was`; None for cron's either-or.
 
-    A rule that names no time of day stays as it is: its anchor says the time.
+    A rule that names no time of day stays as it is, as its anchor says the time, unless it is to be `named`.
     """
     local = found.anchor.astimezone(zones.load(found.zone))
     rule = _read(found.rule, local, "")
-    if rule.elapsed or not (rule.times or rule.hours or rule.minutes):
+    if rule.elapsed or not (named or rule.times or rule.hours or rule.minutes):
         return found.rule
     moved = rule.at_time(was, to)
     return None if moved is None else canonical(moved) or full_sentence(moved, local)

@@ -73,7 +73,7 @@ class Rule:
         """Return the rule with one of its times of day replaced; None where it cannot be told so (cron's either-or)."""
         if self.either or self.elapsed:
             return None
-        times = sorted({to, *self.clock_times(was)} - {was})
+        times = sorted({to, *self.clock_times(was)} - ({was} - {to}))
         freq = DAILY if self.freq in SUB_DAILY else self.freq
         return replace(self, freq=freq, hours=NO_VALUES, minutes=NO_VALUES, times=tuple(times), cron="")
 

@@ -18,6 +18,7 @@ from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 _ACCEPTED = (
     "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
@@ -44,6 +45,13 @@ class Resolved:
     def is_day(self) -> bool:
         """Whether the phrase named a day and no time of day."""
         return any(note.startswith(NO_TIME_PREFIX) for note in self.assumptions)
+
+    @property
+    def skipped(self) -> time | None:
+        """Return the time of day that was asked for, where the clocks skip it on that day."""
+        notes = (note for note in self.assumptions if isinstance(note, Translatable))
+        missing = (note.values["time"] for note in notes if note.kind is NoteKind.TIME_MISSING)
+        return next(map(time.fromisoformat, missing), None)
 
     def whole_day(self) -> Resolved:
         """Return the beginning of that day."""

@@ -93,3 +93,43 @@ def test_an_end_that_is_a_day_stays_that_day_in_another_zone(desk: Desk, until: 
     view = desk.scheduler.reschedule(started.record.task.id, timezone="Asia/Kathmandu")
     expected = datetime.fromisoformat(end) if "+" in end else started.record.task.until
     assert view.record.task.until == expected
+
+
+BEFORE_THE_GAP = datetime(2027, 3, 27, 20, tzinfo=UTC)
+SKIPPED = ["2:30", "tomorrow 2:30", datetime(2027, 3, 28, 2, 30)]  # noqa: DTZ001 - a wall time
+
+
+@pytest.mark.parametrize("when", SKIPPED)
+@pytest.mark.parametrize(
+    ("repeat", "days"),
+    [
+        ("daily at 1:00", ["28 Mar", "29 Mar", "30 Mar"]),
+        ("every 2 days", ["28 Mar", "30 Mar", "01 Apr"]),
+        ("every sunday at 1:00", ["28 Mar", "04 Apr", "11 Apr"]),
+    ],
+)
+def test_a_series_that_moves_to_a_time_that_the_clocks_skip_has_that_time_on_all_other_days(
+    desk: Desk, repeat: str, days: list[str], when: str | datetime
+) -> None:
+    desk.clock.at = BEFORE_THE_GAP
+    begin = None if "1:00" in repeat else "tomorrow 1:00"
+    task_id = desk.scheduler.schedule("Standup", repeat=repeat, when=begin).record.task.id
+    for _ in range(2):
+        view = desk.scheduler.reschedule(task_id, when=when, all_following=True)
+        times = [each.instant.astimezone(ZoneInfo(BERLIN)) for each in view.upcoming[:3]]
+        assert [f"{at:%d %b %H:%M}" for at in times] == [f"{days[0]} 03:00", *(f"{day} 02:30" for day in days[1:])]
+        assert "02:30 does not exist" in " ".join(view.warnings)
+
+
+@pytest.mark.parametrize("when", SKIPPED[1:])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_series_that_begins_at_a_time_that_the_clocks_skip_has_that_time_on_all_other_days(
+    desk: Desk, when: str | datetime, *, is_new: bool
+) -> None:
+    desk.clock.at = BEFORE_THE_GAP
+    view = desk.scheduler.schedule("Standup", repeat="every 2 days" if is_new else "daily at 9:00", when=when)
+    if not is_new:
+        view = desk.scheduler.reschedule(view.record.task.id, repeat="every 2 days", when=when)
+    times = [each.instant.astimezone(ZoneInfo(BERLIN)) for each in view.upcoming[:2]]
+    assert [f"{at:%d %H:%M}" for at in times] == ["28 03:00", "30 02:30"]
+    assert len([text for text in view.warnings if "02:30 does not exist" in text]) == 1
