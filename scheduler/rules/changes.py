@@ -28,7 +28,7 @@ from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, wa
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
 from duetime.scheduler.rules.series.overtake import ends_series
-from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
+from duetime.scheduler.rules.series.run_again import again, extra_run, has_ended, side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -217,10 +217,10 @@ def replay(record: TaskRecord, now: datetime) -> Change:
 def pause(record: TaskRecord, until: datetime | None = None) -> Change:
     """Hold everything that has not started, until it is resumed or `until` then; a running run continues to its end."""
     task, run = record.task, record.run
+    if run.state in TERMINAL:
+        raise has_ended(task, run, "pause")
     if task.paused and task.paused_until == until:
         raise Refused(f"{task.id} is paused already.", argument="pause", remedy=remedies.Resume(task.id))
-    if run.state in TERMINAL:
-        raise Refused(f"{task.id} has already ended ({_ended(record)}).", argument="pause")
     if run.state is State.READY:
         run = replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for)
     return Change(replace(task, paused=True, paused_until=until), run, kind=EventKind.PAUSED)
@@ -233,7 +233,8 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     """
     task, run = record.task, record.run
     if not task.paused:
-        raise Refused(f"{task.id} is not paused.", argument="pause")
+        is_over = run.state in TERMINAL
+        raise has_ended(task, run, "pause") if is_over else Refused(f"{task.id} is not paused.", argument="pause")
     live = unpaused(task)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)

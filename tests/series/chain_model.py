@@ -351,7 +351,7 @@ class ChainModel:
             self.pause(step)
 
     def resume_all(self, now: datetime) -> None:
-        waiting = [step for step in self.all if step.is_open]
+        waiting = [step for step in self.all if step.is_open or step.paused]
         _refuse(not waiting)
         for step in waiting:
             self.resume(step, now)

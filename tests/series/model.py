@@ -304,9 +304,9 @@ class Model:
         self._replace_by_next(now)
 
     def pause(self, now: datetime, until: datetime | None = None) -> None:
+        _refuse(self.run.ended is not None)
         if self.paused and self.paused_until == until:
             return
-        _refuse(self.run.ended is not None)
         self.paused, self.paused_until = True, until
         for run in (self.run, *self.beside):
             if run.state == "ready":
@@ -314,6 +314,7 @@ class Model:
 
     def resume(self, now: datetime) -> None:
         run = self.run
+        _refuse(run.ended is not None and not self.paused)
         if self.paused and run.waits:
             if self.rule and run.wake < now and not run.under_way:
                 self._replace_by_next(now)

@@ -13,6 +13,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.task import Task
 from duetime.scheduler.views import TaskRecord
@@ -57,7 +58,14 @@ def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: da
 
 
 def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None:
-    """Return the change that a call asks for; None where there is nothing to change."""
-    if pause.paused is None or pause.is_of(record.task):
+    """Return the change that a call asks for; None where nothing is to change. Raises Refused for what has ended."""
+    if pause.paused is None or (pause.is_of(record.task) and record.run.state not in TERMINAL):
         return None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)
+
+
+def still_over(record: TaskRecord, change: Change) -> tuple[str, ...]:
+    """Say that a task which a call resumes has ended: it does not start by that."""
+    resumed = record.task.paused and not change.task.paused
+    run = change.next_run or change.run
+    return (f"it has ended ({run.state}): it starts once it is given a time",) if resumed and run.ended_at else ()

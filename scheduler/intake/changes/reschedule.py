@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.origin import with_origin
-from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
+from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step, still_over
 from duetime.scheduler.intake.changes.skipped import keeps_its_run, taken_back, without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
@@ -82,7 +82,9 @@ def decide_reschedule(
     warnings = (*as_assumed((*timed, *pause.warnings)), *demanded, *late_for_the_attempt(record, task, request))
     warnings += silent_note(task.action, request.notify)
     check_kept(record.task, change.task)
-    change = _skip_step(record, _pause_step(record, change, pause, now), request, now)
+    change = _pause_step(record, change, request, pause, now)
+    warnings += still_over(record, change)
+    change = _skip_step(record, change, request, now)
     change = links_step(record, change, request, planner, now, recurs=recurs)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*warnings, NOTHING_CHANGED)
@@ -264,7 +266,9 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
     return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
 
 
-def _pause_step(record: TaskRecord, change: Change, pause: Pause, now: datetime) -> Change:
+def _pause_step(record: TaskRecord, change: Change, request: Reschedule, pause: Pause, now: datetime) -> Change:
+    if pause.is_of(change.task) and replace(request, pause=None, pause_until=None) != Reschedule():
+        return change  # clients fill in what is usual
     step = pause_step(replace(record, task=change.task, run=change.next_run or change.run), pause, now)
     return _joined(change, step) if step else change
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.changes import to_be_ordered, when_words
+from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import dated
-from duetime.scheduler.rules.series.overtake import ends_series
+from duetime.scheduler.rules.series.run_again import has_ended
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Run, State
@@ -58,12 +57,7 @@ def demand_step(
 def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> None:
     run = change.next_run or change.run
     if run.state in TERMINAL:
-        ended = f"{run.state} {when_words(run, record.task)}"
-        raise Refused(
-            f"{record.task.id} has already ended ({ended}).",
-            argument=argument,
-            remedy=remedies.ScheduleAnother() if ends_series(run) else remedies.RunAgain(record.task.id),
-        )
+        raise has_ended(record.task, run, argument)
     if run.state in HAS_STARTED and change.task.repeat is None:
         raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)
 

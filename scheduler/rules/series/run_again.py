@@ -10,8 +10,10 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
 from duetime.scheduler.rules.series.answered import asks_each_run
+from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.durations import MICROSECOND
+from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -35,6 +37,13 @@ def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Ru
         occurrence=kept_window(task, window_of(run)),
     )
     return dated_like(task, found, run)
+
+
+def has_ended(task: Task, run: Run, argument: str) -> Refused:
+    """Return the refusal of a change for which a task would have to run again first."""
+    at = f"{run.state} {describe(run.ended_at or run.scheduled_for, task.timezone)} {task.timezone}"
+    remedy = remedies.ScheduleAnother() if ends_series(run) else remedies.RunAgain(task.id)
+    return Refused(f"{task.id} has already ended ({at}).", argument=argument, remedy=remedy)
 
 
 def side_run(task: Task, run: Run, to: datetime) -> Run:

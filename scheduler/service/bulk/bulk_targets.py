@@ -99,9 +99,13 @@ class BulkTargets:
 
 
 def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
-    """Return the steps that a change is for: those that are open, those that failed, or failed by themselves."""
+    """Return the steps that a change is for: those that are open, those that failed, or failed by themselves.
+
+    A resume is also for those that have ended and are paused: a chain that recurs runs them again.
+    """
     if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
-        return [step for step in found.steps if step.record.run.state in OPEN]
+        held = verb is BulkVerb.RESUME
+        return [step for step in found.steps if step.record.run.state in OPEN or (held and step.record.task.paused)]
     failed = failed_first(found)
     if not failed:
         chain_id = found.chain.id

@@ -110,9 +110,7 @@ class Batches:
 
         def work(connection: Connection) -> list[TaskOutcome]:
             now = self._now()
-            lock_tasks(connection, task_ids)
-            if takes_back is not None:
-                memory.check_undoable(connection, tenant, takes_back, write.number)
+            _lock(connection, tenant, task_ids, write, takes_back)
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
@@ -148,8 +146,7 @@ class Batches:
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
-            lock_tasks(connection, task_ids)
-            memory.check_undoable(connection, tenant, takes_back, write.number)
+            _lock(connection, tenant, task_ids, write, takes_back)
             records = _records(connection, tenant, task_ids)
             done = [_opened(connection, record, takes_back) for record in records]
             _remember(
@@ -158,6 +155,15 @@ class Batches:
             return done
 
         return self._database.write(work)
+
+
+def _lock(
+    connection: Connection, tenant: str, task_ids: Sequence[str], write: BatchWrite, takes_back: StoredBatch | None
+) -> None:
+    """Lock the tasks of a call. Raises Refused where another undo has taken the same back since it was read."""
+    lock_tasks(connection, task_ids)
+    if takes_back is not None:
+        memory.check_undoable(connection, tenant, takes_back, write.number)
 
 
 def _remember(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
@@ -334,3 +335,54 @@ def test_answers_lists_and_voices_say_until_when_a_task_is_paused(desk: Desk) ->
     assert "paused until Mon 23 Nov 11:00," in list_text(desk.scheduler.tasks.list())
     assert payload.waits
     assert payload.waits[0].until == "2026-11-23T11:00:00Z"
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_resume_of_a_task_that_has_ended_is_refused_and_says_how_it_runs_again(
+    desk: Desk, *, cancelled: bool
+) -> None:
+    task_id = call_at(desk, "9:00")
+    if cancelled:
+        desk.scheduler.cancel(task_id)
+    else:
+        desk.end(desk.start(9))
+    remedy = remedies.ScheduleAnother() if cancelled else remedies.RunAgain(task_id)
+    for paused in (False, True):
+        with pytest.raises(Refused, match="has already ended") as refused:
+            desk.scheduler.reschedule(task_id, pause=paused)
+        assert (refused.value.argument, refused.value.remedy) == ("pause", remedy)
+    [outcome] = desk.scheduler.bulk.change("resume", [task_id]).outcomes
+    assert (outcome.became, "has already ended" in str(outcome.why)) == (Became.REFUSED, True)
+    assert desk.scheduler.reschedule(task_id, title="Call Jane", pause=False).record.task.title == "Call Jane"
+    if not cancelled:
+        again = desk.scheduler.reschedule(task_id, when="now", pause=False).record
+        assert (again.run.state, again.task.paused) == (State.SCHEDULED, False)
+
+
+def test_a_resume_of_a_task_that_ended_during_its_pause_says_that_it_has_ended(desk: Desk) -> None:
+    task_id = call_at(desk, "9:00")
+    running = desk.start(9)
+    paused(desk, task_id, None)
+    desk.end(running)
+    view = desk.scheduler.reschedule(task_id, pause=False)
+    assert view.record.task.paused is False
+    assert "it has ended (succeeded): it starts once it is given a time" in view.warnings
+    with pytest.raises(Refused, match="has already ended"):
+        desk.scheduler.reschedule(task_id, pause=False)
+
+
+@pytest.mark.parametrize("with_others", [True, False])
+def test_a_resume_of_a_chain_also_resumes_a_step_that_ended_during_its_pause(desk: Desk, *, with_others: bool) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain_id = desk.scheduler.schedule("Report", repeat="every hour at :00", steps=steps).record.task.id
+    running = desk.start(9)
+    desk.scheduler.reschedule(chain_id, pause=True)
+    desk.end(running)
+    desk.nothing_due(9, 10)
+    if with_others:
+        desk.scheduler.bulk.change("resume", [chain_id])
+    else:
+        desk.scheduler.reschedule(chain_id, pause=False)
+    for hour in (9, 10, 10):
+        desk.end(desk.start(hour, 20))
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(11)
