@@ -16,8 +16,9 @@ from duetime.scheduler.views import TaskRecord
 class IdempotencyKey:
     """A caller's name for one request; `fingerprint` is the request's content, compared field by field.
 
-    Without `expires_at` it ends 30 days after its task. A `derived` one, which no caller gave, ends when that is
-    cancelled. Without `expires_at` it is that of a template, and ends a minute after its task.
+    Without `expires_at` it ends 30 days after its task. A `derived` one, which no caller gave, ends when its caller
+    changes the task, or cancels it. Without `expires_at` it is that of a template: it ends with a cancel, or a minute
+    after its task.
     """
 
     key: str

@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from duetime.scheduler.chain.dependency import followed_among
 from duetime.scheduler.records import Added, NewTask
+from duetime.scheduler.store.postgres.add_one import KEY_IS_FREE
 from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, NEW_TASK_VALUES, new_run_values, new_task_values
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
@@ -69,11 +70,7 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (tenant, key) DO UPDATE SET
         task_id = excluded.task_id, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
         derived = excluded.derived, revision = excluded.revision, look_at = excluded.look_at
-    WHERE held.expires_at <= :now
-        OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
-        OR held.expires_at IS NULL
-            AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
-                >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+    WHERE {KEY_IS_FREE}
     RETURNING task_id
 ), new AS MATERIALIZED (
     SELECT * FROM given WHERE key_key IS NULL OR id IN (SELECT task_id FROM claimed)

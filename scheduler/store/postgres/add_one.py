@@ -24,7 +24,18 @@ from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
-# Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
+KEY_IS_FREE = """
+        held.expires_at <= :now
+        OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+        OR held.derived AND held.expires_at IS NOT NULL AND EXISTS (
+            SELECT FROM events AS later JOIN events AS first USING (task_id, actor)
+            WHERE task_id = held.task_id AND first.revision = 1 AND later.revision > 1)
+        OR held.expires_at IS NULL
+            AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
+                >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)"""
+"""When the key `held` names its task no longer: as `statements/idempotency.py` decides on SQLite."""
+
+# Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs, tasks and events are read.
 # Parameters: the columns of the task and of its key by their names (`key` is NULL without one), and those of its first
 #   run (`run_id` is its id). `actor`, `after`, `via` of the event. `now`. `cutoff`: keys of tasks ended before it are
 #   free. `natural_cutoff`: the same for keys of templates.
@@ -33,18 +44,14 @@ from sqlalchemy import Connection
 # Plan: OFFSET 0 leaves `runs_by_twin` as the one index that fits the look for a twin, also in an empty database.
 # Why: the key decides. Whoever inserts it makes the task, in the same round trip and the same transaction.
 ADD_ONE = PreparedStatement.of(
-    """
+    f"""
 WITH claimed AS (
     INSERT INTO idempotency_keys AS held (tenant, key, task_id, fingerprint, expires_at, derived, look_at)
     SELECT :tenant, :key, :id, :fingerprint, :expires_at, :derived, :look_at WHERE :key::text IS NOT NULL
     ON CONFLICT (tenant, key) DO UPDATE SET
         task_id = excluded.task_id, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
         derived = excluded.derived, revision = excluded.revision, look_at = excluded.look_at
-    WHERE held.expires_at <= :now
-        OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
-        OR held.expires_at IS NULL
-            AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
-                >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+    WHERE {KEY_IS_FREE}
     RETURNING 1
 ), task AS (
     INSERT INTO tasks (
@@ -89,7 +96,7 @@ SELECT task.id, (
              FROM tasks WHERE tasks.id = alike.task_id)
     LIMIT 1)
 FROM task
-"""
+"""  # nosec B608 # noqa: S608 - a condition of this module
 )
 
 _FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at", "occurrence")

@@ -56,7 +56,10 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
         key_rows = list(of_key)
         first = key_rows[0]
         record = _record(key_rows)
-        if idempotency.holds(record.run, derived=first.key_derived, expires_at=first.key_expires_at, now=now):
+        if not idempotency.holds(record.run, derived=first.key_derived, expires_at=first.key_expires_at, now=now):
+            continue
+        passing = first.key_derived and first.key_expires_at
+        if not (passing and idempotency.is_changed_by_maker(connection, record.task.id)):
             idempotency.check_same(wanted[name], record.task.id, first.key_fingerprint)
             found[name] = record
     return found

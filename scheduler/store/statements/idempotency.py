@@ -1,8 +1,8 @@
 """Idempotency keys: a repeated request makes one task, and a repeated change is made once.
 
-A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended. A derived key of a change
-holds until the same actor changes the task in another way. Pause, resume and pause within a minute is no repeat. That
-of a template holds while its task is open, and a minute longer for a repeat of the call; a cancel ends it.
+A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended. A derived key holds until
+the same actor changes the task in another way. Pause, resume and pause within a minute is no repeat. That of a template
+holds while its task is open, and a minute longer for a repeat of the call; a cancel ends it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,15 @@ _LATER_CHANGE = (
     .limit(1)
 )
 
+_first, _later_event = events.alias("first"), events.alias("later")
+_CHANGED_BY_MAKER = (
+    select(_later_event.c.id)
+    .join_from(_later_event, _first, _later_event.c.task_id == _first.c.task_id)
+    .where(_first.c.task_id == bindparam("of_task"), _first.c.revision == 1)
+    .where(_later_event.c.revision > 1, _later_event.c.actor == _first.c.actor)
+    .limit(1)
+)
+
 Name = tuple[str, str]
 """Tenant and key."""
 
@@ -102,7 +111,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     for tenant, by_key in wanted.items():
         names = list(by_key)
         for row in _looked_up(connection, tenant, names) if _is_any_stored(connection, tenant, names) else ():
-            if row_holds(row, now):
+            if row_holds(connection, row, now):
                 check_same(by_key[row.key], row.task_id, row.fingerprint)
                 found[tenant, row.key] = row.task_id
             else:
@@ -134,7 +143,7 @@ def _neutral(row: Row[Any]) -> dict[str, Any]:
 def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
     """Return the task that a key still names; raises `IdempotencyConflict` for other content."""
     row = find(connection, tenant, key.key)
-    if row is None or not row_holds(row, now):
+    if row is None or not row_holds(connection, row, now):
         return None
     check_same(key, row.task_id, row.fingerprint)
     return str(row.task_id)
@@ -149,10 +158,17 @@ def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, no
     return until is None or until > now
 
 
-def row_holds(row: Row[Any], now: datetime) -> bool:
-    """Whether a key still names its call; only a key that made a task ends with a cancel."""
+def row_holds(connection: Connection, row: Row[Any], now: datetime) -> bool:
+    """Whether a key still names its call; only a key that made a task ends with a cancel or another change of it."""
     made_task = row.revision is None
-    return holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now)
+    if not holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now):
+        return False
+    return not (made_task and row.derived and row.expires_at and is_changed_by_maker(connection, row.task_id))
+
+
+def is_changed_by_maker(connection: Connection, task_id: str) -> bool:
+    """Whether the caller that made a task has changed it since."""
+    return connection.execute(_CHANGED_BY_MAKER, {"of_task": task_id}).first() is not None
 
 
 def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | None) -> None:
@@ -247,7 +263,7 @@ def is_repeat(connection: Connection, task: Task, key: IdempotencyKey, actor: st
     row = find(connection, task.tenant, key.key)
     if row is None:
         return False
-    if not row_holds(row, now) or _is_over(connection, row, actor):
+    if not row_holds(connection, row, now) or _is_over(connection, row, actor):
         forget(connection, [(row.tenant, row.key, row.task_id)])
         return False
     check_same(key, row.task_id, row.fingerprint)

@@ -169,6 +169,33 @@ def test_a_derived_key_is_forgotten_when_its_task_is_cancelled_and_a_given_one_i
         assert store.tasks.add(*a_task(), actor="alice", key=key).created is derived
 
 
+@pytest.mark.parametrize("is_many", [False, True], ids=["one", "many"])
+def test_a_derived_key_is_forgotten_when_its_maker_changes_the_task(store: Store, is_many: bool) -> None:
+    def again(key: IdempotencyKey) -> bool:
+        items = [NewTask(*a_task(), "alice", each) for each in (key, a_key(f"beside {key.key}"))]
+        return store.tasks.add_many(items[: 1 + is_many])[0].created
+
+    def renamed(by: str, record: TaskRecord) -> None:
+        title = replace(record.task, title=f"By {by}")
+        store.tasks.change(
+            TENANT,
+            record.task.id,
+            actor=by,
+            kind=EventKind.RESCHEDULED,
+            decide=lambda found: Change(title, found.run),
+        )
+
+    passing, given = a_key("passing", derived=True, expires_at=NOON + MINUTE), a_key("given")
+    of_template = a_key("of template", derived=True)
+    for key, is_free in ((passing, True), (given, False), (of_template, False)):
+        record = store.tasks.add(*a_task(), actor="alice", key=key).record
+        renamed("bob", record)
+        assert not again(key)
+        renamed("alice", store.tasks.get(TENANT, record.task.id))
+        assert again(key) is is_free
+        assert not again(key)
+
+
 def test_a_given_key_holds_until_30_days_after_the_end_of_its_task(store: Store, clock: Clock) -> None:
     record = store.tasks.add(*a_task(), actor="alice", key=a_key()).record
     clock.forward(days=400)
