@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
-from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable, TaskNotFound
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
-from duetime.scheduler.runtime.loop import Loop, StepParts
+from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 
@@ -21,6 +23,9 @@ MAX_LOOK_S: Final = 2.0
 MAX_RUNS_PER_LOOK: Final = 20
 """Runs that one look checks, the most overdue first: a thousand that are blocked together come one after the other."""
 
+log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
+
 
 class BlockedChecks:
     """Checks blocked runs whose actions this process has; `changed` is called with the tasks that it changed."""
@@ -30,7 +35,6 @@ class BlockedChecks:
         self._handlers = {name: each for name, each in handlers.items() if each.has_early_check}
         self._changed = changed
         self._checks = TimedChecks(store.now, store.secrets.value)
-        self._parts = StepParts("blocked")
         self.loop = Loop("blocked", self.step)
 
     @property
@@ -44,11 +48,21 @@ class BlockedChecks:
         ends_at = monotonic() + MAX_LOOK_S
         changed = []
         for run in taken:
-            with self._parts.isolated("checks"):
-                changed += [run.task_id] if self._check(run, ends_at) else []
+            changed += [run.task_id] if self._survived(run, ends_at) else []
         if changed:
             self._changed(changed)
         return BLOCKED_CHECK_INTERVAL_S
+
+    def _survived(self, run: BlockedRun, ends_at: float) -> bool:
+        """Check a run; one that cannot be checked is logged, stays blocked, and holds up none of the others."""
+        try:
+            return self._check(run, ends_at)
+        except (StoreUnavailable, RunnerReplaced):  # all runs fail alike
+            raise
+        except Exception as error:  # the others are checked whatever it is
+            cause = None if isinstance(error, DuetimeError) else error
+            log.warning("cannot check the blocked run %s of %s: %s", run.run_id, run.task_id, error, exc_info=cause)
+            return False
 
     def _check(self, run: BlockedRun, ends_at: float) -> bool:
         try:

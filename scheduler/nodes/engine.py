@@ -43,7 +43,7 @@ SEAL_PAUSE_RATIO = 9
 
 
 class DispatchEngine:
-    """An engine without a worker: it makes due runs ready for other processes, and ends attempts of dead ones.
+    """An engine without a worker: it makes due runs ready for other processes, ends attempts of dead ones, and seals.
 
     `worker` is that of the same process, if it has one.
     """
@@ -69,7 +69,7 @@ class DispatchEngine:
             epoch=epoch,
             notifier=notifier,
         ).loop
-        self._loops = [self._dispatcher.loop, self.maintenance]
+        self._loops = [self._dispatcher.loop, self.maintenance, Loop("audit", self._seal)]
 
     def start(self) -> None:
         self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
@@ -95,6 +95,13 @@ class DispatchEngine:
             loop.stop(0)
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
+
+    def _seal(self) -> float:
+        """Add the next rows to the audit chains, and return the seconds until the next step."""
+        began = time.monotonic()
+        if self._store.audit_chain.seal() >= MAX_ROWS_SEALED:
+            return SEAL_PAUSE_RATIO * (time.monotonic() - began)
+        return SEAL_INTERVAL_S
 
 
 class Engine(DispatchEngine):
@@ -176,7 +183,7 @@ class Engine(DispatchEngine):
     def _background(self, handlers: Handlers) -> list[Loop]:
         """Return the loops for which nothing waits."""
         blocked = BlockedChecks(self._store, handlers, self._notifier.changed)
-        loops = [Loop("audit", self._seal), self._decisions.loop, *([blocked.loop] if blocked.is_needed else [])]
+        loops = [self._decisions.loop, *([blocked.loop] if blocked.is_needed else [])]
         return [*loops, Loop("search index", self._index)] if self._store.search.needs_advance else loops
 
     def _make_retention(self, options: WorkerOptions, notifier: RunNotifier) -> RetentionLoop | None:
@@ -212,13 +219,6 @@ class Engine(DispatchEngine):
         if self._store.search.advance():
             return INDEX_PAUSE_RATIO * (time.monotonic() - began)
         return INDEX_INTERVAL_S
-
-    def _seal(self) -> float:
-        """Add the next rows to the audit chains, and return the seconds until the next step."""
-        began = time.monotonic()
-        if self._store.audit_chain.seal() >= MAX_ROWS_SEALED:
-            return SEAL_PAUSE_RATIO * (time.monotonic() - began)
-        return SEAL_INTERVAL_S
 
     def _settled(self, settlements: Sequence[Settlement]) -> None:
         """Wake the loops that an end concerns: its consequences may be due before their next look."""

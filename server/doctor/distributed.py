@@ -120,7 +120,8 @@ def workers_check(store: Store) -> Check:
     now = store.now()
     alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, now)]
     if not alive:
-        return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")
+        text = "no worker has reported lately, so no run starts and no channel is notified."
+        return Check("workers", CheckVerdict.WRONG, text, "Start one: `duetime worker`.")
     text = f"{len(alive)} processes with {sum(worker.threads for worker in alive)} threads"
     drained = sum(state_of(worker, now) != RUNNING for worker in alive)
     if drained == len(alive):

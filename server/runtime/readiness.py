@@ -41,7 +41,7 @@ def _of_workers(store: Store) -> Iterator[str]:
     if someone_drained(store) and not someone_works(store):
         yield "no worker takes runs: all are drained, so nothing starts until one is resumed"
     elif not someone_works(store):
-        yield "no worker is running: nothing starts until there is one"
+        yield "no worker is running: nothing starts, and no channel is notified, until there is one"
 
 
 def _of_damage(damage: Damage | None, now: datetime) -> Iterator[str]:

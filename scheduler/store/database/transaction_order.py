@@ -14,7 +14,10 @@ from duetime.scheduler.store.database.postgres import Postgres
 from sqlalchemy import Connection, text
 
 EVENT_ID_GAP_COUNT = 1_000_000_000
-"""Ids of events that are left out after a restore: streams may know those of events that are lost."""
+"""Ids of events that are left out after a restore: streams may know those of events that are lost.
+
+A copy of an SQLite file leaves them out from the beginning, as nothing would show that it was restored.
+"""
 
 _ORDER_LOCK_ID = 0x74786F72  # "txor"
 _XID_COUNT = 1 << 32

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.store.database.sqlite import Sqlite
+from duetime.scheduler.store.database.transaction_order import EVENT_ID_GAP_COUNT
 from sqlalchemy import Connection
+
+_LEAVE_GAP = "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'events'"
 
 
 def copy_file(database: Sqlite, target: Path) -> Path | None:
     """Copy the file with its journal's content, as one moment had it; None for a database in memory.
 
-    A kill halfway leaves no `target`, and the copy is on the disk when this returns.
+    A kill halfway leaves no `target`, and the copy is on the disk when this returns. New events of the copy get no id
+    that one of the file may have had since.
     """
     if database.path is None:
         return None
@@ -24,6 +28,8 @@ def copy_file(database: Sqlite, target: Path) -> Path | None:
     destination = sqlite3.connect(partial)
     try:
         database.read(lambda connection: _raw(connection).backup(destination))
+        with destination:
+            destination.execute(_LEAVE_GAP, (EVENT_ID_GAP_COUNT,))
     finally:
         destination.close()
     shutil.copymode(database.path, partial)

@@ -18,6 +18,7 @@ from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import back_up
 
+from tests.builders import added
 from tests.flow.waiting import PATIENCE_S, eventually
 
 HOLDER = """
@@ -178,6 +179,18 @@ def test_a_copy_of_a_database_does_not_reach_the_runner_of_the_original(
         assert client.ask({"about": "stats"}, PATIENCE_S) == answer
     opened.close()
     assert door.woken == 1
+
+
+def test_no_event_of_a_restored_copy_has_an_id_that_an_event_had_which_is_lost(store: Store, tmp_path: Path) -> None:
+    added(store)
+    back_up(f"sqlite:///{tmp_path}/duetime.db", tmp_path / "copy.db")
+    added(store)
+    lost = store.history.last_id()
+    restored = open_store(f"sqlite:///{tmp_path}/copy.db", synchronous="OFF")
+    added(restored)
+    assert restored.history.last_id() > lost
+    assert [event.id for event in restored.history.since(lost)] == [restored.history.last_id()]
+    restored.close()
 
 
 def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:

@@ -117,6 +117,12 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
     assert waits()[0].startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
 
 
+def test_a_server_without_any_worker_seals_the_events(installation: Installation) -> None:
+    server = installation.member(Role.SERVE)
+    server.scheduler.schedule("Call John", when="in 1 hour")
+    eventually(server.store.audit_chain.heads, "the chain")
+
+
 def test_a_run_that_a_silent_worker_has_taken_promises_no_start(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +147,7 @@ def test_a_server_ends_attempts_of_dead_workers_and_says_before_that_they_are_si
     view = a_dead_worker_holds(server, view)
     assert server.ready(verbose=True).splitlines()[:2] == [
         "ok",
-        "no worker is running: nothing starts until there is one",
+        "no worker is running: nothing starts, and no channel is notified, until there is one",
     ]
     assert server.ready() == "ok"
     first, *_ = server.scheduler.get(view.record.task.id).waiting_for

@@ -238,6 +238,25 @@ def test_a_run_that_cannot_be_checked_keeps_no_other_from_its_check(
     assert looks(bank, clock, 2)[1] == [second]
 
 
+def test_a_run_that_cannot_be_checked_is_a_warning_once_a_minute_whatever_others_say(
+    bank: Bank, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, _ = (bank.schedule().record for _ in range(2))
+    get = bank.store.tasks.get
+
+    def failing(tenant: str, task_id: str) -> TaskRecord:
+        if task_id == first.task.id:
+            raise ValueError("a row that nobody can read")
+        return get(tenant, task_id)
+
+    monkeypatch.setattr(bank.store.tasks, "get", failing)
+    before = bank.looks
+    looks(bank, clock, 15)
+    assert bank.looks > before, "the other one is checked"
+    said = [record.getMessage() for record in caplog.records if "blocked" in record.name or "blocked" in record.message]
+    assert said == [f"cannot check the blocked run {first.run.id} of {first.task.id}: a row that nobody can read"]
+
+
 def test_a_process_whose_handlers_need_nothing_looks_for_nothing(store: Store) -> None:
     assert not BlockedChecks(store, Handlers([reminder]), lambda _: None).is_needed
 
