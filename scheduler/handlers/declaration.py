@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Generic, Literal, get_args
 
 from duetime.scheduler.access.secret import SecretUse
@@ -164,15 +165,23 @@ def _check_model(name: str, model: object) -> None:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         shown = getattr(model, "__name__", type(model).__name__)
         raise HandlerError(f"handler {name}: payload={shown} is not a pydantic model; subclass pydantic.BaseModel")
-    if _holds_secret(model.model_json_schema()):
+    if _has_secret_field(model):
         raise HandlerError(
             f"handler {name}: {model.__name__} has a secret field, and payloads are stored and shown as they are; "
             "name the secret, and read it by `ctx.secret` in the handler"
         )
 
 
+@lru_cache(maxsize=1_000)
+def _has_secret_field(model: type[BaseModel]) -> bool:
+    """Whether a field is of a secret type: its JSON form is asterisks, so the value would be lost.
+
+    Kept for each model, as a schema takes milliseconds and the built-in handlers are declared again for each registry.
+    """
+    return _holds_secret(model.model_json_schema())
+
+
 def _holds_secret(schema: Json) -> bool:
-    """Whether the schema contains a secret type: its JSON form is asterisks, so the value would be lost."""
     if isinstance(schema, dict):
         return schema.get("writeOnly") is True or any(_holds_secret(part) for part in schema.values())
     return isinstance(schema, list) and any(_holds_secret(part) for part in schema)
