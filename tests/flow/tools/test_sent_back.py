@@ -292,7 +292,7 @@ WRONG = [
     ("list_tasks", {"limit": 500}),
     ("list_tasks", {"before": "someday"}),
     ("list_tasks", {"after": "tomorrow", "before": "yesterday"}),
-    ("get_task", {"task_id": "ONE", "wait": "1 hour"}),
+    ("get_task", {"task_id": "ENDED", "wait": "1 hour"}),
     ("send_event", {"event": "order.paid"}),
     ("send_event", {"name": "a b"}),
     ("send_event", {"name": "a", "data": "x"}),
@@ -328,7 +328,9 @@ def ids(scheduler: Scheduler) -> dict[str, str]:
     """Return the ids of the tasks that the calls name."""
     one = scheduler.schedule("Task one", when="tomorrow 9am").record.task.id
     daily = scheduler.schedule("Every day", repeat="daily at 9:00").record.task.id
-    return {"ONE": one, "DAILY": daily, "t_7k3m9qx2w4hb": daily}
+    ended = scheduler.schedule("Ended", when="tomorrow 9am").record.task.id
+    scheduler.cancel(ended)
+    return {"ONE": one, "DAILY": daily, "ENDED": ended, "t_7k3m9qx2w4hb": daily}
 
 
 def _filled(given: Any, ids: dict[str, str]) -> Any:
