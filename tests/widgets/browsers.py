@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from playwright._impl._sync_base import mapping
@@ -29,9 +29,35 @@ PLAYWRIGHTS += ["OptimizationHints", "PaintHolding", "PreconnectToSearch", "Thir
 QUIET += [f"--disable-features={','.join(UNSEEN + PLAYWRIGHTS)}"]
 
 
+class SharedBrowser:
+    """A browser for files whose tests follow one another: to start one takes as long as two or three of the tests.
+
+    While it runs, no other code of this thread can have an event loop.
+    """
+
+    def __init__(self, *flags: str) -> None:
+        self._flags = flags
+        self._browser: Browser | None = None
+        self._held = ExitStack()
+        self.suspect = False
+        """Whether a test failed in it: the next file gets another one."""
+
+    def running(self) -> Browser:
+        """Return the browser, which is started where none runs."""
+        if self.suspect:
+            self.close()
+        if self._browser is None:
+            self._browser = self._held.enter_context(launched(*self._flags))
+        return self._browser
+
+    def close(self) -> None:
+        self._browser, self.suspect = None, False
+        self._held.close()
+
+
 @contextmanager
 def launched(*flags: str) -> Iterator[Browser]:
-    """Run a browser: for the tests of one file, as no other test could have an event loop meanwhile."""
+    """Run a browser."""
     with sync_playwright() as playwright:
         path = find_chromium()
         chromium = playwright.chromium.launch(executable_path=path, args=[*QUIET, *flags], timeout=PATIENCE_MS)

@@ -1,4 +1,4 @@
-"""A browser for each file, and a fresh chat with one card for each test."""
+"""A browser for all files, and a fresh chat with one card for each test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.widgets.browsers import launched, opened
+from tests.widgets.browsers import SharedBrowser, opened
 from tests.widgets.chat import Chat
 from tests.widgets.evidence import evidence
 from tests.widgets.live import LiveServer
@@ -21,6 +21,8 @@ ONE_PROCESS = ["--disable-site-isolation-trials"]
 frame, and is lost when the frame has just grown.
 """
 
+shared = SharedBrowser(*ONE_PROCESS)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -28,7 +30,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     given: dict[str, object] = getattr(item, "funcargs", {})
     pages = [page for page in given.values() if report.failed and isinstance(page, Page) and not page.is_closed()]
     report.sections += [("the page", evidence(page)) for page in pages]
+    shared.suspect |= report.failed
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    yield
+    if nextitem is None or nextitem.path.parent != item.path.parent or not nextitem.get_closest_marker("browser"):
+        shared.close()
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +47,8 @@ def host_script() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched(*ONE_PROCESS) as chromium:
-        yield chromium
+def browser() -> Browser:
+    return shared.running()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,15 +70,14 @@ def too_wide(chat: Chat) -> bool:
     return bool(chat.card.locator("html").evaluate("root => root.scrollWidth > root.clientWidth"))
 
 
-@pytest.mark.parametrize(("language", "locale"), READERS.items())
-def test_a_card_speaks_the_language_of_its_reader(chat: Chat, language: str, locale: str) -> None:
-    chat.show_task(soon(**everything()), locale=locale)
-
-    root = chat.card.locator("html")
-    expect(root).to_have_attribute("lang", locale)
-    expect(root).to_have_attribute("dir", "rtl" if language == "ar" else "ltr")
-    expect(chat.state()).to_have_text(words(language, "state.scheduled"))
-    expect(chat.button(words(language, "button.change"))).to_be_visible()
+def test_a_card_speaks_the_language_of_its_reader(chat: Chat) -> None:
+    for language, locale in READERS.items():
+        chat.show_task(soon(**everything()), locale=locale)
+        root = chat.card.locator("html")
+        expect(root).to_have_attribute("lang", locale)
+        expect(root).to_have_attribute("dir", "rtl" if language == "ar" else "ltr")
+        expect(chat.state()).to_have_text(words(language, "state.scheduled"))
+        expect(chat.button(words(language, "button.change"))).to_be_visible()
 
 
 @pytest.mark.parametrize(("language", "locale"), READERS.items())
@@ -102,41 +102,51 @@ def test_the_language_follows_the_host(chat: Chat) -> None:
     expect(chat.card.locator("time").first).to_have_text("17:00 Dienstag, 24. November")
 
 
-@pytest.mark.parametrize(("locale", "language", "time"), [
+ENGLISH = (
     ("it-IT", "en-IT-u-ca-gregory-hc-h23", "09:00 Tuesday"),
     ("fa-IR", "en-IR-u-ca-persian-hc-h23", "09:00 Tuesday"),
     ("not a locale", "en", "9:00 AM Tuesday"),
     ("en-GB", "en-GB", "09:00 Tuesday"),
     ("en-US-u-hc-h23", "en-US-u-hc-h23", "09:00 Tuesday"),
-])  # fmt: skip
-def test_a_reader_of_another_language_gets_english_with_the_clock_of_home(
-    chat: Chat, locale: str, language: str, time: str
-) -> None:
-    chat.show_task(a_task(), locale=locale)
-    expect(chat.card.locator("html")).to_have_attribute("lang", language)
-    expect(chat.button("Move")).to_be_visible()
-    expect(chat.card.locator("time").first).to_contain_text(time)
+)
+"""Locales without words of their own, the language that the card then has, and its time."""
 
 
-@pytest.mark.parametrize(("locale", "month", "day", "named"), [
+def test_a_reader_of_another_language_gets_english_with_the_clock_of_home(chat: Chat) -> None:
+    for locale, language, time in ENGLISH:
+        chat.show_task(a_task(), locale=locale)
+        expect(chat.card.locator("html")).to_have_attribute("lang", language)
+        expect(chat.button("Move")).to_be_visible()
+        expect(chat.card.locator("time").first).to_contain_text(time)
+
+
+CALENDARS = (
     ("fa-IR", "Azar", "3", "Azar 3"),
     ("de-DE-u-ca-islamic-umalqura", "Jum II", "14", "14. Dschumada II"),
     ("ja-JP", "11月", "24", "11月24日"),
-])  # fmt: skip
-def test_the_leaf_and_the_day_are_of_one_calendar(chat: Chat, locale: str, month: str, day: str, named: str) -> None:
-    chat.show_task(a_task(), locale=locale)
-    expect(chat.card.locator(".leaf .month")).to_have_text(month)
-    expect(chat.card.locator(".leaf .date")).to_have_text(day)
-    expect(chat.card.locator("time").first).to_contain_text(named)
+)
+"""Locales, each with the month and the day of its leaf, and the day by its name."""
 
 
-@pytest.mark.parametrize(("minutes", "said"), [
-    (179, "in 3 Stunden"), (181, "in 3 Stunden"), (91, "in 91 Minuten"), (119, "in 119 Minuten"), (121, "in 2 Stunden"),
-    (2, "in 2 Minuten"),
-])  # fmt: skip
-def test_a_distance_is_rounded(chat: Chat, minutes: int, said: str) -> None:
-    chat.show_task(a_task(due=NOW + timedelta(minutes=minutes)), locale="de-DE")
-    expect(chat.card.locator(".relative")).to_have_text(said)
+def test_the_leaf_and_the_day_are_of_one_calendar(chat: Chat) -> None:
+    for locale, month, day, named in CALENDARS:
+        chat.show_task(a_task(), locale=locale)
+        expect(chat.card.locator(".leaf .month")).to_have_text(month)
+        expect(chat.card.locator(".leaf .date")).to_have_text(day)
+        expect(chat.card.locator("time").first).to_contain_text(named)
+
+
+DISTANCES = {
+    179: "in 3 Stunden", 181: "in 3 Stunden", 91: "in 91 Minuten", 119: "in 119 Minuten", 121: "in 2 Stunden",
+    2: "in 2 Minuten",
+}  # fmt: skip
+"""By minutes."""
+
+
+def test_a_distance_is_rounded(chat: Chat) -> None:
+    for minutes, said in DISTANCES.items():
+        chat.show_task(a_task(due=NOW + timedelta(minutes=minutes)), locale="de-DE")
+        expect(chat.card.locator(".relative")).to_have_text(said)
 
 
 def test_from_right_to_left_what_points_turns_round_and_titles_keep_their_own_direction(chat: Chat) -> None:
@@ -161,7 +171,7 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     english = catalogue.read(build.SOURCES / build.LANGUAGES)["en"]
     marking = {key: _marked(text) for key, text in english.items()}
     (tmp_path / build.LANGUAGES / "en.json").write_text(json.dumps(marking), "utf-8")
-    monkeypatch.setattr("tests.widgets.chat.html_of", lambda name: build.page(name, tmp_path))
+    monkeypatch.setattr("tests.widgets.chat.html_of", cache(lambda name: build.page(name, tmp_path)))
 
 
 def _marked(text: catalogue.CardText) -> catalogue.CardText:
@@ -178,19 +188,21 @@ def unmarked(chat: Chat) -> set[str]:
 
 
 @pytest.mark.usefixtures("marked")
-@pytest.mark.parametrize("first", range(0, len(NoteKind), 4))
-def test_every_note_and_warning_is_of_the_catalogue(chat: Chat, first: int) -> None:
-    chat.show_task(soon(**every_note(of=slice(first, first + 4))))
-    expect(chat.card.locator(".notice")).to_have_count(min(4, len(NoteKind) - first))
-    assert unmarked(chat) - OF_INTL - {"Call", "John", "about", "the", "lease", "maria"} == set()
+def test_every_note_and_warning_is_of_the_catalogue(chat: Chat) -> None:
+    for first in range(0, len(NoteKind), 4):
+        chat.show_task(soon(**every_note(of=slice(first, first + 4))))
+        expect(chat.card.locator(".notice")).to_have_count(min(4, len(NoteKind) - first))
+        assert unmarked(chat) - OF_INTL - {"Call", "John", "about", "the", "lease", "maria"} == set()
 
 
-@pytest.mark.parametrize(("language", "locale"), [item for item in READERS.items() if item[0] != "en"])
-def test_a_refusal_is_said_in_the_language_of_the_reader(chat: Chat, language: str, locale: str) -> None:
-    chat.show_task(soon(), locale=locale)
-    chat.server.refuse = "7 8 9"
-    chat.button(words(language, "button.cancel")).click()
-    expect(chat.card.get_by_role("alert")).to_have_text(words(language, "refusal.refused").format(sentence="7 8 9"))
+def test_a_refusal_is_said_in_the_language_of_the_reader(chat: Chat) -> None:
+    for language, locale in READERS.items():
+        if language == "en":
+            continue
+        chat.show_task(soon(), locale=locale)
+        chat.server.refuse = "7 8 9"
+        chat.button(words(language, "button.cancel")).click()
+        expect(chat.card.get_by_role("alert")).to_have_text(words(language, "refusal.refused").format(sentence="7 8 9"))
 
 
 @pytest.mark.usefixtures("marked")
