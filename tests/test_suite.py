@@ -30,16 +30,8 @@ def inner(folder: Path, hanging: str, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
-def test_a_test_that_hangs_fails_alone(tmp_path: Path, workers: str) -> None:
-    said = inner(tmp_path, "def test_hangs(): threading.Event().wait()", "--timeout=1", "-n", workers)
-
-    assert "test_hangs" in said
-    assert "Timeout (>1.0s)" in said
-    assert f"1 failed, {PASSED_COUNT} passed" in said.splitlines()[-1]
-
-
-MISSING = """
+TROUBLED = """
+def test_hangs(): threading.Event().wait()
 from tests import conftest, services
 @pytest.fixture
 def database():
@@ -47,14 +39,22 @@ def database():
     yield from conftest.started(absent)
 @pytest.mark.parametrize('n', range(3))
 def test_database(database, n): pass
-def test_fails(): raise AssertionError
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
-def test_tests_of_a_service_that_does_not_start_are_counted_in_the_summary(tmp_path: Path, workers: str) -> None:
-    said = inner(tmp_path, MISSING, "-n", workers)
+@pytest.fixture(scope="module", params=["0", "1"])
+def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what a run said, without and with a worker, of a test that hangs and of a service that does not start."""
+    return inner(tmp_path_factory.mktemp("inner"), TROUBLED, "--timeout=1", "-n", request.param)
 
+
+def test_a_test_that_hangs_fails_alone(said: str) -> None:
+    assert "test_hangs" in said
+    assert "Timeout (>1.0s)" in said
+    assert f"1 failed, {PASSED_COUNT} passed" in said.splitlines()[-1]
+
+
+def test_tests_of_a_service_that_does_not_start_are_counted_in_the_summary(said: str) -> None:
     assert "! NOT TESTED: 3 tests were skipped because PostgreSQL or Valkey does not start here !" in said
     assert f"1 failed, {PASSED_COUNT} passed, 3 skipped" in said.splitlines()[-1]
 

@@ -201,7 +201,7 @@ def test_each_filter_finds_the_runs_that_meet_it_in_either_order(how: str, store
     everything = every(store, None, RunFilter())
     assert everything == sorted(everything, key=lambda run: (run.at, run.id), reverse=True)
     matters, limits = WAYS[how]
-    for name, (where, meets) in FILTERS.items():
+    for number, (name, (where, meets)) in enumerate(FILTERS.items()):
         if not matters(name):
             continue
         wanted = [run for run in everything if meets(run)]
@@ -209,12 +209,11 @@ def test_each_filter_finds_the_runs_that_meet_it_in_either_order(how: str, store
         of_one = [run for run in wanted if run.tenant == TENANT]
         for limit in limits if name == "all" else limits[-2:]:
             assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
-        assert ids(every(store, None, where, limit=5)) == ids(wanted), name
-        turned = replace(where, oldest_first=True)
-        assert ids(every(store, None, turned, limit=5)) == ids(wanted)[::-1], name
-        if how == "as it is":  # a count knows of no other way
-            for either in (where, turned):
-                counted = store.run_history.counts(TENANT, either, RunGroup.ACTION).counts
+        for oldest_first in (False, True) if how == "as it is" else (number % 2 == 0,):
+            turned = replace(where, oldest_first=oldest_first)
+            assert ids(every(store, None, turned, limit=5)) == ids(wanted)[:: -1 if oldest_first else 1], name
+            if how == "as it is":  # a count knows of no other way
+                counted = store.run_history.counts(TENANT, turned, RunGroup.ACTION).counts
                 assert counted == Counter(run.action for run in of_one), name
 
 
