@@ -191,23 +191,24 @@ def waits_on(chat: Chat) -> Locator:
     return chat.card.locator(".fact", has=chat.card.locator(".icon-hourglass")).locator("dd")
 
 
-@pytest.mark.parametrize(
-    ("wait", "said"),
-    [
-        ({"kind": "pool", "pool": "gpu"}, "Waits for gpu to be free"),
-        ({"kind": "pool", "pool": "gpu", "until": 2}, "Waits for gpu to be freein 2 hours"),
-        ({"kind": "pool_stopped", "pool": "gpu", "until": -1}, "Waits because gpu asked for a pausesoon"),
-        ({"kind": "attempt", "until": 1, "after": "no such host"}, "Tries again in 1 hourno such host"),
-        ({"kind": "step", "until": 2, "after": "not there yet"}, "Goes on in 2 hoursnot there yet"),
-        ({"kind": "nobody"}, "Nothing is running that could do this now"),
-        ({"kind": "task", "task": "t_0", "title": "Fetch", "state": "running"}, "Waits for Fetch to endRunning"),
-        ({"kind": "task"}, "Waits for another task to end"),
-    ],
-)
-def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, wait: dict[str, Any], said: str) -> None:
-    until = {"until": stamp(NOW + timedelta(hours=wait["until"]))} if "until" in wait else {}
-    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=[{**wait, **until}]))
-    expect(waits_on(chat)).to_have_text(said)
+WAITS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "pool", "pool": "gpu"}, "Waits for gpu to be free"),
+    ({"kind": "pool", "pool": "gpu", "until": 2}, "Waits for gpu to be freein 2 hours"),
+    ({"kind": "pool_stopped", "pool": "gpu", "until": -1}, "Waits because gpu asked for a pausesoon"),
+    ({"kind": "attempt", "until": 1, "after": "no such host"}, "Tries again in 1 hourno such host"),
+    ({"kind": "step", "until": 2, "after": "not there yet"}, "Goes on in 2 hoursnot there yet"),
+    ({"kind": "nobody"}, "Nothing is running that could do this now"),
+    ({"kind": "task", "task": "t_0", "title": "Fetch", "state": "running"}, "Waits for Fetch to endRunning"),
+    ({"kind": "task"}, "Waits for another task to end"),
+]
+"""Each kind of wait, with its words."""
+
+
+def test_what_it_waits_for_reads_as_a_sentence(chat: Chat) -> None:
+    for wait, said in WAITS:
+        until = {"until": stamp(NOW + timedelta(hours=wait["until"]))} if "until" in wait else {}
+        chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=[{**wait, **until}]))
+        expect(waits_on(chat)).to_have_text(said)
 
 
 @pytest.mark.parametrize("waits", [None, [{"kind": "comet"}]], ids=["none", "newer"])

@@ -27,6 +27,7 @@ from duetime.scheduler.waits.signal import ReceivedSignal
 
 from tests.builders import LEASE, Clock, runs_of
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.search import walks
 
 TEMPLATE = "{tenant}:{label.account}:{window}"
 HOURLY: dict[str, Any] = {"repeat": "every hour at :00", "labels": ["account:acme"], "idempotency_key": TEMPLATE}
@@ -345,7 +346,7 @@ def test_a_series_that_ends_by_a_change_keeps_the_window_of_its_last_occurrence(
 
 
 @pytest.mark.parametrize("given", [HOURLY, ONCE])
-@pytest.mark.parametrize("seed", range(5))
+@walks(range(5), on_postgres=range(2))
 def test_whatever_is_done_one_occurrence_has_one_key_and_two_have_two(
     desk: Desk, seed: int, given: dict[str, Any]
 ) -> None:
