@@ -21,6 +21,7 @@ from duetime.scheduler.handlers import (
     watch,
     watch_check,
 )
+from duetime.scheduler.handlers.watch.expression import WATCH_EXAMPLE
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Wait
 
 from tests.builders import NOON, Clock
@@ -291,6 +292,29 @@ def test_a_payload_that_cannot_work_is_refused_with_its_place(payload: dict[str,
 def test_an_expression_that_cannot_be_parsed_is_answered_with_one_that_can() -> None:
     said = refused({"url": "https://example.com", "condition": "price < 100"})
     assert said.endswith("Example: price < `100`")
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("status is shipped", "status == 'shipped'"),
+        ("status = shipped", "status == 'shipped'"),
+        ("$.order.status == 'shipped'", "order.status == 'shipped'"),
+        ("when the price drops below 50 euros", "price < `50`"),
+        ("price over 99.5", "price > `99.5`"),
+        ("the temperature reaches at least -4", "temperature > `-4`"),
+        ("shipped[", "shipped"),
+        ("!!!", WATCH_EXAMPLE),
+        ("has(a)", WATCH_EXAMPLE),
+    ],
+)
+def test_a_condition_that_cannot_be_read_is_answered_with_one_made_of_it(said: str, meant: str) -> None:
+    assert refused({"url": "https://example.com", "condition": said}).endswith(f"Example: {meant}")
+    watch().check({"url": "https://example.com", "condition": meant})
+
+
+def test_a_part_that_cannot_be_read_is_answered_with_its_name() -> None:
+    assert refused({"url": "https://example.com", "changed": "the price of it"}).endswith("Example: price")
 
 
 def test_a_flag_that_a_client_wrote_as_text_is_the_flag() -> None:

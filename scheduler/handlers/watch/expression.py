@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.handlers.watch.literals import with_literals
+from duetime.scheduler.handlers.watch.literals import compared, with_literals
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Json
 
@@ -63,8 +63,16 @@ def parsed(argument: str, text: str) -> Expression:
     if not problem:
         tree, problem = _read(text)
     if problem:
-        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=_rewritten(text) or WATCH_EXAMPLE)
+        meant = _rewritten(text) or (_compared(text) if tree is None else "")
+        meant = meant if argument.endswith(".condition") else meant.partition(" ")[0]
+        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=meant or WATCH_EXAMPLE)
     return Expression(text, tree)
+
+
+def _compared(text: str) -> str:
+    """Return the comparison that a sentence means, empty where it means none."""
+    meant = compared(text)
+    return meant if meant and not _length_problem(meant) and not _read(meant)[1] else ""
 
 
 def _rewritten(text: str) -> str:
@@ -76,7 +84,7 @@ def _rewritten(text: str) -> str:
     if problem:
         return ""
     try:
-        return _where_there(meant, tree) if holds(Expression(meant, tree).value(None)) else meant
+        return _with_text(tree) or _where_there(meant, tree) if holds(Expression(meant, tree).value(None)) else meant
     except NotEvaluated:
         return meant
 
@@ -99,12 +107,14 @@ def condition(argument: str, text: str) -> Expression:
 
 def _corrected(text: str, tree: Any) -> str:
     """Return the condition as it was probably meant: with a text on the right, or only where its field is there."""
-    sides = tree["children"] if tree["type"] == "comparator" else ()
-    if meant := _rewritten(text):
-        return meant
-    if sides and all(side["type"] == "field" for side in sides) and tree["value"] == "eq":
-        return f"{sides[0]['value']} == '{sides[1]['value']}'"
-    return _where_there(text, tree) or WATCH_EXAMPLE
+    return _rewritten(text) or _with_text(tree) or _where_there(text, tree) or WATCH_EXAMPLE
+
+
+def _with_text(tree: Any) -> str:
+    """Return a comparison of two fields as that of one with a text, empty for any other."""
+    sides = tree["children"] if tree["type"] == "comparator" and tree["value"] == "eq" else []
+    fields = bool(sides) and all(side["type"] == "field" for side in sides)
+    return f"{sides[0]['value']} == '{sides[1]['value']}'" if fields else ""
 
 
 def _where_there(text: str, tree: Any) -> str:
