@@ -47,9 +47,9 @@ class Handler(Generic[P, ReturnT]):
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
     `verify` refuses payloads by rules beyond the model (options, for example). `secrets` yields the secrets that a
     payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called before each
-    attempt with the arguments of `fn`, and returns what is missing. It is called when a task is scheduled too, unless
-    `verify` has found the same then, which `checked_early=False` says. `interval` returns the member of a payload that
-    says how long a run pauses between two attempts, and that time.
+    attempt with the context, or with the context and the payload, and returns what is missing. It is called when a task
+    is scheduled too, unless `verify` has found the same then, which `checked_early=False` says. `interval` returns the
+    member of a payload that says how long a run pauses between two attempts, and that time.
     """
 
     name: str
@@ -98,6 +98,11 @@ class Handler(Generic[P, ReturnT]):
     def has_early_check(self) -> bool:
         """Whether its preflight is called when a task is scheduled."""
         return self.preflight is not None and self.checked_early
+
+    def preflight_arguments(self, ctx: Context, payload: Mapping[str, Json]) -> tuple[Any, ...]:
+        """Return the arguments of its preflight. Raises `InvalidArguments` for a payload that is none."""
+        takes_payload = self.preflight is not None and _accepts(self.preflight, 2)
+        return (ctx, self.parse(payload, verified=False)) if takes_payload else (ctx,)
 
     @property
     def is_async(self) -> bool:
@@ -203,11 +208,10 @@ def _check_preflight(declared: Handler) -> None:
     fn = declared.preflight
     if fn is None:
         return
-    count = 2 if declared.payload_model else 1
-    if _is_async(fn) or not _accepts(fn, count):
-        wanted = "(ctx, payload)" if declared.payload_model else "(ctx)"
+    if _is_async(fn) or not (_accepts(fn, 1) or _accepts(fn, 2)):
         raise HandlerError(
-            f"handler {declared.name}: preflight must be a plain def of {wanted} that returns a text or None"
+            f"handler {declared.name}: preflight must be a plain def of (ctx) or (ctx, payload) that returns a text or "
+            f"None, as in def ready(ctx: {Context.__name__}{_payload_of(declared)}) -> str | None: ..."
         )
 
 
@@ -239,10 +243,12 @@ def _payload_annotation(fn: HandlerFunction) -> object:
 
 
 def _example(declared: Handler) -> str:
-    model = declared.payload_model
     name = declared.name.replace("-", "_")
-    payload = f", payload: {model.__name__}" if model else ""
-    return f"{name}(ctx: {Context.__name__}{payload}) -> Outcome: ..."
+    return f"{name}(ctx: {Context.__name__}{_payload_of(declared)}) -> Outcome: ..."
+
+
+def _payload_of(declared: Handler) -> str:
+    return f", payload: {declared.payload_model.__name__}" if declared.payload_model else ""
 
 
 def _accepts(fn: HandlerFunction, count: int) -> bool:

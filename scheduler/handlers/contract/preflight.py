@@ -42,8 +42,7 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
         return None
     waited = ctx.now() - since
     try:
-        arguments = (ctx, handler.parse(payload, verified=False)) if handler.payload_model else (ctx,)
-        problem = handler.preflight(*arguments)
+        problem = handler.preflight(*handler.preflight_arguments(ctx, payload))
     except InvalidArguments:
         return None
     except SecretUnavailable as error:

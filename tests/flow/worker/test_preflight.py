@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.errors import HandlerError
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
+from duetime.scheduler.handlers.contract.preflight import missing
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
@@ -117,13 +119,37 @@ class Transfer(BaseModel):
     amount: int
 
 
+def of_both(_ctx: Context, payload: Any) -> str | None:
+    amount = payload.amount if isinstance(payload, Transfer) else payload["amount"]
+    return f"{amount} is too much"
+
+
+def of_context(ctx: Context) -> str | None:
+    return f"not on {ctx.worker}"
+
+
+@pytest.mark.parametrize(("check", "said"), [(of_both, "7 is too much"), (of_context, "not on test")])
+@pytest.mark.parametrize("model", [Transfer, None])
+def test_a_check_takes_the_context_and_the_payload_if_it_wants_it(
+    check: Check, said: str, model: type[BaseModel] | None
+) -> None:
+    def transfer(_ctx: Context, _payload: Any) -> Done:
+        return Done()
+
+    declared: Any = handler("transfer", payload=model, preflight=check)(transfer)
+    found = missing(declared, Context.for_test(), {"amount": 7}, Context.for_test().now())
+    assert found is not None
+    assert said in (found.reason or "")
+
+
 async def later(_ctx: Context) -> str | None:
     return None
 
 
 @pytest.mark.parametrize("wrong", [later, lambda: None, lambda _ctx, _payload, _more: None])
 def test_a_check_of_the_wrong_form_is_refused_when_the_handler_is_declared(wrong: Check) -> None:
-    with pytest.raises(HandlerError, match=r"preflight must be a plain def of \(ctx, payload\)"):
+    example = r"\(ctx\) or \(ctx, payload\) .* as in def ready\(ctx: Context, payload: Transfer\) -> str \| None"
+    with pytest.raises(HandlerError, match=f"preflight must be a plain def of {example}"):
 
         @handler("transfer", payload=Transfer, preflight=wrong)
         def transfer(_ctx: Context, _payload: Transfer) -> Done:
