@@ -17,10 +17,10 @@ def report_lines(report: WorkReport, zone: str, currency: str) -> Iterator[str]:
     since, until = (at.astimezone(home) for at in (report.work.since, report.work.until))
     yield f"{since:%a %d %b %H:%M} to {until:%a %d %b %Y %H:%M} {zone}"
     more = "at least " if report.work.at_least else ""
-    succeeded = now.ended - now.failed - now.expired
+    succeeded = now.ended - now.failed - now.expired - now.cancelled
     yield (
         f"{more}{now.ended:,} runs ended ({_trend(now.ended, then.ended)}): {succeeded:,} succeeded, "
-        f"{now.failed:,} failed, {now.expired:,} expired; cancelled ones not counted"
+        f"{now.failed:,} failed, {now.expired:,} expired, {now.cancelled:,} cancelled"
     )
     yield _deadlines(now, then)
     yield f"dead letters: {now.failed:,} ({_trend(now.failed, then.failed)})"

@@ -15,13 +15,14 @@ MAX_WORST_ACTIONS: Final = 5
 class ActionWork:
     """The runs of one action that ended: `missed` of those with `deadlines`, each late by `lateness` in sum.
 
-    Every run that `failed` is a dead letter.
+    Every run that `failed` is a dead letter. The deadline of one that was `cancelled` does not count.
     """
 
     action: str
     ended: int = 0
     failed: int = 0
     expired: int = 0
+    cancelled: int = 0
     deadlines: int = 0
     missed: int = 0
     late: int = 0
@@ -51,6 +52,7 @@ class WorkDone:
             ended=sum(each.ended for each in every),
             failed=sum(each.failed for each in every),
             expired=sum(each.expired for each in every),
+            cancelled=sum(each.cancelled for each in every),
             deadlines=sum(each.deadlines for each in every),
             missed=sum(each.missed for each in every),
             late=sum(each.late for each in every),

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, and_, case, false, func, or_, select, true
 MAX_RUNS_SUMMED: Final = 500_000
 """Ended runs that a report adds up."""
 
-_ENDS: Final = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
+_ENDS: Final = (State.SUCCEEDED, State.FAILED, State.EXPIRED, State.CANCELLED)
 
 
 def work_done(connection: Connection, tenant: str | None, since: datetime, until: datetime) -> WorkDone:
@@ -41,7 +41,7 @@ def _actions(connection: Connection, named: Sequence[str], since: datetime, unti
         .limit(MAX_RUNS_SUMMED)
         .subquery()
     )
-    due = ended.c.deadline.is_not(None)
+    due = and_(ended.c.deadline.is_not(None), ended.c.state != State.CANCELLED)
     late_by = dialect_of(connection).microseconds(ended.c.deadline, ended.c.ended_at)
     late = and_(due, ended.c.ended_at > ended.c.deadline)
     missed = and_(due, or_(ended.c.state != State.SUCCEEDED, ended.c.ended_at > ended.c.deadline))
@@ -51,6 +51,7 @@ def _actions(connection: Connection, named: Sequence[str], since: datetime, unti
             func.count(),
             func.count(case((ended.c.state == State.FAILED, 1))),
             func.count(case((ended.c.state == State.EXPIRED, 1))),
+            func.count(case((ended.c.state == State.CANCELLED, 1))),
             func.count(case((due, 1))),
             func.count(case((missed, 1))),
             func.count(case((late, 1))),

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 
 import typer
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.ids import RUN_PREFIX
 from duetime.server.cli import completion, output
+from duetime.server.cli.exit_codes import NOT_FOUND_CODE, code_of
 from duetime.server.session import session
 from duetime.tools.admin.run_rows import log_json
 from duetime.widgets.text.history_text import clock_time
@@ -47,7 +47,7 @@ def logs(
     as_json: LogJson = False,
 ) -> None:
     """Show what the handler of a run logged, oldest first."""
-    with session(context).scheduler() as scheduler, _named(of):
+    with session(context).scheduler() as scheduler, named_log(of):
         run_id = of if of.startswith(RUN_PREFIX) else scheduler.tasks.find(of)
 
         def read(after: str | None) -> LogPage:
@@ -70,10 +70,13 @@ class LogNotFound(DuetimeError):
 
 
 @contextmanager
-def _named(text: str) -> Iterator[None]:
+def named_log(text: str) -> Iterator[None]:
+    """Raise LogNotFound where what `text` names is not there, here or on another machine."""
     try:
         yield
-    except RunNotFound:
+    except DuetimeError as error:
+        if code_of(error) != NOT_FOUND_CODE:
+            raise
         raise LogNotFound(text) from None
 
 

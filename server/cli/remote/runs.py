@@ -64,10 +64,11 @@ def _instant(written: str | None) -> datetime | None:
 
 def logs(server: RemoteServer, params: Params) -> None:
     """Show what the handler of a run logged."""
-    of = params["of"] if params["of"].startswith(RUN_PREFIX) else found_id(server, params["of"])
+    with here.named_log(params["of"]):
+        of = params["of"] if params["of"].startswith(RUN_PREFIX) else found_id(server, params["of"])
 
-    def read(after: str | None) -> RemoteAnswer:
-        newest = params["tail"] if after is None else None
-        return server.get(f"/runs/{of}/log", after=after, newest=newest, tenant=params["tenant"])
+        def read(after: str | None) -> RemoteAnswer:
+            newest = params["tail"] if after is None else None
+            return server.get(f"/runs/{of}/log", after=after, newest=newest, tenant=params["tenant"])
 
-    here.show(read, params[ZONE](), follow=params["follow"], as_json=params["as_json"])
+        here.show(read, params[ZONE](), follow=params["follow"], as_json=params["as_json"])

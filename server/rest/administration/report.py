@@ -25,6 +25,7 @@ class ActionWorkPayload(RestPayload):
     ended: int
     failed: int
     expired: int
+    cancelled: int
     deadlines: int
     missed: int
     late: int
@@ -83,6 +84,7 @@ def _action(work: ActionWork) -> ActionWorkPayload:
         ended=work.ended,
         failed=work.failed,
         expired=work.expired,
+        cancelled=work.cancelled,
         deadlines=work.deadlines,
         missed=work.missed,
         late=work.late,

@@ -16,8 +16,6 @@ from tests.builders import LEASE, NOON, TENANT, Clock, a_task, pool_act, settlem
 
 WEEK = timedelta(days=7)
 
-UNCOUNTED = "cancelled ones not counted"
-
 
 def ends(store: Store, clock: Clock, *, minutes: int, to: State = State.SUCCEEDED, **values: object) -> None:
     """Let a run with a deadline of 10 minutes end so many minutes after it is due."""
@@ -41,7 +39,7 @@ def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store:
     minutes = timedelta(minutes=1)
     assert found.work.actions == (
         ActionWork("reminder", ended=3, deadlines=2, missed=1, late=1, lateness=10 * minutes, latest=10 * minutes),
-        ActionWork("webhook", 2, 1, 0, 2, 2, 1, 30 * minutes, 30 * minutes),
+        ActionWork("webhook", 2, 1, 0, 0, 2, 2, 1, 30 * minutes, 30 * minutes),
     )
     assert found.work.units == {"tokens": 20.0}
     assert found.work.cost == Decimal("0.01")
@@ -49,6 +47,17 @@ def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store:
     mine = store.run_history.report(TENANT, NOON, clock()).work
     assert (mine.total().ended, mine.units) == (4, {}), "pools are of all tenants"
     assert mine.cost == Decimal("0.0075")
+
+
+def test_a_report_counts_what_was_cancelled_and_not_its_deadline(store: Store, clock: Clock) -> None:
+    ends(store, clock, minutes=5)
+    ends(store, clock, minutes=20, to=State.CANCELLED)
+    clock.forward(minutes=1)
+    found = store.run_history.report(TENANT, NOON, clock())
+    assert found.work.actions == (ActionWork("reminder", ended=2, cancelled=1, deadlines=1),)
+    _, headline, deadlines, *_ = report_lines(found, "UTC", "EUR")
+    assert headline == "2 runs ended (none the time before): 1 succeeded, 0 failed, 0 expired, 1 cancelled"
+    assert deadlines == "deadlines: 0 of 1 missed (0.0%)"
 
 
 def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clock: Clock) -> None:
@@ -61,7 +70,7 @@ def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clo
     assert (found.work.total().ended, found.before.total().ended) == (3, 2)
     lines = list(report_lines(found, "UTC", "EUR"))
     assert lines[0] == "Wed 25 Nov 12:00 to Wed 02 Dec 2026 12:00 UTC"
-    assert lines[1] == f"3 runs ended (+50%): 3 succeeded, 0 failed, 0 expired; {UNCOUNTED}"
+    assert lines[1] == "3 runs ended (+50%): 3 succeeded, 0 failed, 0 expired, 0 cancelled"
     assert lines[2] == "deadlines: 0 of 3 missed (0.0%, the time before 0.0%)"
     assert lines[3:5] == ["dead letters: 0 (as before)", "cost: 0.0075 EUR (+50%)"]
 
@@ -70,7 +79,7 @@ def test_a_report_of_nothing_says_so(store: Store, clock: Clock) -> None:
     lines = list(report_lines(store.run_history.report(None, NOON - WEEK, NOON), "America/Edmonton", "EUR"))
     assert "cost" not in "".join(lines)
     assert lines[1:3] == [
-        f"0 runs ended (as before): 0 succeeded, 0 failed, 0 expired; {UNCOUNTED}",
+        "0 runs ended (as before): 0 succeeded, 0 failed, 0 expired, 0 cancelled",
         "no run had a deadline",
     ]
 

@@ -179,7 +179,10 @@ def test_a_refusal_has_the_words_of_the_server_and_the_exit_code_of_the_verb(
         ),
         ("reschedule {task} --when tomorrow --repeat 'every day' --max-runs 0", 2, "--max-runs: "),
         ("bulk undo u_nothing", 4, "undo: no change of many tasks has this token"),
-        ("logs t_000000000000", 3, "`duetime list`"),
+        *(
+            (f"logs {of}", 3, f"ID: no run or task {of!r}. `duetime runs` and `duetime list` show their ids.")
+            for of in ("nope", "t_000000000000", "r_7k3m9qx2w4hb00000000")
+        ),
     ],
 )
 def test_a_refusal_has_the_options_and_the_commands_of_the_command_line(
@@ -251,7 +254,7 @@ def test_a_report_is_that_of_the_own_tenant(
     assert "0 runs ended" in said("report", "--since", "2d")
     monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin:read"))
     lines = said("report").splitlines()
-    assert "2 runs ended (none the time before): 0 succeeded, 2 failed, 0 expired; cancelled ones not counted" in lines
+    assert "2 runs ended (none the time before): 0 succeeded, 2 failed, 0 expired, 0 cancelled" in lines
     assert "cost: 0.0054 USD (none the time before)" in lines
     found = json.loads(said("report", "--json"))
     assert (found["schema"], found["total"]["failed"], found["before"]["total"]["ended"]) == ("duetime.report/1", 2, 0)
