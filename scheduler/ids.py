@@ -15,6 +15,9 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+DRY_RUN_ID = "dry-run"
+"""Stands where an id would be in the answer to a dry run, which stores nothing; it cannot be one."""
+
 CHAIN_PREFIX = "c_"
 RUN_PREFIX = "r_"
 _TASK_ID_CHARS = 12

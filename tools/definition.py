@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
@@ -131,6 +132,13 @@ class Sender:
     by: Principal
     raw: Mapping[str, Json]
     origin: CallOrigin = UNKNOWN_ORIGIN
+
+
+def action_of(scheduler: Scheduler, task_id: Json, by: Principal) -> str | None:
+    """Return the action of a task, None where there is no such task."""
+    with suppress(DuetimeError):
+        return scheduler.get(task_id, by=by).record.task.action if isinstance(task_id, str) else None
+    return None
 
 
 def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:  # noqa: ARG001 - the signature of all

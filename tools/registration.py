@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments, Refused
@@ -15,7 +16,7 @@ from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.change_tasks import CHANGE_TASKS
-from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
+from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, action_of, unobserved
 from duetime.tools.get_task import GET_TASK, WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
@@ -106,8 +107,8 @@ class StrictTool(Tool):
     def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
         if self._definition in ADMIN_TOOLS and not by.may(self._definition.scope):
             raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
-        values, problems = self._arguments.read(given)
         sender = Sender(self._scheduler(), by, given, origin)
+        values, problems = self._arguments.read(given, partial(action_of, sender.scheduler, given.get("task_id"), by))
         if problems:
             raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
         return self._definition.call(**values), sender

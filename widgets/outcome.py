@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
-from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
 from duetime.scheduler.outbound.target import ADDRESSED_ACTIONS, target_of
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
@@ -33,7 +33,7 @@ from duetime.widgets.schema.run_parts import (
     Unread,
     WaitPart,
 )
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120

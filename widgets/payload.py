@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
-from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
@@ -43,8 +43,8 @@ from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import approval_part, policy_part, wait_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import LastRun, OriginPart
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
+from duetime.widgets.schema.run_parts import MORE_WAITS, LastRun, OriginPart, WaitPart
+from duetime.widgets.schema.task import TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, RowWait, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
 from duetime.widgets.vocabulary import has_reminded
@@ -62,11 +62,8 @@ def as_json(payload: PayloadPart | TaskListPayload | TaskWords) -> dict[str, Any
 
 
 def as_dry_run(view: TaskView) -> TaskView:
-    """Return the view of a task that was only tried: without an id, and saying so."""
-    record = replace(view.record, task=replace(view.record.task, id=DRY_RUN_ID))
-    steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
-    chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
-    return replace(view, record=record, chain=chain, warnings=(DRY_RUN, *view.warnings))
+    """Return the view of a task, or of a change, that was only tried: without an id, and saying so."""
+    return replace(without_ids(view), warnings=(DRY_RUN, *view.warnings))
 
 
 def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayload:
@@ -94,8 +91,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         max_attempts=_max_attempts(task, run),
         progress=progress_part(run),
-        waiting_for=_reasons(view.waits),
-        waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
+        **_waits(view.waits),
         snoozed_until=utc(again) if (again := snoozed_until(view.record.side_runs)) else None,
         last_run=last_run_part(replace(view.record, last_run=view.not_run or view.record.last_run)),
         chain=chain_part(view.chain),
@@ -245,10 +241,14 @@ def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
 
 
-def _reasons(waits: Sequence[WaitReason]) -> tuple[str, ...] | None:
-    """Return the first reasons of a wait, and how many more there are."""
-    shown, more = _sentences([each.sentence for each in waits]), sum(each.count for each in waits[MAX_SENTENCES:])
-    return (*shown, f"{more} more thing{'' if more == 1 else 's'}") if shown and more else shown
+def _waits(waits: Sequence[WaitReason]) -> dict[str, Any]:
+    """Return the first reasons of a wait, in words and as data, and how many more there are."""
+    first, more = waits[:MAX_SENTENCES], sum(each.count for each in waits[MAX_SENTENCES:])
+    words, parts = [cut(each.sentence, MAX_SENTENCE_CHARS) for each in first], [*map(wait_reason_part, first)]
+    if more:
+        words.append(f"{more} more thing{'' if more == 1 else 's'}")
+        parts.append(WaitPart(kind=MORE_WAITS, count=more))
+    return {"waiting_for": tuple(words) or None, "waits": tuple(parts) or None}
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

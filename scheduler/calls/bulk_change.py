@@ -124,7 +124,7 @@ def why_cancel_is_final(record: TaskRecord) -> str:
     if record.run.state is State.RUNNING:
         return "it runs: it is asked to stop, which no undo takes back"
     if record.run.started_at is None:
-        return "what it comes after had begun, so no undo brings it back"
+        return "a task before it had begun, so no undo brings it back"
     return "it had begun, so no undo brings it back"
 
 

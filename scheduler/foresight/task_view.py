@@ -12,6 +12,7 @@ from duetime.scheduler.chain.relinked import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.foresight.reasons.before_start import awaited_first, questions
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
@@ -95,6 +96,14 @@ def chain_view(
     live = view.record.run.state not in TERMINAL and not is_stopping(view.record.run)
     coming = _upcoming(view.record, now) if live else ()
     return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses)
+
+
+def without_ids(view: TaskView) -> TaskView:
+    """Return the view of a task or a chain that nobody stored: its ids would name nothing."""
+    record = replace(view.record, task=replace(view.record.task, id=DRY_RUN_ID))
+    steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
+    chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
+    return replace(view, record=record, chain=chain)
 
 
 def row_of(record: TaskRecord, now: datetime) -> TaskView:

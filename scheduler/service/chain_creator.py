@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
-from duetime.scheduler.foresight.task_view import chain_view, repeats
+from duetime.scheduler.foresight.task_view import chain_view, repeats, without_ids
 from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -59,7 +59,7 @@ class ChainCreator:
         if request.dry_run:
             if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):
                 self._store.tasks.check(by.tenant, admission)
-            return chain_view(plan.tried(), now, warnings=plan.warnings)
+            return without_ids(chain_view(plan.tried(), now, warnings=plan.warnings))
         admission = self._quotas.admission(by.tenant, plan.plans, now)
         with self._tracing.scheduling([each.task for each in plan.plans]) as span:
             tasks = [with_trace(each.task, span) for each in plan.plans]

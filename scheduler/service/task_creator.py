@@ -10,7 +10,7 @@ from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
-from duetime.scheduler.foresight.task_view import repeats, view_of, warned
+from duetime.scheduler.foresight.task_view import repeats, view_of, warned, without_ids
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of, shared_keys
@@ -71,7 +71,7 @@ class TaskCreator:
             key = planned.key if request.idempotency_key is not None else None
             made = self._store.tasks.made_by(by.tenant, key) if key else None
             warnings, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
-            return view_of(tried, now, warnings=warnings, facts=facts, other_actions=others)
+            return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=others))
         admission = self._quotas.admission(by.tenant, [planned], now)
         fast = self._fast_path if planned.task.asks is None else None
         run = fast.forward(planned.run, now) if fast else planned.run

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -27,6 +27,7 @@ from duetime.server.rest.streams import changes, log_stream
 from duetime.server.rest.streams.change_feed import ChangeFeed
 from duetime.server.words.preference import words_for
 from duetime.tools.arguments.arguments import Arguments
+from duetime.tools.definition import action_of
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -127,9 +128,9 @@ class _Served:
         operation, found = self._operation, ReadArguments()
         found.read(self._path, request.path_params)
         read_query(self._query, request.query_params.multi_items(), found)
-        given = read_body(operation, request.headers, body)
-        found.read(self._body, given)
-        call = RestCall(self._parts(), by, found.values, idempotency_key=read_key(operation, request.headers))
+        given, parts = read_body(operation, request.headers, body), self._parts()
+        found.read(self._body, given, partial(action_of, parts.scheduler, found.values.get("task_id"), by))
+        call = RestCall(parts, by, found.values, idempotency_key=read_key(operation, request.headers))
         error = found.error()
         if error is not None:
             raise found.error(operation.also_wrong(call, given)) or error

@@ -15,7 +15,7 @@ from duetime.scheduler.task import Json
 from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import ForeignTag, Malformed, Unfit
-from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import ActionOfTask, Argument, Arguments, no_task
 from starlette.datastructures import Headers
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -65,20 +65,21 @@ class ReadArguments:
     unfit: list[InvalidArgument] = field(default_factory=list)
     problems: list[InvalidArgument] = field(default_factory=list)
 
-    def read(self, table: Arguments, given: Mapping[str, Json]) -> None:
+    def read(self, table: Arguments, given: Mapping[str, Json], action_of: ActionOfTask = no_task) -> None:
         """Read what one part of the request gives."""
         for argument in table.table.values():
             if argument.name in given:
-                self._read_one(argument, given[argument.name])
+                self._read_one(argument, given, action_of)
             elif argument.required:
                 self.unfit.append(argument.problem("it is missing"))
         self.unfit += table.unknown(given)
 
-    def _read_one(self, argument: Argument, value: Json) -> None:
+    def _read_one(self, argument: Argument, given: Mapping[str, Json], action_of: ActionOfTask) -> None:
+        value = given[argument.name]
         many = argument.kind if isinstance(argument.kind, ObjectList) else None
         wrong = misfit(value, many.of_list() if many else argument.kind.schema())
         if wrong is not None:
-            self.unfit.append(argument.problem(wrong, value))
+            self.unfit.append(argument.problem(wrong, value, action=argument.action_in(given, action_of)))
         elif many:
             self._read_each(argument.name, many, value)
         else:

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
+from duetime.widgets.schema.task import TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import TaskListPayload
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)

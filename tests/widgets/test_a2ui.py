@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.states import OPEN
@@ -22,7 +23,6 @@ from duetime.scheduler.views import TaskView
 from duetime.tools.registration import make_tools
 from duetime.widgets.formats.a2ui import list_messages, task_messages
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
-from duetime.widgets.schema.task import DRY_RUN_ID
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 

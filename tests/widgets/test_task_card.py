@@ -265,7 +265,7 @@ def test_a_task_that_is_gone_says_so_and_can_be_asked_for_again(chat: Chat) -> N
 
 def test_the_answer_to_a_dry_run_has_no_buttons(chat: Chat) -> None:
     chat.load("task-card")
-    chat.show(a_task(id="t_dryrun", revision=0))
+    chat.show(a_task(id="dry-run", revision=0))
     expect(chat.state()).to_have_text("Dry run")
     expect(chat.card.get_by_role("button")).to_have_count(0)
 

@@ -78,7 +78,8 @@ MIN_SIMILARITY_RATIO = 0.75
 class Argument:
     """One argument; `about` is what models read, `example` a value that an error shows.
 
-    Calls of an `action` that has an example of its own among `examples` get that. It `goes_with` another argument.
+    Where there are `examples`, the one example is for reminders, and other actions have their own or none. It
+    `goes_with` another argument.
     """
 
     name: str
@@ -92,15 +93,21 @@ class Argument:
     def schema(self) -> dict[str, Any]:
         return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
 
-    def problem_in(self, call: Mapping[str, Json], problem: str) -> InvalidArgument:
+    def problem_in(self, call: Mapping[str, Json], problem: str, action_of: ActionOfTask) -> InvalidArgument:
         """Return what is wrong with the value of a call; one without what it goes with has to be left out."""
         if self.goes_with and not call.get(self.goes_with):
             return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=f"{self.name}=null")
-        return self.problem(problem, call[self.name], action=call.get("action"))
+        return self.problem(problem, call[self.name], action=self.action_in(call, action_of))
+
+    def action_in(self, call: Mapping[str, Json], action_of: ActionOfTask) -> Json:
+        """Return the action of a call, or of the task that it is about, where an example depends on that."""
+        return (call.get("action") or action_of()) if self.examples else None
 
     def problem(self, problem: str, given: Json = None, *, action: Json = None) -> InvalidArgument:
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
-        own = self.examples.get(action, self.example) if isinstance(action, str) else self.example
+        own = self.example
+        if self.examples and action not in _TEXT_ACTIONS:
+            own = self.examples.get(str(action), "")
         if isinstance(self.kind, Choices):
             own = self.kind.elsewhere(given) or own
         meant = self.kind.corrected(given) if isinstance(self.kind, Correctable) else None
@@ -109,6 +116,14 @@ class Argument:
         if near and isinstance(self.kind, Choice) and near not in self.kind.words:
             example = near  # the call of another tool
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
+
+
+ActionOfTask = Callable[[], Json]
+"""Returns the action of the task that a call is about, None where it names none; asked only of a call that is wrong."""
+
+
+def no_task() -> None:
+    """Return the action of no task."""
 
 
 Elsewhere = InvalidArgument | Callable[[Json], InvalidArgument]
@@ -137,7 +152,9 @@ class Arguments:
         }
         return {**schema, "required": required} if required else schema
 
-    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Any], list[InvalidArgument]]:
+    def read(
+        self, given: Mapping[str, Json], action_of: ActionOfTask = no_task
+    ) -> tuple[dict[str, Any], list[InvalidArgument]]:
         """Return the values that are right, and a problem for each argument that is not.
 
         An empty value stands for an optional argument that is absent, as many clients send it so. A missing argument
@@ -155,7 +172,7 @@ class Arguments:
             try:
                 read = argument.kind.read(value)
             except ValueError as error:
-                problems.append(argument.problem_in(given, str(error)))
+                problems.append(argument.problem_in(given, str(error), action_of))
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
         return values, [*problems, *self.unknown(given)]

@@ -11,11 +11,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 from duetime.scheduler.waits.approval import USUAL_QUESTION
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.spoken import first_sentence, look

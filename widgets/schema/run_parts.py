@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.task import ApprovalAnswer, DeliveryState, State
@@ -97,13 +97,17 @@ class ProgressPart(PayloadPart):
     text: str | None = None
 
 
+MORE_WAITS: Final = "more"
+"""The kind of the last part of many: it counts the reasons that have no part of their own."""
+
+
 class WaitPart(PayloadPart):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
     `event` is the name of the one that it waits for, `match` what its data have to be. Without its event or answer a
     run `goes_on` at `until`, or not.
-    `default_answer` is what the handler is told then, where it asked.
+    `default_answer` is what the handler is told then, where it asked. `count` says how many reasons `more` stands for.
     """
 
     kind: str
@@ -117,6 +121,7 @@ class WaitPart(PayloadPart):
     match: str | None = None
     goes_on: bool | None = None
     default_answer: ApprovalAnswer | None = None
+    count: int | None = None
 
 
 class LogLinePart(PayloadPart):

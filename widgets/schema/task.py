@@ -23,9 +23,6 @@ from duetime.widgets.schema.run_parts import (
 from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
 from pydantic import Field
 
-DRY_RUN_ID = "t_dryrun"
-"""Stands where the id would be in the answer to a dry run, which stores nothing."""
-
 
 class TaskPayload(PayloadPart):
     """One task, or a whole chain, as `duetime.task/1`.

@@ -14,7 +14,8 @@ export function waitingFact({ task, env }) {
 }
 
 /** A reason in the reader's language; one of a kind that this card does not know, as the server says it. */
-export function lineOf({ kind, pool, until, after, task, title, state, event, match, goes_on, default_answer }, sentence, env) {
+export function lineOf({ kind, count, pool, until, after, task, title, state, event, match, goes_on, default_answer }, sentence, env) {
+  if (kind === "more") return [`+${count}`];
   if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);

@@ -72,13 +72,13 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
 
 
 def _held_words(page: TaskPage) -> str:
-    """Say how many of the tasks that are counted by state are paused, and stop: of a page that has them all."""
+    """Say how many of the tasks that are counted by state are paused, and stop: "at least" where a page has not all."""
     looks = {view.record.task.id: look_of_view(view) for view in page.views}
     counted = sum(count for state, count in page.counts.items() if state not in FAILURES)
     whole = not page.at_least and len(looks) in {counted, sum(page.counts.values())}
     held = [(look, list(looks.values()).count(look)) for look in ("paused", "stopping")]
     said = ", ".join(f"{count} {word_of(look)}" for look, count in held if count)
-    return f", of which {said}" if whole and said and not page.where.standing else ""
+    return f", of which {'' if whole else 'at least '}{said}" if said and not page.where.standing else ""
 
 
 def _standing_words(where: TaskFilter) -> str:

@@ -11,11 +11,12 @@ from math import floor
 from typing import Final
 
 from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 
 _DAY: Final = timedelta(days=1)

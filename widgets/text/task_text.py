@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
@@ -21,7 +22,7 @@ from duetime.widgets.outcome import TOLD_STATES, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart, TargetPart
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
 from duetime.widgets.text.spoken import first_sentence

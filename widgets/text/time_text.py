@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
 from duetime.widgets.quote import QuoteLimits, quoted, sentences
 from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.time_parts import Repeat
 
 MAX_TIMES_SHOWN = 3

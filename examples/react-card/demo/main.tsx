@@ -30,7 +30,7 @@ function Demo() {
       <Example name="Damaged" answer={read({ ...example, damaged: true })} />
       <Example name="Running" answer={read({ ...example, title: "Export", action: "export", state: "running", effect: undefined, progress: { part: 0.4, text: "400 of 1,000 rows" } })} />
       <Example name="Overdue" answer={read({ ...example, when: { ...example?.when, utc: "2026-11-23T14:58:00Z" } })} />
-      <Example name="Dry run" answer={read({ ...example, id: "t_dryrun" })} />
+      <Example name="Dry run" answer={read({ ...example, id: "dry-run" })} />
       <Example name="Unknown state" answer={read({ ...example, state: "postponed", a_later_part: {} })} />
       <Example name="Hostile" answer={read({ ...example, title: HOSTILE, message: HOSTILE })} />
       <Example name="Empty list" answer={read({ schema: "duetime.list/1", tasks: [], counts: {} })} />

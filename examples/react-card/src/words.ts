@@ -26,7 +26,7 @@ const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
 
 const LATE_AFTER_MS = 60_000;
-const DRY_RUN_ID = "t_dryrun";
+const DRY_RUN_ID = "dry-run";
 
 interface Stateful {
   state: string;

@@ -52,7 +52,7 @@ def _letter_closed(record: TaskRecord, letters: OpenLetters) -> TaskOutcome:
     failed = [run for run in (record.run, record.last_run) if run is not None and run.state is State.FAILED]
     if any(run.attempt for run in failed):
         return TaskOutcome(record, Became.UNCHANGED)
-    why = "left no dead letter: it failed with what it comes after" if failed else "has not failed"
+    why = "left no dead letter: a task before it failed" if failed else "has not failed"
     return TaskOutcome(record, Became.REFUSED, f"{record.task.id} {why}.")
 
 

@@ -19,7 +19,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, due_at
 from sqlalchemy import Connection
 
-ENDED_AGAIN = "what it comes after is cancelled, so it stays cancelled"
+ENDED_AGAIN = "a task before it is cancelled, so it stays cancelled"
 """Why the undo of a cancel changed nothing: another step had started, which no undo brings back."""
 
 

@@ -170,7 +170,7 @@ def _as_before_cancel(connection: Connection, old: Run, run: Run) -> Run:
     given = {"of_task": old.task_id, "of_run": old.id}
     ended_with = connection.execute(_ENDED_WITH, given).scalars().first()
     if ended_with is not None:
-        sentence = f"{old.task_id} was not cancelled itself: it ended with {ended_with}, which it comes after."
+        sentence = f"{old.task_id} was not cancelled itself: it comes after {ended_with}, and ended with it."
         raise Refused(sentence, argument="undo", remedy=remedies.Inspect(ended_with))
     if old.state is not State.CANCELLED or connection.execute(_WAITED, given).first() is None:
         return run

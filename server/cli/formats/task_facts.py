@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.changes import is_of_many
@@ -22,7 +23,7 @@ from duetime.widgets.outcome import TOLD_STATES, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
 from duetime.widgets.text.task_text import DELIVERY_WORDS, attempt_in_words, held_in_words, origin_in_words

@@ -43,7 +43,7 @@ MinDelay = Annotated[str | None, typer.Option(help="only those that started so l
 MinAttempts = Annotated[int | None, typer.Option(help="only those with so many attempts")]
 PoolFilter = Annotated[str | None, typer.Option(help="only those that used this pool", autocompletion=completion.pools)]
 MinUnits = Annotated[float | None, typer.Option(help="only those that used so many units of it, or of all pools")]
-MinCost = Annotated[str | None, typer.Option(help="only those of which that cost so much at least: '0.50'")]
+MinCost = Annotated[str | None, typer.Option(help="only those that cost so much at least: '0.50'")]
 TenantFilter = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
 CountBy = Annotated[RunGroup | None, typer.Option(help="count them by this, instead")]
 BucketOption = Annotated[BucketWidth | None, typer.Option(help="count them by time and state, instead")]

@@ -209,7 +209,7 @@ _EVENT_FILTERS = (
     Argument("action", Text(100), "Only tasks with this action"),
     Argument("label", Text(60), "Only tasks with this label"),
     Argument("priority", Choice(tuple(Tier)), "Only of tasks of this priority", "priority='high'"),
-    Argument("worker", Text(200), "Only of runs of which this worker had an attempt"),
+    Argument("worker", Text(200), "Only of runs that this worker attempted"),
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with so many attempts"),
     Argument(
         "min_lateness",
@@ -227,7 +227,7 @@ OF_HISTORY = (
         "list_attempts",
         "GET",
         "/tasks/{task_id}/attempts",
-        "List the attempts of a task, newest first, with the tracebacks of those that failed lately",
+        "List the attempts of a task, newest first, with the tracebacks of recent failures",
         attempts,
         AttemptsPayload,
         in_path=(TASK_ID,),

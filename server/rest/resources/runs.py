@@ -167,7 +167,7 @@ _FILTERS = (
     Argument("action", Text(100), "Only of tasks with this action"),
     Argument("priority", Choice(tuple(Tier)), "Only of this priority", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),
-    Argument("worker", Text(200), "Of which this worker had an attempt"),
+    Argument("worker", Text(200), "That this worker attempted"),
     Argument("actor", Text(200), "Whose task belongs to this user, or that he changed"),
     Argument("text", Text(200), "In the title, the error, or the reason of an attempt"),
     Argument("since", TIME, "From this time on: 'last night'", "since='yesterday'"),
@@ -179,7 +179,7 @@ _FILTERS = (
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With so many attempts"),
     Argument("pool", Text(110), "That used this pool"),
     Argument("min_units", Whole(0), "That used so many units of it, or of all pools together"),
-    Argument("min_cost", Text(20), "Of which that cost so much, in the installation's currency", "min_cost='0.50'"),
+    Argument("min_cost", Text(20), "That cost at least so much, in the installation's currency", "min_cost='0.50'"),
     TENANT,
 )
 _ORDER = Argument("oldest_first", Flag(), "Begin with the earliest time", "oldest_first=true")

@@ -22,10 +22,9 @@ from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import parts_of
-from duetime.tools.arguments.types import Flag, Length, Object, Text
-from duetime.tools.arguments.waits import APPROVAL
+from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Text
 from duetime.tools.cancel_task import CANCEL_TASK
-from duetime.tools.definition import ESTIMATE, PAYLOAD, PAYLOAD_EXAMPLES, TASK_ID, Sender
+from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.get_task import WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -55,20 +54,31 @@ ORIGIN_ARGUMENT: Final = Argument(
 )
 """A client of MCP gives it in the `_meta` of its call."""
 
-_SAID_HERE: Mapping[str, Argument] = {
-    "action": Argument(
-        "action", SCHEDULE_TASK.read().table["action"].kind, "Default reminder; GET /actions lists all", "webhook"
-    ),
-    "payload": Argument("payload", Object(), "The input of the action", PAYLOAD.example, examples=PAYLOAD_EXAMPLES),
-    "approval": replace(APPROVAL, kind=ApprovalTerms(every_form=True)),
-    "estimate": replace(ESTIMATE, kind=Length(every_form=True), about=f"{ESTIMATE.about}; a number is seconds"),
-    "needs": replace(SCHEDULE_TASK.read().table["needs"], about="Units held while it runs, by pool"),
+_KINDS: Mapping[str, ArgumentType] = {
+    "payload": Object(),
+    "approval": ApprovalTerms(every_form=True),
+    "estimate": Length(every_form=True),
 }
+"""Arguments that take more here than a tool does."""
+
+_ABOUT: Mapping[str, str] = {
+    "action": "Default reminder; GET /actions lists all",
+    "payload": "The input of the action",
+    "needs": "Units held while it runs, by pool",
+}
+"""Arguments of a new task whose words in a tool name what there is at a server."""
 
 
 def arguments_of(arguments: Sequence[Argument], *left_out: str) -> tuple[Argument, ...]:
     """Return the arguments of a tool as the body of a request has them."""
-    return tuple(_SAID_HERE.get(each.name, each) for each in arguments if each.name not in (*_ELSEWHERE, *left_out))
+    return tuple(_here(each) for each in arguments if each.name not in (*_ELSEWHERE, *left_out))
+
+
+def _here(argument: Argument) -> Argument:
+    name, about = argument.name, argument.about
+    about = _ABOUT.get(name, about) if argument in SCHEDULE_TASK.arguments else about
+    about = f"{about}; a number is seconds" if isinstance(argument.kind, Length) else about
+    return replace(argument, kind=_KINDS.get(name, argument.kind), about=about)
 
 
 def schedule(call: RestCall) -> RestAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.views import TaskView
@@ -13,7 +14,7 @@ from duetime.widgets.history import attempt_payload, history_payload, steps_of
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import task_payload
 from duetime.widgets.schema.history_parts import AttemptPart, HistoryPart
-from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 
 MAX_TASK_EVENTS_SHOWN: Final = 100
 

@@ -39,8 +39,8 @@ def test_reasons_of_a_wait_that_have_no_room_are_counted(desk: Desk, upstreams: 
     after = [desk.scheduler.schedule(f"Load {n}", when="at 9:00").record.task.id for n in range(upstreams)]
     payload = task_payload(desk.scheduler.schedule("Mail", after=after))
     reasons, waits = as_json(payload)["waiting_for"], as_json(payload)["waits"]
-    assert (len(reasons), len(waits)) == (4 + (more is not None), 4)
-    assert more is None or reasons[-1] == more
+    assert len(reasons) == len(waits) == 4 + (more is not None)
+    assert more is None or (reasons[-1], waits[-1]) == (more, {"kind": "more", "count": upstreams - 4})
     assert more is None or f"Waiting for {more}." in task_text(payload)
 
 
@@ -51,6 +51,7 @@ def test_reasons_without_room_are_counted_where_the_step_asks_then(desk: Desk) -
     mail = desk.scheduler.get(desk.scheduler.ends.tasks_of(chain.record.task.id)[-1])
     assert "2 more tasks; then approval" in mail.waiting_for[-1]
     assert as_json(task_payload(mail))["waiting_for"][-1] == "3 more things"
+    assert as_json(task_payload(mail))["waits"][-1] == {"kind": "more", "count": 3}
 
 
 def test_a_step_of_a_chain_that_recurs_cannot_skip_and_is_not_to_be_cancelled_for_it(desk: Desk) -> None:

@@ -137,7 +137,7 @@ def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
 def test_a_dry_run_stores_nothing(cli: Run) -> None:
     ended = cli("schedule", "Stand-up", "--repeat", "every day at 9:00", "--dry-run")
     assert ended.out.startswith("Would schedule 'Stand-up' (not stored): ")
-    assert "t_dryrun" not in ended.out
+    assert "dry-run" not in ended.out
     assert "nothing was stored" not in ended.out
     assert len(ended.out.splitlines()[1].removeprefix("  next: ").split(", ")) == 5
     assert cli("list", "--json").json["tasks"] == []

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from duetime.server.rest.document import text
 from duetime.server.rest.operations import OPERATIONS
+from duetime.tools.reschedule_task import RESCHEDULE_TASK
 
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
@@ -78,3 +79,11 @@ def test_every_status_of_the_document_is_explained_on_the_page() -> None:
         if status >= "400"
     }
     assert statuses <= set(re.findall(r"\b\d{3}\b", PAGE[PAGE.index("## Problems") :]))
+
+
+def test_a_change_says_of_its_arguments_what_the_tool_says() -> None:
+    change = next(operation for operation in OPERATIONS if operation.name == "change_task")
+    said = {argument.name: argument.about for argument in change.body or ()}
+    assert said["estimate"] == "'none': learn it again; a number is seconds"
+    for argument in RESCHEDULE_TASK.arguments:
+        assert said.get(argument.name, argument.about).startswith(argument.about)

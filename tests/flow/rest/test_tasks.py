@@ -30,9 +30,17 @@ async def test_a_dry_run_stores_nothing(site: Site) -> None:
     answer = await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours", "dry_run": True})
     listed = await sent(site, "GET", "/tasks")
 
-    assert (answer.status_code, answer.json()["id"]) == (200, "t_dryrun")
+    assert (answer.status_code, answer.json()["id"]) == (200, "dry-run")
     assert "ETag" not in answer.headers
     assert listed.json()["tasks"] == []
+
+
+async def test_a_payload_that_is_none_is_answered_with_one_of_the_action_of_the_task(site: Site) -> None:
+    hook = {"title": "x", "when": "tomorrow", "action": "webhook", "payload": {"url": "https://example.com/hook"}}
+    path = f"/tasks/{(await sent(site, 'POST', '/tasks', body=hook)).json()['id']}"
+    wrong = await sent(site, "PATCH", path, body={"payload": "new"})
+    assert "'url': 'https://example.com/hook', 'method': 'POST'" in wrong.json()["detail"]
+    assert "message" not in wrong.json()["detail"]
 
 
 async def test_a_task_names_the_conversation_that_asked_for_it(site: Site) -> None:

@@ -117,7 +117,7 @@ def test_a_discard_of_a_chain_means_the_steps_that_failed_by_themselves(
     push, tell = (step["id"] for step in chain["chain"]["steps"])
     settled(store, clock(), Failed("404 Not Found"))
     alone = ask("change_tasks", change="discard", task_ids=[tell], dry_run=True)[1]
-    assert alone["tasks"][0]["why"] == f"{tell} left no dead letter: it failed with what it comes after."
+    assert alone["tasks"][0]["why"] == f"{tell} left no dead letter: a task before it failed."
     done = ask("change_tasks", change="discard", task_ids=[chain["id"]], reason="too late")[1]
     assert [row["id"] for row in done["tasks"]] == [push]
     ask("change_tasks", change="replay", task_ids=[chain["id"]])

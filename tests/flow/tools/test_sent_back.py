@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
@@ -546,3 +548,36 @@ def test_the_head_of_a_list_says_how_many_of_its_tasks_are_paused(scheduler: Sch
     scheduler.reschedule(made[-1].record.task.id, pause=True)
     _, said = answer("list_tasks", {"query": "zebra"})
     assert said.splitlines()[0] == "2 scheduled, of which 1 paused."
+    scheduler.schedule("Zebra three", when="in 3 days")
+    _, said = answer("list_tasks", {"query": "zebra", "limit": 2})
+    assert said.splitlines()[0] == "3 scheduled, of which at least 1 paused."
+
+
+@pytest.mark.parametrize(
+    ("action", "payload", "example"),
+    [
+        ("webhook", {"url": "https://example.com"}, "payload={'url': 'https://example.com/hook', 'method': 'POST'}"),
+        ("reminder", {}, "payload={'message': 'Bring the contract'}"),
+    ],
+)
+def test_a_payload_that_is_no_object_is_answered_with_one_of_the_action_of_the_task(
+    scheduler: Scheduler, answer: Answer, action: str, payload: dict[str, Any], example: str
+) -> None:
+    task_id = scheduler.schedule("A", when="tomorrow", action=action, payload=payload).record.task.id
+    for wrong in ("new", ["new"]):
+        accepted, said = answer(R, {"task_id": task_id, "payload": wrong})
+        assert not accepted
+        assert said.endswith(f"Example: {example}")
+    assert answer(R, {"task_id": task_id, "payload": ast.literal_eval(example.removeprefix("payload="))})[0]
+
+
+def test_a_dry_run_has_no_id_that_a_call_could_take_for_one(scheduler: Scheduler, answer: Answer) -> None:
+    tried = scheduler.schedule("Tried", when="tomorrow", dry_run=True).record.task.id
+    assert (
+        scheduler.schedule("Tried", steps=[{"name": "a", "when": "tomorrow"}], dry_run=True).record.task.id
+        == tried
+        == DRY_RUN_ID
+    )
+    accepted, said = answer(R, {"task_id": tried, "title": "Stored"})
+    assert not accepted
+    assert said == "task_id: no task 'dry-run'. list_tasks shows your tasks and their ids."

@@ -56,7 +56,7 @@ def test_an_undo_after_the_running_step_has_stopped_is_refused_since_nothing_com
 ) -> None:
     view = cancelled(scheduler, store, State.CANCELLED)
     with pytest.raises(
-        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: what it comes"
+        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: a task before it"
     ):
         scheduler.act(view.record.task.id, "undo", undo=view.undo)
     assert states(scheduler.get(view.record.task.id)) == [State.CANCELLED] * 3
@@ -65,7 +65,7 @@ def test_an_undo_after_the_running_step_has_stopped_is_refused_since_nothing_com
 def test_the_undo_of_the_call_for_many_tasks_is_refused_in_the_same_words(scheduler: Scheduler, store: Store) -> None:
     view = cancelled(scheduler, store, State.CANCELLED)
     with pytest.raises(
-        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: what it comes"
+        Refused, match="nothing was taken back, as each of 2 tasks refuses it; the first: a task before it"
     ):
         scheduler.bulk.change("undo", undo=view.undo)
 
