@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -122,6 +122,12 @@ def understand(
             example = _in_english(text) or unknown.example
             raise NotUnderstood(argument, unknown.problem, accepted=unknown.accepted, example=example) from None
         return found
+
+
+def load_languages() -> None:
+    """Load the library with its languages: else the first phrase that is not understood waits for them."""
+    with suppress(InvalidArgument):
+        understand("no phrase of any language", now=datetime.now(UTC), zone="UTC")
 
 
 def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved | None:

@@ -19,6 +19,7 @@ from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.runtime.start import once_reachable
+from duetime.server.runtime.warm_up import warm_up
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.alerts.watch import watching
 from duetime.server.transport.browsers import HttpAccess
@@ -112,6 +113,7 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
     ):
         app = once_reachable(settings.database_url, lambda: _made(settings, reload=reload))
         collect_less()
+        warm_up()
         guard = Guard.of(settings, lambda: app.store)
         watched.enter_context(watching(app, settings))
 

@@ -14,6 +14,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
+from duetime.server.runtime.warm_up import warm_up
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.trace_setup import configured_tracing
@@ -42,6 +43,7 @@ def serve_stdio(settings: Settings) -> int:
         app: App = import_module("duetime.server.app").build(settings, via="stdio")
         app.listeners.append(changes.touched)
         collect_less()
+        warm_up()
         return app
 
     app = DeferredApp(build)
