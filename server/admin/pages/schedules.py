@@ -1,15 +1,21 @@
-"""Schedules: the tasks that recur, with their next times; each can be paused and resumed."""
+"""Schedules: the tasks that recur, with their next times, each to pause and resume; and the quiet hours of users."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, ExportRow, exported
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.quiet_hours_rows import quiet_hours_json, quiet_hours_text
+from starlette.datastructures import ImmutableMultiDict
 
 TIMES_SHOWN_COUNT = 3
+FORGET = "forget"
 
 
 def schedules(visit: Visit) -> Answer:
@@ -17,7 +23,9 @@ def schedules(visit: Visit) -> Answer:
     if visit.query.get("format"):
         return exported(visit.query["format"], "schedules", _rows(visit))
     found, following = _page(visit, PAGE_ROWS, visit.query.get("cursor"))
-    values = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
+    values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
+    quiet = visit.scheduler.quiet_hours.read(user=_user(visit.query), by=_acting(visit))
+    values |= {"quiet": quiet, "quiet_text": quiet_hours_text(quiet_hours_json(quiet))}
     return Page("schedules.html", "Schedules", {**values, "live": "cursor" not in visit.query})
 
 
@@ -63,4 +71,24 @@ def pause(visit: Visit) -> Moved:
     return Moved(path_of(visit.form, "after"), f"{'Paused' if paused else 'Resumed'}: {view.record.task.title}")
 
 
-SCHEDULE_ROUTES = (get("/schedules", schedules), post("/schedules/{task_id}/pause", pause))
+def set_quiet_hours(visit: Visit) -> Moved:
+    """Set the quiet hours of a user, or forget them, so that those of the settings count again."""
+    hours, user, by = visit.scheduler.quiet_hours, _user(visit.form), _acting(visit)
+    forget = visit.form.get("do") == FORGET
+    found = hours.clear(user=user, by=by) if forget else hours.set(visit.form.get("hours", ""), user=user, by=by)
+    return Moved(visit.url("/schedules", user=user), quiet_hours_text(quiet_hours_json(found)))
+
+
+def _user(given: ImmutableMultiDict[str, str]) -> str | None:
+    return given.get("user", "").strip() or None
+
+
+def _acting(visit: Visit) -> Principal:
+    return visit.acting_in(visit.tenant or visit.principal.tenant)
+
+
+SCHEDULE_ROUTES = (
+    get("/schedules", schedules),
+    post("/schedules/quiet-hours", set_quiet_hours),
+    post("/schedules/{task_id}/pause", pause),
+)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.rules.time.times import describe
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
-from duetime.tools.admin.quiet_hours_rows import quiet_hours_json
+from duetime.tools.admin.quiet_hours_rows import quiet_hours_json, quiet_hours_text
 
 OtherUser = Annotated[str | None, typer.Option(help="of this user; by default yours")]
 OtherTenant = Annotated[str | None, typer.Option(help="of a user of this tenant")]
@@ -53,18 +51,5 @@ def show_hours(found: Mapping[str, Any], *, as_json: bool) -> None:
     """Write the quiet hours in force."""
     if as_json:
         output.as_json(dict(found))
-        return
-    whose = " of ".join(dict.fromkeys((found["user"], found["tenant"])))
-    source = "set for this user" if found["own"] else "by the settings"
-    text = (
-        f"Quiet hours of {whose}: {found['hours']}, {source}."
-        if found.get("hours")
-        else f"No quiet hours for {whose}, {source}."
-    )
-    output.say(text + (_end(found) if found.get("until") else ""))
-
-
-def _end(found: Mapping[str, Any]) -> str:
-    """Say when the hours of this moment end, by their own clock."""
-    zone = str(found["hours"]).split()[-1]
-    return f" They end {describe(datetime.fromisoformat(found['until']), zone)} {zone}."
+    else:
+        output.say(quiet_hours_text(found))

@@ -470,6 +470,20 @@ async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin)
     assert not scheduler.get(task).record.task.paused
 
 
+async def test_quiet_hours_of_a_user_are_shown_set_and_forgotten_with_an_audit_entry(admin: Admin) -> None:
+    app = admin.site.app
+    assert "No quiet hours for ann of local, by the settings." in (await admin.get("/schedules?user=ann")).text
+    await admin.post("/schedules/quiet-hours", user="ann", hours="22:00-07:00 Europe/Berlin", do="set")
+    page = unescape((await admin.get("/schedules?user=ann")).text)
+    assert "Quiet hours of ann of local: 22:00-07:00 Europe/Berlin, set for this user." in page
+    assert app.scheduler.quiet_hours.read(user="ann").own
+    await admin.post("/schedules/quiet-hours", user="ann", do="forget")
+    assert not app.scheduler.quiet_hours.read(user="ann").own
+    entries = [each for each in app.scheduler.past.audit().entries if each.subject == "ann"]
+    assert [each.kind for each in entries] == ["quiet_hours_cleared", "quiet_hours_set"]
+    assert all((each.via or "").startswith("admin") for each in entries)
+
+
 async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> None:
     page = (await admin.get("/timeline?window=24h")).text
     shown = re.findall(r'<a href="/admin/runs/(r_\w+)"', page)
