@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Wait, Yielded
@@ -12,10 +11,6 @@ from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.approval import Approval, question_of
 from duetime.scheduler.waits.signal import SignalWait
-
-END_GRACE: Final = timedelta(days=1)
-"""The longest wait of a run behind the end of its question or event, which every process that runs tasks notes soon."""
-
 
 def suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
     """Return the settlement of an attempt that goes on later."""
@@ -45,7 +40,7 @@ def _asking(claim: Claim, ending: Wait, now: datetime) -> Settlement:
     ends_at = _at(ending.by, now)
     approval = Approval(claim.run.id, claim.run.attempt, ending.approval, ending.default, now, ends_at)
     notice = question_of(claim.task, claim.run, approval)
-    waits = replace(ending, approval="", until=ends_at + END_GRACE, reason=ending.reason or ending.approval)
+    waits = replace(ending, approval="", until=ends_at, reason=ending.reason or ending.approval)
     return replace(suspended(claim, waits, now), asks=approval, inbox=notice.message, deliveries=notice.deliveries)
 
 
@@ -54,7 +49,7 @@ def _awaiting(claim: Claim, ending: Wait, now: datetime) -> Settlement:
     since = now - ending.lookback if isinstance(ending.lookback, timedelta) else ending.lookback or now
     wait = SignalWait(ending.event, ending.match, since, _at(ending.timeout, now))
     reason = ending.reason or f"it waits for the event {wait.name!r}"
-    waits = replace(ending, event="", until=wait.until + END_GRACE, reason=reason)
+    waits = replace(ending, event="", until=wait.until, reason=reason)
     return replace(suspended(claim, waits, now), awaits=wait)
 
 

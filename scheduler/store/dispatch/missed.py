@@ -15,7 +15,7 @@ from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
-from duetime.scheduler.store.statements.signals import own_waits
+from duetime.scheduler.store.statements.signals import own_waits, run_waits
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Row
@@ -46,7 +46,8 @@ def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *,
 
     Runs that are asked for first wait now. Runs that need an event first are left as they are.
     """
-    left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
+    left = run_waits.without_open(connection, found, now)
+    left = [row for row in left if not _is_missed(row, now) or not _left_out(connection, row, now)]
     if needing := [row.id for row in left if _needs_event(row)]:
         held.awaited += own_waits.yet_to_wait(connection, needing)
         left = [row for row in left if row.id not in held.awaited]

@@ -18,7 +18,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, false, select, true
 
 _LATE = (
-    select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.name, signal_waits.c.until)
+    select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.name)
     .select_from(kept_waits.WAITS_OF_TASKS)
     .where(OPEN_WAIT, signal_waits.c.until <= bindparam("now", type_=Instant()), tasks.c.paused == false())
     .order_by(signal_waits.c.until)
@@ -51,9 +51,8 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []
     dependants.follow(connection, dependants.settle_waiting(connection, waiting, now), now)
-    ends = {row.waiter_id: row.until for row in found if row.waiter_id != row.task_id}
-    moved = run_waits.moved(connection, ends, now)
-    going_on = [row for row in found if row.waiter_id in ends.keys() - moved]
+    moved = run_waits.moved(connection, begun, now)
+    going_on = [row for row in found if row.waiter_id in {*begun} - moved]
     woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in going_on}, now)
     connection.info.get(FREED_INFO, []).extend(woken)
     return [*waiting, *woken]

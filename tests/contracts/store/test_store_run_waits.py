@@ -19,7 +19,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.signals import new_waits, wait_room
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
 from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal, SentSignal
 
 from tests.builders import NOON, TENANT, Clock, added, restarted
@@ -88,6 +88,25 @@ def test_a_run_goes_on_without_an_event_when_its_time_is_over(store: Store, cloc
     assert (last_wait(store, record).timed_out, send(store).freed) == (True, 0)
     assert reasons(store, record)[0] == (EventKind.UNBLOCKED, "no event 'paid' came in time")
     assert restarted(store, record).run.attempt == 2
+
+
+@pytest.mark.parametrize("wait", [Wait(event="paid", timeout=HOUR), Wait(approval="Send it?", by=HOUR)])
+def test_a_run_is_due_when_its_wait_ends_wherever_it_is_listed(store: Store, clock: Clock, wait: Wait) -> None:
+    claim = restarted(store, added(store))
+    store.claims.settle([settle(claim, wait, now=clock(), jitter=0.5)])
+    record = store.tasks.get(TENANT, claim.task.id)
+    assert (record.run.wake_at, due_at(record.run)) == (NOON + HOUR, NOON + HOUR)
+    for before, listed in ((HOUR, []), (2 * HOUR, [record.task.id])):
+        page, _ = store.tasks.page(TENANT, TaskFilter(before=NOON + before), limit=9)
+        assert [each.task.id for each in page] == listed
+
+
+def test_a_wait_that_cannot_end_holds_its_run_up_for_a_minute_at_most(store: Store, clock: Clock) -> None:
+    record = suspended(store)
+    clock.forward(hours=1, seconds=59)
+    assert store.claims.make_ready(limit=9) == []
+    clock.forward(seconds=1)
+    assert [ready.run_id for ready in store.claims.make_ready(limit=9)] == [record.run.id]
 
 
 def test_an_event_that_came_before_the_wait_is_found_within_its_lookback(store: Store, clock: Clock) -> None:

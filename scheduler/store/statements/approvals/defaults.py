@@ -1,4 +1,4 @@
-"""Default answers of runs that go on before anybody, or their deadline, has answered: a long pause hid the question."""
+"""Default answers of runs that go on because nobody has answered in time, or a long pause hid the question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.approval import ANSWER_KINDS
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, exists, select, update
 
 _STILL_OPEN = (
     select(approvals.c.run_id, approvals.c.default, approvals.c.ends_at, runs.c.tenant, runs.c.task_id)
@@ -22,6 +22,14 @@ _STILL_OPEN = (
     .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
     .where(approvals.c.run_id.in_(bindparam("run_ids", expanding=True)), questions.OPEN_APPROVAL)
 )
+
+_NEXT_REVISION = (
+    update(tasks)
+    .where(tasks.c.id == bindparam("of_task"))
+    .where(exists().where(runs.c.task_id == tasks.c.id, runs.c.id == approvals.c.run_id, questions.OPEN_APPROVAL))
+    .values(revision=tasks.c.revision + 1, updated_at=bindparam("at"))
+)
+"""A task that asks more moves on, so that a click on the card of one question does not answer the next one."""
 
 
 def unanswered(ends_at: datetime, timezone: str) -> str:
@@ -43,3 +51,4 @@ def give(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> None
         of_run, kind = (row.tenant, row.task_id, row.run_id), ANSWER_KINDS[row.default]
         entry = event_log.entry(*of_run, now, kind=kind, actor=DUETIME_ACTOR, reason=reason)
         event_log.append(connection, [entry])
+        connection.execute(_NEXT_REVISION, {"of_task": row.task_id, "at": now})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.judgement import came_in_words
@@ -13,17 +13,18 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.settlement import settle
-from duetime.scheduler.rules.signals.suspension import END_GRACE
 from duetime.scheduler.run_records import Settlement
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, new_waits, wait_room
-from duetime.scheduler.store.statements.signals.wait_rows import NewWait
+from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
+from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
-from sqlalchemy import BindParameter, Connection, bindparam, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, select, update
 
 _IDS: BindParameter[str] = bindparam("run_ids", expanding=True)
 _SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.wake_at).where(
@@ -32,6 +33,8 @@ _SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.wake_at).wh
 _WAKE = Batch(
     update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
 )
+_OPEN = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(WAITER_IDS), OPEN_WAIT)
+MAX_TIME_TO_END: Final = timedelta(minutes=1)
 _JUST_BEHIND: Final = timedelta(microseconds=1)
 _MIDDLE_RATIO: Final = 0.5
 """Jitter of the next attempt of a run for whose wait there is no room."""
@@ -110,10 +113,20 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
     return [row.task_id for row in found]
 
 
-def moved(connection: Connection, ends: Mapping[str, datetime], now: datetime) -> set[str]:
-    """Return those of the suspended runs that are to go on at another time than the end of their wait gives them."""
-    found = connection.execute(_SUSPENDED, {"run_ids": list(ends)}).all() if ends else []
-    return {row.id for row in found if row.wake_at and now < row.wake_at != ends[row.id] + END_GRACE}
+def moved(connection: Connection, run_ids: Sequence[str], now: datetime) -> set[str]:
+    """Return those of the suspended runs that are to go on later than now, when their waits end."""
+    found = connection.execute(_SUSPENDED, {"run_ids": list(run_ids)}).all() if run_ids else []
+    return {row.id for row in found if row.wake_at and now < row.wake_at}
+
+
+def without_open(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> list[Row[Any]]:
+    """Return the due runs without those whose wait is open: whether an event came in time, one transaction decides.
+
+    A wait that cannot be ended holds its run up for a minute.
+    """
+    fresh = [row.id for row in due if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]
+    still = set(connection.execute(_OPEN, {"waiter_ids": fresh}).scalars()) if fresh else set()
+    return [row for row in due if row.id not in still]
 
 
 def check_change(connection: Connection, old: Run, run: Run, now: datetime) -> None:
