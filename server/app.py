@@ -255,7 +255,7 @@ class _Parts:
         return service.Scheduler(
             self.store,
             self._planner(),
-            explainer=self._explainer(runner, remote_queue),
+            explainer=self._explainer(remote_queue),
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
@@ -265,7 +265,7 @@ class _Parts:
             tracing=self.tracing,
         )
 
-    def _explainer(self, runner: Running, remote_queue: RemoteQueue) -> Explainer:
+    def _explainer(self, remote_queue: RemoteQueue) -> Explainer:
         store, shared, declared = self.store, self.settings.distributed, self._declared()
         return Explainer(
             store,
@@ -274,7 +274,7 @@ class _Parts:
             lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
             working=partial(someone_works, store) if shared else lambda: True,
             drained=partial(someone_drained, store),
-            known=partial(someone_knows, store) if shared else partial(_knows, runner, self.handlers),
+            known=partial(someone_knows, store) if shared else partial(_knows, remote_queue),
             silent=SilentWorkers(store) if shared else None,
         )
 
@@ -295,6 +295,7 @@ class _Parts:
             listener(task_ids)
 
 
-def _knows(runner: Running, handlers: Handlers, action: str) -> bool:
-    """Whether the runner has a handler for an action. Only the runner's own process can deny it."""
-    return action in handlers or not runner.dispatches
+def _knows(remote_queue: RemoteQueue, action: str) -> bool:
+    """Whether the runner, here or in another process, has a handler for an action; only the runner can deny it."""
+    actions = remote_queue.actions()
+    return actions is None or action in actions

@@ -20,7 +20,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.nodes.options import RunnerOptions
-from duetime.scheduler.queue.remote import NoAnswer, Question, answer
+from duetime.scheduler.queue.remote import NoAnswer, Question
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
@@ -114,7 +114,7 @@ class Runner:
     def ask(self, question: Question) -> Json:
         """Query the queue, here or in the runner's process; None when no runner can be reached."""
         term = self._term
-        return answer(term.queue, question) if term is not None else self._client.ask(question)
+        return term.answer(question) if term is not None else self._client.ask(question)
 
     def silence(self) -> NoAnswer:
         """Return why nobody answered: there is no runner."""

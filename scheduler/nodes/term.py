@@ -16,10 +16,11 @@ from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.queue.remote import answer
+from duetime.scheduler.queue.remote import Question, answer
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,11 @@ class RunnerTerm:
     ) -> None:
         self.replaced = False
         self._store = store
+        self._handlers = handlers
         self._notifier = notifier
         self.queue = MemoryQueue(self._now_ms)
         self._publisher = PoolPublisher(registry, self.queue, now=store.now)
-        self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question), file=store.file())
+        self._endpoint = RunnerServer(self.wake, self.answer, file=store.file())
         try:
             epoch = self._take_over()  # first: what the runs of the last runner used counts for the pools
             self._publisher.fill()
@@ -76,6 +78,10 @@ class RunnerTerm:
     def discard(self) -> None:
         """End a term that was not started."""
         self._endpoint.close()
+
+    def answer(self, question: Question) -> Json:
+        """Answer a question about the queue, and about what this process can run."""
+        return answer(self.queue, question, self._handlers)
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Any
@@ -32,8 +32,11 @@ class NoAnswer(StrEnum):
     EMPTY = "empty"  # the shared queue is reachable, and no process has filled it yet
 
 
-def answer(queue: DispatchQueue, question: Question) -> Json:
-    """Answer a question from another process; None when it cannot be answered now."""
+def answer(queue: DispatchQueue, question: Question, actions: Iterable[str] = ()) -> Json:
+    """Answer a question from another process; None when it cannot be answered now.
+
+    `actions` are those that the worker of the queue has handlers for.
+    """
     try:
         match question:
             case {"explain": str(run_id)}:
@@ -41,6 +44,8 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
                 return {"explanation": asdict(found) if found else None}
             case {"recall": list(run_ids)}:
                 return {"recalled": [queue.cancel(str(run_id)) for run_id in run_ids]}
+            case {"actions": True}:
+                return {"actions": sorted(actions)}
             case {"stats": True}:
                 return {"stats": asdict(queue.stats())}
     except (QueueLost, QueueUnavailable):
@@ -67,6 +72,12 @@ class RemoteQueue:
         """Take runs back that must not start any more; where no process answers, the store refuses their claims."""
         if run_ids:
             self._ask({"recall": list(run_ids)})
+
+    def actions(self) -> frozenset[str] | None:
+        """Return the actions that the process of the queue has handlers for; None when no process answers."""
+        reply = self._ask({"actions": True})
+        found = reply.get("actions") if isinstance(reply, dict) else None
+        return frozenset(map(str, found)) if isinstance(found, list) else None
 
     def stats(self) -> Stats | None:
         """Return the counts of the queue; None when no process answers."""

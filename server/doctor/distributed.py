@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
@@ -131,13 +132,20 @@ def workers_check(store: Store) -> Check:
     return Check("workers", CheckVerdict.OK, f"{text}{but}; `duetime workers` lists them")
 
 
-def actions_check(store: Store) -> Check:
-    """Look whether a live worker knows the action of each run that may start."""
+def worker_actions(store: Store) -> frozenset[str] | None:
+    """Return the actions that live workers have handlers for; None where no worker lives."""
     alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, store.now())]
-    known = {action for worker in alive for action in worker.actions}
-    unknown = sorted({run.action for run in store.claims.ready(limit=RUNS_PER_CHECK)} - known)
-    if unknown and alive:
+    return frozenset(action for worker in alive for action in worker.actions) if alive else None
+
+
+def actions_check(known: Callable[[Store], frozenset[str] | None], store: Store) -> Check:
+    """Look whether a process that runs tasks knows the action of each run that may start."""
+    actions = known(store)
+    if actions is None:
+        return Check("actions", CheckVerdict.OK, "no process runs tasks, so none says which actions it knows")
+    unknown = sorted({run.action for run in store.claims.ready(limit=RUNS_PER_CHECK)} - actions)
+    if unknown:
         text = f"no worker knows the action {unknown[0]!r}, and runs of it wait."
         more = f" The same holds for {', '.join(map(repr, unknown[1:]))}." if unknown[1:] else ""
         return Check("actions", CheckVerdict.WRONG, text + more, "Start a worker with its handler: setting `handlers`.")
-    return Check("actions", CheckVerdict.OK, f"{len(known)} actions are known to workers")
+    return Check("actions", CheckVerdict.OK, f"{len(actions)} actions are known to workers")

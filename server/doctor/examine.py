@@ -17,6 +17,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
@@ -29,6 +30,7 @@ from duetime.server.doctor.distributed import (
     queue_check,
     redis_check,
     skew_check,
+    worker_actions,
     workers_check,
 )
 from duetime.server.doctor.secrets import secrets_check
@@ -106,9 +108,9 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield _safely("queue", partial(queue_check, settings), store)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
-            yield _safely("actions", actions_check, store)
+            yield _safely("actions", partial(actions_check, worker_actions), store)
         else:
-            yield _safely("runner", _runner, store)
+            yield from (_safely("runner", _runner, store), _safely("actions", partial(actions_check, _actions), store))
     finally:
         store.close()
 
@@ -182,6 +184,10 @@ def _runner(store: Store) -> Check:
             RUNNER_ADVICE,
         )
     return Check("runner", CheckVerdict.NOTE, "no process is running tasks.", RUNNER_ADVICE)
+
+
+def _actions(store: Store) -> frozenset[str] | None:
+    return RemoteQueue(RunnerClient(store).ask).actions()
 
 
 def _zone(settings: Settings) -> Check:

@@ -12,6 +12,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.waits.approval import Approval, question_of
 from duetime.scheduler.waits.signal import SignalWait
 
+
 def suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
     """Return the settlement of an attempt that goes on later."""
     if isinstance(ending, Wait) and ending.approval:

@@ -17,6 +17,8 @@ import pytest
 import time_machine
 from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.foresight import lateness
+from duetime.scheduler.handlers import Context, handler
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState
 from duetime.server.app import build
@@ -29,6 +31,13 @@ from tests.builders import some
 from tests.canary import CANARY, KEY, OTHER_KEY
 from tests.flow.cli.environment import isolate
 from tests.flow.waiting import eventually
+
+
+@handler("resize")
+def resize(_ctx: Context) -> Done:
+    """Make thumbnails."""
+    return Done("resized")
+
 
 SECRET = "whsec_" + "Q" * 32
 Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
@@ -98,6 +107,19 @@ def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
     assert code == 0
     assert checks["runner"]["said"].startswith(f"process {os.getpid()} has been running tasks since ")
     assert {checks[name]["verdict"] for name in ("database", "disk", "clock", "runner")} == {"ok"}
+
+
+def test_an_action_that_the_process_that_runs_tasks_does_not_know_is_said_by_every_other_one(doctor: Doctor) -> None:
+    with build(load_settings()) as runner, build(load_settings(), handlers=[resize]) as other:
+        runner.start()
+        task_id = other.scheduler.schedule("Thumbnails", action="resize").record.task.id
+        eventually(lambda: runner.store.claims.ready(limit=9), "the run to be ready")
+        said = "a worker with a handler for 'resize': no running worker has one"
+        for app in (runner, other):
+            eventually(lambda app=app: app.scheduler.explain(task_id)[1][0].startswith(said), "the reason")
+        actions = doctor()[1]["actions"]
+    assert actions["verdict"] == "wrong"
+    assert actions["said"] == "no worker knows the action 'resize', and runs of it wait."
 
 
 def test_the_process_that_runs_tasks_makes_the_index_for_searches(doctor: Doctor) -> None:

@@ -34,7 +34,7 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.doctor import distributed
-from duetime.server.doctor.distributed import actions_check, redis_check, skew_check, workers_check
+from duetime.server.doctor.distributed import actions_check, redis_check, skew_check, worker_actions, workers_check
 from duetime.server.runtime import shutdown
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
@@ -385,9 +385,9 @@ def test_doctor_names_an_action_that_no_worker_knows(store: Store, clock: Clock)
     added(store, action="resize", payload={})
     store.claims.make_ready(limit=9)
     store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock(), actions=("reminder",)))
-    assert actions_check(store).said == "no worker knows the action 'resize', and runs of it wait."
+    assert actions_check(worker_actions, store).said == "no worker knows the action 'resize', and runs of it wait."
     store.workers.beat(WorkerProcess("w2", "host", 2, 4, clock(), actions=("resize",)))
-    assert actions_check(store).verdict.value == "ok"
+    assert actions_check(worker_actions, store).verdict.value == "ok"
 
 
 # --- a worker process with too many lost threads ----------------------------------------------------------------------
