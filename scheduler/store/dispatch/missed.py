@@ -23,6 +23,9 @@ from sqlalchemy import Connection, Row
 ON_TIME = timedelta(seconds=30)
 """A run that is due for less than this was not missed: its process looked a little later."""
 
+MAX_TIME_TO_END = timedelta(minutes=1)
+"""How long a wait that cannot be ended holds its run up."""
+
 MISSED_REASON = "missed: nothing ran at its time"
 
 log = logging.getLogger(__name__)
@@ -44,10 +47,13 @@ class Held:
 def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, held: Held) -> list[Row[Any]]:
     """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
 
-    Runs that are asked for first wait now. Runs that need an event first are left as they are.
+    Runs that are asked for first wait now. Runs that need an event first are left as they are, and so are those whose
+    wait has not ended yet: whether its event came in time, the transaction that ends it decides.
     """
-    left = run_waits.without_open(connection, found, now)
-    left = [row for row in left if not _is_missed(row, now) or not _left_out(connection, row, now)]
+    if suspended := [row.id for row in found if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]:
+        still_open = run_waits.still_open(connection, suspended)
+        found = [row for row in found if row.id not in still_open]
+    left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
     if needing := [row.id for row in left if _needs_event(row)]:
         held.awaited += own_waits.yet_to_wait(connection, needing)
         left = [row for row in left if row.id not in held.awaited]

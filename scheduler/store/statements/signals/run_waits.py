@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.judgement import came_in_words
@@ -24,7 +24,7 @@ from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
-from sqlalchemy import BindParameter, Connection, Row, bindparam, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, select, update
 
 _IDS: BindParameter[str] = bindparam("run_ids", expanding=True)
 _SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.wake_at).where(
@@ -34,7 +34,6 @@ _WAKE = Batch(
     update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
 )
 _OPEN = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(WAITER_IDS), OPEN_WAIT)
-MAX_TIME_TO_END: Final = timedelta(minutes=1)
 _JUST_BEHIND: Final = timedelta(microseconds=1)
 _MIDDLE_RATIO: Final = 0.5
 """Jitter of the next attempt of a run for whose wait there is no room."""
@@ -119,14 +118,9 @@ def moved(connection: Connection, run_ids: Sequence[str], now: datetime) -> set[
     return {row.id for row in found if row.wake_at and now < row.wake_at}
 
 
-def without_open(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> list[Row[Any]]:
-    """Return the due runs without those whose wait is open: whether an event came in time, one transaction decides.
-
-    A wait that cannot be ended holds its run up for a minute.
-    """
-    fresh = [row.id for row in due if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]
-    still = set(connection.execute(_OPEN, {"waiter_ids": fresh}).scalars()) if fresh else set()
-    return [row for row in due if row.id not in still]
+def still_open(connection: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Return those of the runs whose waits have not ended."""
+    return set(connection.execute(_OPEN, {"waiter_ids": list(run_ids)}).scalars())
 
 
 def check_change(connection: Connection, old: Run, run: Run, now: datetime) -> None:
