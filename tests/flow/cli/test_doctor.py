@@ -115,8 +115,8 @@ def test_an_action_that_the_process_that_runs_tasks_does_not_know_is_said_by_eve
         task_id = other.scheduler.schedule("Thumbnails", action="resize").record.task.id
         eventually(lambda: runner.store.claims.ready(limit=9), "the run to be ready")
         said = "a worker with a handler for 'resize': no running worker has one"
-        for app in (runner, other):
-            eventually(lambda app=app: app.scheduler.explain(task_id)[1][0].startswith(said), "the reason")
+        apps = (runner, other)
+        eventually(lambda: all(app.scheduler.explain(task_id)[1][0].startswith(said) for app in apps), "the reason")
         actions = doctor()[1]["actions"]
     assert actions["verdict"] == "wrong"
     assert actions["said"] == "no worker knows the action 'resize', and runs of it wait."
