@@ -274,7 +274,7 @@ class _Parts:
             lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
             working=partial(someone_works, store) if shared else lambda: True,
             drained=partial(someone_drained, store),
-            known=partial(someone_knows, store) if shared else partial(_knows, remote_queue),
+            known=partial(someone_knows, store) if shared else remote_queue.knows,
             silent=SilentWorkers(store) if shared else None,
         )
 
@@ -293,9 +293,3 @@ class _Parts:
     def _notify(self, task_ids: Sequence[str]) -> None:
         for listener in self.listeners:
             listener(task_ids)
-
-
-def _knows(remote_queue: RemoteQueue, action: str) -> bool:
-    """Whether the runner, here or in another process, has a handler for an action; only the runner can deny it."""
-    actions = remote_queue.actions()
-    return actions is None or action in actions

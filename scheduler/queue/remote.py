@@ -79,6 +79,11 @@ class RemoteQueue:
         found = reply.get("actions") if isinstance(reply, dict) else None
         return frozenset(map(str, found)) if isinstance(found, list) else None
 
+    def knows(self, action: str) -> bool:
+        """Return whether the process of the queue has a handler for an action; only it can deny that."""
+        actions = self.actions()
+        return actions is None or action in actions
+
     def stats(self) -> Stats | None:
         """Return the counts of the queue; None when no process answers."""
         reply = self._ask({"stats": True})

@@ -24,7 +24,7 @@ ON_TIME = timedelta(seconds=30)
 """A run that is due for less than this was not missed: its process looked a little later."""
 
 MAX_TIME_TO_END = timedelta(minutes=1)
-"""How long a wait that cannot be ended holds its run up."""
+"""The longest time that a wait which cannot be ended holds its run up."""
 
 MISSED_REASON = "missed: nothing ran at its time"
 
@@ -47,8 +47,8 @@ class Held:
 def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, held: Held) -> list[Row[Any]]:
     """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
 
-    Runs that are asked for first wait now. Runs that need an event first are left as they are, and so are those whose
-    wait has not ended yet: whether its event came in time, the transaction that ends it decides.
+    Runs that are asked for first wait now. Runs that need an event first are left as they are. So are those whose wait
+    has not ended yet: the transaction that ends it decides whether the event came in time.
     """
     if suspended := [row.id for row in found if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]:
         still_open = run_waits.still_open(connection, suspended)
