@@ -6,13 +6,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.retention.foresight import CountedRows, Foreseen
 from duetime.scheduler.store.retention.selection import Selected
 
 BATCH_WORK_S = 0.008
@@ -87,12 +88,18 @@ class Sweep:
             for kind in [each for each in RETENTION_ORDER if each in kinds and is_alone]:
                 yield from self._kind(kind)
 
-    def due(self, kind: RetentionKind) -> Counter[str]:
-        """Count the rows by table that the rules of a kind let go now; deletes nothing."""
-        found: Counter[str] = Counter()
-        for scope in scoped(self._policy.rules, kind):
-            for rows in self._store.retention.pages(scope, self._store.now() - scope.age):
-                found.update(self._store.retention.count(kind, rows))
+    def due(self, kinds: Collection[RetentionKind]) -> dict[RetentionKind, Counter[str]]:
+        """Count the rows by table that a run would delete now, for each kind of rule; deletes nothing."""
+        now, counted = self._store.now(), CountedRows()
+        applied: list[tuple[ScopedRule, datetime]] = []
+        found = {kind: Counter[str]() for kind in RETENTION_ORDER if kind in kinds}
+        for kind, counts in found.items():
+            for scope in scoped(self._policy.rules, kind):
+                before = now - scope.age
+                for rows in self._store.retention.pages(scope, before, Foreseen(now, tuple(applied))):
+                    counts.update(self._store.retention.count(kind, rows, counted))
+                applied.append((scope, before))
+        counted.close()
         return found
 
     def _kind(self, kind: RetentionKind) -> Iterator[float]:

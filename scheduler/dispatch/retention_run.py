@@ -37,9 +37,8 @@ def ruled(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list
 
 
 def count_due(store: Store, policy: RetentionPolicy, kinds: Collection[RetentionKind]) -> RetentionRun:
-    """Count what would be deleted now, and delete nothing."""
-    sweep = Sweep(store, policy)
-    return RetentionRun(dry_run=True, by_kind={kind: sweep.due(kind) for kind in kinds})
+    """Count what `delete_due` would delete now, and delete nothing."""
+    return RetentionRun(dry_run=True, by_kind=Sweep(store, policy).due(kinds))
 
 
 def delete_due(

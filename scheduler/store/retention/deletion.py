@@ -15,10 +15,13 @@ from typing import Any
 from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.store.audit import removals
-from duetime.scheduler.store.retention import selection
+from duetime.scheduler.store.retention import row_conditions, selection
+from duetime.scheduler.store.retention.foresight import CountedRows
 from duetime.scheduler.store.retention.last_events import last_events
 from duetime.scheduler.store.retention.parts import RowsOfTable, itself, one_of, parts
-from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
+from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition
+from duetime.scheduler.store.retention.selection import RowKey, Selected
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, update
@@ -70,14 +73,25 @@ def _delete(connection: Connection, table: Table, condition: RowCondition, now: 
     return connection.execute(delete(table).where(condition)).rowcount
 
 
-def count(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> RowCounts:
-    """Return how many rows the deletion of these would delete."""
-    return RowCounts(
-        {
-            table.name: connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
-            for table, condition in parts(kind, keys)
-        }
-    )
+def count(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey], counted: CountedRows) -> RowCounts:
+    """Return how many rows the deletion of these would delete, without those that were counted already."""
+    found = RowCounts()
+    for table, condition in parts(kind, keys):
+        rows = connection.execute(select(*table.primary_key).where(condition)).all()
+        found[table.name] += counted.add(table.name, rows)
+    if kind is RetentionKind.TASKS:
+        found[chains.name] += counted.add(chains.name, _left_chains(connection, keys, counted))
+    return +found
+
+
+def _left_chains(connection: Connection, keys: Sequence[RowKey], counted: CountedRows) -> list[RowKey]:
+    """Return the chains of these tasks of which every step was counted, also with tasks before these."""
+    ids = [task_id for (task_id,) in keys]
+    named = select(chain_steps.c.chain_id).where(chain_steps.c.task_id.in_(ids))
+    steps = select(chain_steps.c.chain_id, chain_steps.c.task_id).where(chain_steps.c.chain_id.in_(named))
+    rows = connection.execute(steps).all()
+    staying = {row.chain_id for row in rows if not counted.has(tasks.name, (row.task_id,))}
+    return [(chain_id,) for chain_id in {row.chain_id for row in rows} - staying]
 
 
 def _still_due(
@@ -92,7 +106,7 @@ def _still_due(
     if rule.kind in _CHANGES_HISTORY:  # the lock of a task covers its runs and events
         where = and_(where, _of_locked_tasks(connection, TABLES[rule.kind], where))
     key = list(TABLES[rule.kind].primary_key)
-    return _locked(connection, select(*key).where(where, *selection.conditions(rule, before)))
+    return _locked(connection, select(*key).where(where, *row_conditions.conditions(rule, before)))
 
 
 def _unchanged(connection: Connection, rows: Sequence[Selected], keys: Sequence[RowKey]) -> list[RowKey]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duetime.scheduler.history.retention import RetentionKind
-from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
+from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition
+from duetime.scheduler.store.retention.selection import RowKey
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters

@@ -18,6 +18,7 @@ from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
 from duetime.scheduler.store.retention import archive, deletion, imports, selection
 from duetime.scheduler.store.retention.deletion import RowCounts
+from duetime.scheduler.store.retention.foresight import CountedRows, Foreseen
 from duetime.scheduler.store.retention.parts import parts
 from duetime.scheduler.store.retention.row_json import columns, to_json
 from duetime.scheduler.store.retention.selection import RowKey, Selected
@@ -66,22 +67,24 @@ class Retention:
         """Whether no other process deletes by rules: then none can begin during the block."""
         return self._database.alone(RETENTION_LOCK_ID, "retention")
 
-    def pages(self, scope: ScopedRule, before: datetime) -> Iterator[tuple[Selected, ...]]:
-        """Yield the rows that a rule lets go, page by page; pages may be empty."""
+    def pages(
+        self, scope: ScopedRule, before: datetime, ahead: Foreseen | None = None
+    ) -> Iterator[tuple[Selected, ...]]:
+        """Yield the rows that a rule lets go, or will in the state `ahead`, page by page; pages may be empty."""
         after: RowKey | None = None
         while True:
-            page = self._database.read(lambda it, since=after: selection.page(it, scope, before, since))  # type: ignore[misc] # bound now
+            page = self._database.read(lambda it, since=after: selection.page(it, scope, before, since, ahead))  # type: ignore[misc] # bound now
             yield page.rows
             after = page.after
             if after is None:
                 return
 
-    def count(self, kind: RetentionKind, rows: Sequence[Selected]) -> RowCounts:
-        """Return how many rows of which tables would go with these."""
+    def count(self, kind: RetentionKind, rows: Sequence[Selected], counted: CountedRows) -> RowCounts:
+        """Return how many rows of which tables would go with these, without those that were counted already."""
         found = RowCounts()
         for start in range(0, len(rows), MAX_KEYS_COUNTED):
             keys = [row.key for row in rows[start : start + MAX_KEYS_COUNTED]]
-            found.update(self._database.read(lambda it, some=keys: deletion.count(it, kind, some)))  # type: ignore[misc] # bound now
+            found.update(self._database.read(lambda it, some=keys: deletion.count(it, kind, some, counted)))  # type: ignore[misc] # bound now
         return found
 
     def archive(self, kind: RetentionKind, rows: Sequence[Selected], directory: Path) -> tuple[Selected, ...]:

@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import MICROSECOND
-from duetime.scheduler.store.retention.selection import TABLES
+from duetime.scheduler.store.retention.row_conditions import TABLES
 from duetime.scheduler.store.schema.json_types import (
     JsonObject,
     JsonValue,

@@ -7,32 +7,26 @@ selected only where the rule says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.retention.foresight import Foreseen
 from duetime.scheduler.store.retention.last_events import last_events
-from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
+from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition, let_go, needed_message, of_tenants
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
-from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
-from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
-from duetime.scheduler.store.schema.tables.events import events, keys
-from duetime.scheduler.store.schema.tables.logs import run_logs
-from duetime.scheduler.store.schema.tables.pools import usage
-from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
-from duetime.scheduler.task import State
+from duetime.scheduler.store.schema.tables.events import keys
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements import idempotency
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    String,
-    Table,
     and_,
     case,
-    cast,
     exists,
     func,
     literal,
@@ -43,7 +37,6 @@ from sqlalchemy import (
     tuple_,
 )
 
-RowCondition = ColumnElement[bool]
 RowKey = tuple[Any, ...]
 """The primary key of a row."""
 
@@ -54,25 +47,9 @@ MAX_TASKS_SELECTED = 500
 ROWS_PER_RUN, ROWS_PER_ATTEMPT = 5, 4
 """Estimate of the rows that go with a run, and with each of its attempts: events most of all."""
 
-TABLES: dict[RetentionKind, Table] = {
-    RetentionKind.TASKS: tasks,
-    RetentionKind.RUNS: runs,
-    RetentionKind.EVENTS: events,
-    RetentionKind.ATTEMPTS: attempts,
-    RetentionKind.TRACEBACKS: tracebacks,
-    RetentionKind.LOGS: run_logs,
-    RetentionKind.INBOX: inbox,
-    RetentionKind.DELIVERIES: deliveries,
-    RetentionKind.DEAD_LETTERS: dead_letters,
-    RetentionKind.USAGE: usage,
-}
-
 _ENDED: RowCondition = literal_column("runs.ended_at IS NOT NULL")
 _OPEN_BESIDE: RowCondition = literal_column("NOT runs.current AND runs.ended_at IS NULL")
-_later = runs.alias("later")
-_newer = events.alias("newer")
 _of_run = runs.alias("of_run")
-_of_message = inbox.alias("of_message")
 _after = runs.alias("after")
 _NEEDED_RESULT: RowCondition = exists().where(
     dependencies.c.upstream_id == tasks.c.id,
@@ -109,13 +86,15 @@ class SelectedPage:
     after: RowKey | None
 
 
-def page(connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None) -> SelectedPage:
-    """Return the next rows that are older than `before` and may go."""
+def page(
+    connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None, ahead: Foreseen | None = None
+) -> SelectedPage:
+    """Return the next rows that are older than `before` and may go, or may when what is `ahead` has happened."""
     if scope.rule.kind is RetentionKind.TASKS:
-        return _tasks(connection, scope, before, after)
+        return _tasks(connection, scope, before, after, ahead)
     table = TABLES[scope.rule.kind]
     key = list(table.primary_key)
-    due = and_(*conditions(scope.rule, before), *_of_tenants(scope, _tenant_of(scope.rule.kind)))
+    due = let_go(scope, before, ahead)
     statement: Select[Any] = select(*key, _weight(scope.rule.kind), case((due, 1), else_=0)).order_by(*key)
     if after is not None:
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
@@ -130,113 +109,12 @@ def _weight(kind: RetentionKind) -> ColumnElement[Any]:
     return ROWS_PER_RUN + ROWS_PER_ATTEMPT * runs.c.attempt if kind is RetentionKind.RUNS else literal(1)
 
 
-def _of_tenants(scope: ScopedRule, tenant: ColumnElement[Any]) -> list[RowCondition]:
-    named = [tenant == scope.rule.tenant] if scope.rule.tenant is not None else []
-    return [*named, *([tenant.not_in(scope.except_tenants)] if scope.except_tenants else [])]
-
-
-def _tenant_of(kind: RetentionKind) -> ColumnElement[Any]:
-    """Return the tenant of a row; an attempt has the one of its run."""
-    table = TABLES[kind]
-    if "tenant" in table.c:
-        return table.c.tenant
-    return select(_of_run.c.tenant).where(_of_run.c.id == table.c.run_id).scalar_subquery()
-
-
-def conditions(rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    """Return what must hold for a row of the rule's kind, but for its tenant."""
-    return _CONDITIONS[rule.kind](rule, before)
-
-
-def _runs(rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    """Return what must hold for an earlier run: the last one of its task, by which lists show it, stays."""
-    followed = exists().where(
-        _later.c.task_id == runs.c.task_id,
-        tuple_(_later.c.scheduled_for, _later.c.generation) > tuple_(runs.c.scheduled_for, runs.c.generation),
-        _later.c.ended_at.is_not(None),
-        _later.c.state != State.SKIPPED,
-        (_later.c.state != State.CANCELLED) | _later.c.started_at.is_not(None),
-    )
-    return [
-        not_(IS_CURRENT),
-        not_(LAST_FAILURE),
-        runs.c.ended_at < before,
-        *([runs.c.state.in_(rule.states)] if rule.states else []),
-        followed,
-        not_(_needed_message(runs.c.id, unread=not rule.unread)),
-    ]
-
-
-def _needed_message(run_id: ColumnElement[Any], *, unread: bool) -> RowCondition:
-    """Whether a run has a message that nobody has read, or a delivery that is still to be made."""
-    pending = exists().where(deliveries.c.run_id == run_id, deliveries.c.next_at.is_not(None))
-    if not unread:
-        return pending
-    return or_(pending, exists().where(inbox.c.run_id == run_id, inbox.c.read_at.is_(None)))
-
-
-def _events(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    """Return what must hold for an event: those that name the title are how a search finds a task."""
-    return [
-        events.c.at < before,
-        events.c.kind != EventKind.CREATED,
-        or_(events.c.after.is_(None), not_(cast(events.c.after, String).contains('"title"'))),
-        exists().where(_newer.c.task_id == events.c.task_id, _newer.c.seq > events.c.seq),
-        not_(exists().where(_of_run.c.id == events.c.run_id, _of_run.c.ended_at.is_(None))),
-    ]
-
-
-def _attempts(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    """Return what must hold for an attempt: a dead letter is shown with all of its own."""
-    return [
-        attempts.c.ended_at < before,
-        exists().where(_of_run.c.id == attempts.c.run_id, _of_run.c.ended_at.is_not(None)),
-        not_(exists().where(dead_letters.c.run_id == attempts.c.run_id)),
-    ]
-
-
-def _tracebacks(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    of_attempt = attempts.c.run_id == tracebacks.c.run_id, attempts.c.number == tracebacks.c.attempt
-    return [exists().where(*of_attempt, attempts.c.ended_at < before)]
-
-
-def _logs(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    ended = exists().where(_of_run.c.id == run_logs.c.run_id, _of_run.c.ended_at.is_not(None))
-    return [run_logs.c.at < before, ended]
-
-
-def _inbox(rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    pending = exists().where(deliveries.c.run_id == inbox.c.run_id, deliveries.c.next_at.is_not(None))
-    return [
-        inbox.c.created_at < before,
-        *([] if rule.unread else [inbox.c.read_at.is_not(None)]),
-        *([inbox.c.state.in_(rule.states)] if rule.states else []),
-        not_(pending),
-    ]
-
-
-def _deliveries(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
-    of_message = _of_message.c.run_id == deliveries.c.run_id
-    return [deliveries.c.next_at.is_(None), exists().where(of_message, _of_message.c.created_at < before)]
-
-
-_CONDITIONS: dict[RetentionKind, Callable[[RetentionRule, datetime], list[RowCondition]]] = {
-    RetentionKind.RUNS: _runs,
-    RetentionKind.EVENTS: _events,
-    RetentionKind.ATTEMPTS: _attempts,
-    RetentionKind.TRACEBACKS: _tracebacks,
-    RetentionKind.LOGS: _logs,
-    RetentionKind.INBOX: _inbox,
-    RetentionKind.DELIVERIES: _deliveries,
-    RetentionKind.DEAD_LETTERS: lambda _rule, before: [dead_letters.c.at < before],
-    RetentionKind.USAGE: lambda _rule, before: [usage.c.at < before],
-}
-
-
 # --- tasks: an index has them in the order of their ends, tenant by tenant --------------------------------------------
 
 
-def _tasks(connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None) -> SelectedPage:
+def _tasks(
+    connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None, ahead: Foreseen | None
+) -> SelectedPage:
     tenant, behind = (after[0], after[1:]) if after else (_next_tenant(connection, scope, ""), ())
     if tenant is None:
         return SelectedPage((), None)
@@ -250,7 +128,7 @@ def _tasks(connection: Connection, scope: ScopedRule, before: datetime, after: R
         statement = statement.where(runs.c.state.in_(scope.rule.states))
     statement = statement.order_by(runs.c.listed_at, runs.c.task_id).limit(MAX_TASKS_SELECTED)
     found = connection.execute(statement).all()
-    rows = _free(connection, scope.rule, before, [row.task_id for row in found])
+    rows = _free(connection, scope.rule, before, [row.task_id for row in found], ahead)
     if len(found) == MAX_TASKS_SELECTED:
         return SelectedPage(rows, (tenant, *found[-1]))
     following = _next_tenant(connection, scope, tenant)
@@ -261,17 +139,19 @@ def _next_tenant(connection: Connection, scope: ScopedRule, tenant: str) -> str 
     """Return the first tenant behind this one; an index has them."""
     if scope.rule.tenant is not None:
         return scope.rule.tenant if tenant == "" else None
-    statement = select(func.min(tasks.c.tenant)).where(tasks.c.tenant > tenant, *_of_tenants(scope, tasks.c.tenant))
+    statement = select(func.min(tasks.c.tenant)).where(tasks.c.tenant > tenant, *of_tenants(scope, tasks.c.tenant))
     found: str | None = connection.execute(statement).scalar()
     return found
 
 
-def _free(connection: Connection, rule: RetentionRule, before: datetime, ids: Sequence[str]) -> tuple[Selected, ...]:
+def _free(
+    connection: Connection, rule: RetentionRule, before: datetime, ids: Sequence[str], ahead: Foreseen | None
+) -> tuple[Selected, ...]:
     """Return those of these tasks that nothing needs any more, each with the rows that go with it."""
     if not ids:
         return ()
-    repeatable = set(connection.execute(select(keys.c.task_id).where(keys.c.task_id.in_(ids))).scalars())
-    free = old_tasks(connection, rule, before, [task_id for task_id in ids if task_id not in repeatable])
+    repeatable = _repeatable(connection, ids, ahead)
+    free = old_tasks(connection, rule, before, [task_id for task_id in ids if task_id not in repeatable], ahead)
     count = ROWS_PER_RUN * func.count() + ROWS_PER_ATTEMPT * func.sum(runs.c.attempt)
     weights = select(runs.c.task_id, count).where(runs.c.task_id.in_(free)).group_by(runs.c.task_id)
     found = {str(task_id): int(weight) for task_id, weight in connection.execute(weights)}
@@ -279,8 +159,21 @@ def _free(connection: Connection, rule: RetentionRule, before: datetime, ids: Se
     return tuple(Selected((task_id,), found[task_id], newest.get(task_id, 0)) for task_id in free)
 
 
+def _repeatable(connection: Connection, ids: Sequence[str], ahead: Foreseen | None) -> set[str]:
+    """Return those of these tasks that have keys: an expired one counts until it is removed."""
+    if ahead is not None:
+        return idempotency.held(connection, ids, ahead.now)
+    return set(connection.execute(select(keys.c.task_id).where(keys.c.task_id.in_(ids))).scalars())
+
+
 def old_tasks(
-    connection: Connection, rule: RetentionRule, before: datetime, ids: Sequence[str], *, messages: bool = True
+    connection: Connection,
+    rule: RetentionRule,
+    before: datetime,
+    ids: Sequence[str],
+    ahead: Foreseen | None = None,
+    *,
+    messages: bool = True,
 ) -> list[str]:
     """Return those of these tasks that ended before then and that nobody changed since; keys apart.
 
@@ -291,7 +184,7 @@ def old_tasks(
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
     needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE), _NEEDED_RESULT, _of_needed_chain(before)]
     if messages:
-        needed.append(exists().where(of_task, _needed_message(_of_run.c.id, unread=not rule.unread)))
+        needed.append(exists().where(of_task, needed_message(_of_run.c.id, ahead, unread=not rule.unread)))
     statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))
     return list(connection.execute(statement).scalars())
 

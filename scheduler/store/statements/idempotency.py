@@ -243,6 +243,13 @@ def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
     return len(found)
 
 
+def held(connection: Connection, task_ids: Sequence[str], now: datetime) -> set[str]:
+    """Return those of these ended tasks that have a key which `forget_outdated` would keep."""
+    lasting = keys.c.expires_at.is_(None) & (runs.c.ended_at > now - KEY_KEPT_AFTER_END)
+    found = select(keys.c.task_id).select_from(_WITH_RUN).where(keys.c.task_id.in_(task_ids))
+    return set(connection.execute(found.where((keys.c.expires_at > now) | lasting)).scalars())
+
+
 def _later(row: Row[Any], now: datetime) -> dict[str, Any]:
     """Return the earliest expiry of a key that holds: for an open task in a month at the earliest."""
     at = row.expires_at or (row.ended_at or now) + KEY_KEPT_AFTER_END

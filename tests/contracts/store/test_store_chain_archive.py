@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.dispatch.retention import Sweep
+from duetime.scheduler.dispatch.retention_run import count_due, delete_due
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
@@ -58,6 +59,19 @@ def end(store: Store, task_id: str, to: State = State.SUCCEEDED) -> None:
 
 def a_chain(scheduler: Scheduler) -> str:
     return scheduler.schedule("Report", when="now", steps=STEPS, by=ALICE).record.task.id
+
+
+def test_a_dry_run_counts_a_chain_whose_tasks_go_page_by_page(
+    store: Store, scheduler: Scheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.store.retention.selection.MAX_TASKS_SELECTED", 1)
+    for task_id in ids(scheduler, a_chain(scheduler)).values():
+        end(store, task_id)
+    clock.forward(days=91)
+    policy = RetentionPolicy((OLD,))
+    counted = count_due(store, policy, [RetentionKind.TASKS]).by_kind[RetentionKind.TASKS]
+    deleted = delete_due(store, policy, [RetentionKind.TASKS]).by_kind[RetentionKind.TASKS]
+    assert (counted, counted["chains"], counted["tasks"]) == (deleted, 1, 3)
 
 
 def test_an_import_brings_a_whole_chain_back(store: Store, scheduler: Scheduler, clock: Clock, folder: Path) -> None:

@@ -18,7 +18,8 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.retention.parts import parts
-from duetime.scheduler.store.retention.selection import TABLES, Selected
+from duetime.scheduler.store.retention.row_conditions import TABLES
+from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
 from duetime.scheduler.store.schema.tables.events import events
@@ -137,7 +138,7 @@ def test_what_a_sweep_would_delete_is_counted_and_nothing_is_deleted(store: Stor
     failed(store)
     before = rows(store)
     clock.forward(days=91)
-    due = Sweep(store, RetentionPolicy((rule(),))).due(RetentionKind.TASKS)
+    due = Sweep(store, RetentionPolicy((rule(),))).due([RetentionKind.TASKS])[RetentionKind.TASKS]
     assert rows(store) == before
     assert +due == swept(store)
 
