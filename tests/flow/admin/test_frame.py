@@ -14,7 +14,7 @@ from duetime.server.admin.access.sessions import (
     Sessions,
 )
 from duetime.server.admin.answers import Moved, get, post
-from duetime.server.admin.site import path_of
+from duetime.server.admin.site import SAID_COOKIE, path_of
 from duetime.server.admin.visit import Visit
 
 from tests.flow.admin.conftest import ORIGIN, Admin, Open, found_token
@@ -127,6 +127,38 @@ async def test_a_forged_or_foreign_cookie_is_no_session(admin_page: Open) -> Non
         assert (await admin.get("")).status_code == 303
 
 
+def test_what_is_sealed_for_one_purpose_is_nothing_for_another() -> None:
+    seal = Seal(lambda: b"a key of the store")
+    session = vars_of(Sessions(seal, lambda: 1e9).new(tenant="acme", user="ann", scopes=("admin",)))
+    assert seal.open("session", seal.close("session", session)) == {**session, "scopes": ["admin"]}
+    assert seal.open("session", seal.close("said", session)) is None
+    assert seal.token("csrf", "s1") != seal.token("session", "s1")
+
+
+@pytest.mark.parametrize(("public_url", "secure"), [(None, False), ("https://duetime.example.com", True)])
+async def test_no_script_reads_a_cookie_no_other_site_sends_it_and_it_goes_over_tls_alone_where_there_is_tls(
+    admin_page: Open, public_url: str | None, secure: bool
+) -> None:
+    admin = await admin_page(auth=("keys",), **({"public_url": public_url} if public_url else {}))
+    entered = await admin.log_in(admin.site.key(scopes=("admin",)))
+    [cookie] = [parts(each) for each in entered.headers.get_list("set-cookie")]
+    assert cookie[0].startswith("__Host-duetime_admin=" if secure else "duetime_admin=")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {*cookie}
+    assert ("Secure" in cookie) is secure
+    assert not any(part.lower().startswith("domain=") for part in cookie)
+
+
+async def test_no_script_reads_what_a_page_says_after_a_change(admin_page: Open) -> None:
+    admin = await admin_page()
+    changed = await admin.post("/schedule", title="Call John")
+    [said] = [parts(each) for each in changed.headers.get_list("set-cookie") if each.startswith(SAID_COOKIE)]
+    assert {"HttpOnly", "SameSite=strict", "Path=/admin"} <= {*said}
+
+
+def parts(cookie: str) -> list[str]:
+    return [part.strip() for part in cookie.split(";")]
+
+
 def vars_of(session: AdminSession) -> dict[str, object]:
     return {name: getattr(session, name) for name in session.__dataclass_fields__}
 
@@ -209,11 +241,19 @@ async def test_every_answer_forbids_scripts_frames_and_guesses(admin_page: Open,
     admin = await admin_page(auth=("keys",))
     answer = await admin.get(path)
     policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "frame-ancestors 'none'" in policy
+    assert {"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"} <= {
+        part.strip() for part in policy.split(";")
+    }
     assert "unsafe" not in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["referrer-policy"] == "same-origin"
+    expected = {
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    }
+    assert {name: answer.headers.get(name) for name in expected} == expected
     assert ("immutable" if "static" in path else "no-store") in answer.headers["cache-control"]
 
 
@@ -225,7 +265,17 @@ async def test_what_is_written_into_a_page_is_text(admin_page: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", ["https://evil.example", "//evil.example", "/admin\\@evil", "/administrator", "/mcp", "/admin/\n", ""]
+    "wanted",
+    [
+        "https://evil.example",
+        "/admin/\\evil.example",
+        "//evil.example",
+        "/admin\\@evil",
+        "/administrator",
+        "/mcp",
+        "/admin/\n",
+        "",
+    ],
 )
 def test_a_login_leads_nowhere_else(wanted: str) -> None:
     assert path_of({"next": wanted}, "next") == "/admin"

@@ -89,6 +89,7 @@ async def test_a_person_is_in_as_the_provider_says_and_arrives_where_he_wanted(p
     cookies = entered.headers.get_list("set-cookie")
     assert any(each.startswith(f"{SESSION_COOKIE}=") and "samesite=strict" in each.lower() for each in cookies)
     assert any(each.startswith(f'{ATTEMPT_COOKIE}="";') for each in cookies), "the secrets of the login are gone"
+    assert all("httponly" in each.lower() for each in cookies)
     shown = (await person.admin.get("/runs")).text
     assert "Ann B." in shown
     assert "tenant acme, read only" in " ".join(shown.split())

@@ -14,6 +14,7 @@ import pytest
 from duetime.scheduler.delivery.channel import ChannelError
 from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
 from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.outbound.headers import header_problems
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.task import InboxMessage, Run, State
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -196,6 +197,18 @@ async def test_a_channel_of_the_settings_reaches_no_metadata_and_follows_nothing
     with pytest.raises(ChannelError):
         WebhookChannel("x", WebhookTarget(trap.url())).send(told, key="r_1")
     assert [each.path for each in trap.received] == ["/hook"]
+
+
+def test_no_header_of_a_user_takes_the_place_of_one_that_duetime_sets() -> None:
+    """Each would move the end of a request, the host that it names, or its signature."""
+    ours = ("Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "TE", "Trailer", "Upgrade",
+            "Expect", "Idempotency-Key", "Proxy-Authorization", "Proxy-Connection", "Webhook-Id", "Webhook-Signature",
+            "Webhook-Timestamp")  # fmt: skip
+    for name in (*ours, *map(str.lower, ours), *map(str.upper, ours)):
+        assert [str(each) for each in header_problems("payload.headers", name, "x")], name
+    for value in ("x\r\nHost: inside", "x\nY: 1", "x\0", "ä", "x" * 5000):
+        assert [str(each) for each in header_problems("payload.headers", "X-Source", value)], value
+    assert not [*header_problems("payload.headers", "X-Source", "duetime")]
 
 
 def test_a_signature_covers_all_that_a_thief_could_change_and_gets_old() -> None:

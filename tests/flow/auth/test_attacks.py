@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.server.auth.call_limits import CallLimits
 from duetime.server.auth.issuer_keys import IssuerKeys
 from duetime.server.auth.oauth import OAuthProvider, TokenRules
+from duetime.server.auth.verifier import MAX_TOKEN_CHARS, Verifier
 
 from tests.flow.auth.conftest import ACCEPTED, Site, bearer, serving
 from tests.flow.auth.issuer import AUDIENCE, Issuer
@@ -43,6 +45,29 @@ async def test_two_tokens_in_one_request_are_refused_whichever_is_right(site: Si
     answer = await site.http.post("/mcp", json=LIST, headers=[*named, *given])
     assert answer.status_code == 400
     assert answer.json()["error"] == "invalid_request"
+
+
+class AnyToken:
+    """A provider that accepts whatever it is asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def knows(self, token: str) -> bool:
+        self.asked.append(len(token))
+        return False
+
+    def verify(self, _token: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("token", ["a" * (MAX_TOKEN_CHARS + 1), "a" * 10**6, "ä", "a\n", "a\0", ""])
+async def test_no_provider_reads_a_token_that_is_too_long_or_has_other_characters(token: str) -> None:
+    provider = AnyToken()
+    assert await Verifier([provider], CallLimits(0)).verify_token(token) is None
+    assert provider.asked == ([0] if token == "" else [])
+    await Verifier([provider], CallLimits(0)).verify_token("a" * MAX_TOKEN_CHARS)
+    assert provider.asked[-1] == MAX_TOKEN_CHARS
 
 
 @pytest.mark.parametrize("name", ["access_token", "token", "key", "Authorization"])
