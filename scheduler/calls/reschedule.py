@@ -24,7 +24,14 @@ _OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_run
 REMOVABLE_ARGUMENTS: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure", "after", "wait_for")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
-REMOVED_BY_VALUE: Final = {"deadline": "deadline='none'", "repeat": "repeat='never'", "until": "until='never'"}
+REMOVED_BY_VALUE: Final = {
+    "deadline": "deadline='none'",
+    "repeat": "repeat='never'",
+    "until": "until='never'",
+    "priority": "priority='normal'",
+    "notify": "notify='always'",
+    "estimate": "estimate='none'",
+}
 """Arguments that a value of their own removes, as it is passed."""
 
 

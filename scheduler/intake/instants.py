@@ -150,7 +150,8 @@ def resolve_end(
         day = resolve_moment(given, now=_midnight(now, zone), zone=zone, argument=argument, frame=frame)
         end = zones.place(datetime.combine(day.wall, LAST_OF_DAY), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
-            assumptions = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
+            was, whole = describe(day.instant, day.zone), describe(end, day.zone)
+            assumptions = tuple(WHOLE_DAY if note == NO_TIME else note.replace(was, whole) for note in day.assumptions)
             return replace(day, instant=end, wall=datetime.combine(day.wall, LAST_OF_DAY), assumptions=assumptions)
     return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
 

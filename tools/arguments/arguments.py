@@ -30,6 +30,7 @@ MEANT_ARGUMENTS = {
     "event": "name",
     "event_name": "name",
     "subject": "title",
+    "key": "idempotency_key",
     "task": "task_id",
     "id": "task_id",
     "tags": "labels",

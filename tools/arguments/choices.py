@@ -72,9 +72,10 @@ class Choices:
         return [Choice(self.words).read(item) for item in Texts().read(given)]
 
     def elsewhere(self, given: Json) -> str | None:
-        """Return the argument that a word is of, as it is passed; None where there is none."""
+        """Return the arguments that words are of, as they are passed; None where there are none."""
         words = given if isinstance(given, list) else [given]
-        return next((self.meant[word] for word in words if isinstance(word, str) and word in self.meant), None)
+        found = [self.meant[word] for word in words if isinstance(word, str) and word in self.meant]
+        return ", ".join(dict.fromkeys(found)) or None
 
 
 def _plain(word: str) -> str:

@@ -163,11 +163,12 @@ def refuse_dry_run(dry_run: bool) -> None:
 def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
     if call.expect is None or call.expect == len(records):
         return
+    match = "1 task matches" if len(records) == 1 else f"{len(records)} tasks match"
     titles = ", ".join(repr(record.task.title[:40]) for record in records[:MAX_TITLES_SAID])
     named = f" ({titles}{', ...' if len(records) > MAX_TITLES_SAID else ''})" if records else ""
     raise InvalidArgument(
         "expect",
-        f"{len(records)} tasks match, not {call.expect}{named}; nothing was changed",
+        f"{match}, not {call.expect}{named}; nothing was changed",
         accepted="the number of a dry run",
         example="dry_run=true",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -569,6 +570,33 @@ def test_a_payload_that_is_no_object_is_answered_with_one_of_the_action_of_the_t
         assert not accepted
         assert said.endswith(f"Example: {example}")
     assert answer(R, {"task_id": task_id, "payload": ast.literal_eval(example.removeprefix("payload="))})[0]
+
+
+def test_each_argument_that_a_value_removes_is_in_the_example(scheduler: Scheduler, answer: Answer) -> None:
+    task_id = scheduler.schedule("A", when="tomorrow", priority="high", deadline="2 hours").record.task.id
+    accepted, said = answer(R, {"task_id": task_id, "remove": ["priority", "deadline"]})
+    assert not accepted
+    assert said.endswith("Example: priority='normal', deadline='none'")
+    assert answer(R, {"task_id": task_id, "priority": "normal", "deadline": "none"})[0]
+
+
+def test_one_task_that_matches_is_one(scheduler: Scheduler, answer: Answer) -> None:
+    scheduler.schedule("Zebra alone", when="tomorrow")
+    _, said = answer(C, {"change": "cancel", "query": "zebra alone", "expect": 2})
+    assert said.startswith("expect: 1 task matches, not 2 ('Zebra alone'); nothing was changed.")
+
+
+def test_a_key_is_the_idempotency_key(answer: Answer) -> None:
+    _, said = answer(S, {"title": "A", "when": "tomorrow", "key": "k-1"})
+    assert said.endswith("Example: idempotency_key='k-1'")
+
+
+def test_a_day_that_ends_something_is_said_to_be_read_as_its_end(answer: Answer) -> None:
+    _, said = answer(S, {"title": "A", "when": "tomorrow", "deadline": "Freitag", "dry_run": True})
+    day = re.search(r"Finish by (\w+ \d+ \w+) 23:59", said)
+    assert day
+    assert re.search(rf"deadline: read as German: {day[1]} \d{{4}} 23:59", said)
+    assert "09:00" not in said.partition("deadline: read as")[2]
 
 
 def test_a_dry_run_has_no_id_that_a_call_could_take_for_one(scheduler: Scheduler, answer: Answer) -> None:

@@ -215,8 +215,11 @@ def _date(row: Tokens, draft: Draft) -> bool:
 
 
 def _monthday(row: Tokens, draft: Draft) -> bool:
-    """Read `the 15th` or `day 15`."""
+    """Read `the 15th`, `day 15` or `the first of every month`."""
     row.accept("the")
+    if row.peek() in ORDINALS and row.peek(1) == "of":
+        draft.monthdays.add(ORDINALS[row.take()])
+        return True
     day = _number(row) if row.accept("day") or ordinal(row.peek()) is not None else None
     if day is None:
         return False
