@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-WARM_UP_DELAY_S: Final = 3.0
+WARM_UP_DELAY_S: Final = 10.0
 """Seconds after the start: the first calls, which need nothing of it, have the processor for themselves."""
 
 
