@@ -88,7 +88,7 @@ def test_a_part_of_a_title_finds_the_same_tasks_with_and_without_an_index(store:
             cancelled(store, record)
         if number == 30:
             advanced(store)
-    for _ in range(50):
+    for _ in range(30):
         words = phrase(random, 4)
         expected = sorted(title for title in known if words.casefold() in title.casefold())
         assert sorted(titles(store, words)) == expected, words
@@ -103,7 +103,7 @@ def test_a_part_of_a_title_or_a_reason_finds_the_same_events(store: Store) -> No
         cancelled(store, added(store, title=title), reason=reason)
         if number == 20:
             advanced(store)
-    for _ in range(40):
+    for _ in range(25):
         words = phrase(random, 4)
         titled = [words.casefold() in title.casefold() for title, _ in known]
         given = [ascii_lower(words) in ascii_lower(reason) for _, reason in known]
