@@ -30,6 +30,8 @@ from duetime.tools.schedule_task import actions_of
 from pydantic import BaseModel, field_validator
 
 say = print
+LOOK_INTERVAL_S = 0.05
+"""The time between two looks for changes of other processes: a test that waits for one is done sooner."""
 
 
 class Noise(BaseModel):
@@ -68,7 +70,7 @@ def main() -> int:
     say("printed while handlers are imported")
     configure_logs("info", "json")
     store = open_store(sys.argv[2], synchronous="OFF")
-    changes = Subscriptions(lambda: store.history)
+    changes = Subscriptions(lambda: store.history, interval=LOOK_INTERVAL_S)
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
     scheduler = Misbehaving(store, Planner(handlers, "America/Edmonton"), on_change=changes.touched)
     server = make_server(lambda: scheduler, changes, actions=actions_of(handlers))

@@ -60,7 +60,7 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
     """Give what a client connects to."""
     if request.param == "in memory":
         store = open_store(database, synchronous="OFF")
-        changes = Subscriptions(lambda: store.history)
+        changes = Subscriptions(lambda: store.history, interval=0.05)
         scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
         yield lambda: make_server(lambda: scheduler, changes)
         store.close()
