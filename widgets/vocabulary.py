@@ -69,6 +69,7 @@ def stands(task: Task, run: Run) -> str:
         ("paused", is_held_by_pause(run.state, paused=task.paused)),
         ("stopping", run.state in OPEN and is_stopping(run)),
         ("blocked", blocked_by(run) is not None),
+        ("unverified", run.unverified is not None),
     )
     return next((look for look, so in looks if so), run.state.value)
 

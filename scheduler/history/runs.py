@@ -117,7 +117,12 @@ class RunSummary:
     @property
     def stands(self) -> str:
         """The word for how it stands: its state, or what stands before that."""
-        looks = (("paused", self.held), ("stopping", self.stopping), (Standing.BLOCKED.value, self.blocked))
+        looks = (
+            ("paused", self.held),
+            ("stopping", self.stopping),
+            (Standing.BLOCKED.value, self.blocked),
+            (Standing.UNVERIFIED.value, self.state is State.SUCCEEDED and self.error is not None),
+        )
         return next((look for look, stands in looks if stands), self.state.value)
 
     @property

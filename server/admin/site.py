@@ -40,6 +40,9 @@ UNSENT = "unsent"
 LIVE_HEADER = "x-duetime-live"
 """Marks requests that a page makes by itself: they keep no session alive."""
 
+SCRIPT_HEADER = "hx-request"
+"""Marks requests of a page's script, which takes the content of the answer and leaves its frame out."""
+
 SAID_LIFETIME_S = 60
 MAX_FIELDS = 2_000
 KEY_NAME = "admin"
@@ -127,8 +130,7 @@ class AdminSite:
         return protected(response)
 
     def _page(self, page: Page, visit: Visit, session: AdminSession, request: Request) -> Response:
-        kept = self.seal.open("said", request.cookies.get(SAID_COOKIE, ""))
-        stored = kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
+        stored = self._notice(request)
         frame = {
             **self._look(request),
             "visit": visit,
@@ -142,6 +144,12 @@ class AdminSite:
         if stored:
             response.delete_cookie(SAID_COOKIE, path=ROOT)
         return protected(response)
+
+    def _notice(self, request: Request) -> dict[str, Any]:
+        """Return what the frame says of a change just made; an answer to a script leaves it to the next whole page."""
+        sealed = "" if SCRIPT_HEADER in request.headers else request.cookies.get(SAID_COOKIE, "")
+        kept = self.seal.open("said", sealed)
+        return kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
 
     def anonymous(
         self, request: Request, template: str, title: str, status: HTTPStatus = HTTPStatus.OK, **values: Any

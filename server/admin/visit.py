@@ -16,6 +16,7 @@ from duetime.scheduler.principal import Principal, Scope
 from starlette.datastructures import ImmutableMultiDict
 
 if TYPE_CHECKING:
+    from duetime.scheduler.history.run_detail import RunDetail
     from duetime.scheduler.service.scheduler import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App
@@ -103,6 +104,11 @@ class Visit:
         An operator reaches into every tenant; for anybody else it is his own, in which a foreign id is not found.
         """
         return replace(self.principal, tenant=tenant) if self.principal.operator else self.principal
+
+    def run(self, run_id: str) -> RunDetail:
+        """Find a run by its id alone: an operator may follow a link into any tenant. Raises RunNotFound."""
+        tenant = ALL_TENANTS if self.principal.operator else None
+        return self.scheduler.past.run(run_id, tenant=tenant, by=self.principal)
 
     def url(self, path: str, /, **query: object) -> str:
         """Return the address of an admin page; an operator's choice of a tenant goes along. None leaves out."""

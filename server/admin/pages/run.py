@@ -31,17 +31,10 @@ DECISIONS_READ_ROWS = 50
 
 def run(visit: Visit) -> Page:
     """Show a run."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     view, reasons = visit.scheduler.explain(found.record.task.id, by=visit.acting_in(found.run.tenant))
     values = {**_values(visit, found, view, reasons), "live": True}
     return Page("run.html", found.record.task.title, values, tenant=found.run.tenant)
-
-
-def _found(visit: Visit) -> RunDetail:
-    """Find a run by its id alone: an operator may follow a link into any tenant."""
-    return visit.scheduler.past.run(
-        visit.parts["run_id"], tenant="*" if visit.principal.operator else None, by=visit.principal
-    )
 
 
 def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
@@ -117,7 +110,7 @@ def task(visit: Visit) -> Moved:
 
 def cancel(visit: Visit) -> Answer:
     """Cancel the task, or ask its running handler to stop."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
     visit.scheduler.cancel(task_id, reason=visit.form.get("reason") or None, by=by)
     return _back(visit, task_id, "Cancelled." if found.run.state is not State.RUNNING else "Asked to stop.")
@@ -140,20 +133,20 @@ def reject(visit: Visit) -> Answer:
 
 def _asked(visit: Visit) -> tuple[RunDetail, Principal]:
     """Return the run of the page and the caller."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     return found, visit.acting_in(found.run.tenant)
 
 
 def run_now(visit: Visit) -> Answer:
     """Run at once; what has ended runs again, as its next generation."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     visit.scheduler.act(found.record.task.id, "run_now", by=visit.acting_in(found.run.tenant))
     return _back(visit, found.record.task.id, "It runs now.")
 
 
 def reschedule(visit: Visit) -> Answer:
     """Move the run to another time, in the words of an agent and the zone of the task."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     by = visit.acting_in(found.run.tenant)
     view = visit.scheduler.reschedule(found.record.task.id, when=visit.form.get("when", ""), by=by)
     task, run = view.record.task, view.record.run
@@ -162,7 +155,7 @@ def reschedule(visit: Visit) -> Answer:
 
 def pause(visit: Visit) -> Answer:
     """Pause the task, or let a paused one go on."""
-    found = _found(visit)
+    found = visit.run(visit.parts["run_id"])
     paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
     by = visit.acting_in(found.run.tenant)
     view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, by=by)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
@@ -19,6 +20,19 @@ from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import file_row
 
 MAX_EXPORTED_RUNS = 100_000
+
+
+class RunIsOver(DuetimeError):
+    """The picked run is over and its task has a later one, which nobody picked: nothing was changed."""
+
+    code = "refused"
+
+    def __init__(self, found: RunDetail) -> None:
+        super().__init__(
+            f"The run of {found.record.task.title!r} that you picked is over, and its task has a later one. "
+            "Pick that one to change the task."
+        )
+
 
 OneChange = Callable[[str, Principal], TaskView]
 
@@ -64,22 +78,22 @@ def change_many(visit: Visit) -> Moved:
     """Change the tasks of the picked runs; say how many were changed, and why others were not."""
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
-    owners = visit.store.history.tenants(picked)
-    changed, problems = _each(visit, picked, owners, change)
+    changed, problems = _each(visit, picked, change)
     text = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
     if problems:
         text += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
     return Moved(path_of(visit.form, "after"), text)
 
 
-def _each(
-    visit: Visit, picked: Sequence[str], owners: Mapping[str, str], change: OneChange
-) -> tuple[list[TaskView], list[str]]:
+def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[TaskView], list[str]]:
     """Return the tasks that were changed, and why others were not."""
     changed, problems = [], []
-    for task_id in picked:
+    for run_id in picked:
         try:
-            changed.append(change(task_id, visit.acting_in(owners.get(task_id, visit.principal.tenant))))
+            found = visit.run(run_id)
+            if not found.is_current:
+                raise RunIsOver(found)
+            changed.append(change(found.record.task.id, visit.acting_in(found.run.tenant)))
         except DuetimeError as error:
             problems.append(str(error))
     return changed, problems

@@ -32,6 +32,7 @@ function nextTheme() {
 
 // --- live: the page asks for itself again when something changed, unless its reader is in the middle of something
 
+const LIVE_HEADER = "X-Duetime-Live";
 let refreshed = 0;
 let waiting = 0;
 
@@ -44,7 +45,7 @@ function busy() {
 function refresh() {
   if (!document.getElementById("content")) return;
   refreshed = Date.now();
-  const headers = { "X-Duetime-Live": "1" };
+  const headers = { [LIVE_HEADER]: "1" };
   htmx.ajax("GET", location.href, { target: "#content", select: "#content", swap: "outerMorph", headers });
 }
 
@@ -144,9 +145,6 @@ function tellPicked() {
   document.querySelectorAll("[data-picked]").forEach((text) => {
     text.textContent = picked ? `${picked} picked` : "";
   });
-  document.querySelectorAll("[data-needs-picked]").forEach((part) => {
-    part.hidden = !picked;
-  });
   const all = document.querySelector("#content input[data-pick-all]");
   if (all) {
     all.checked = picked > 0 && picked === boxes.length;
@@ -173,6 +171,7 @@ document.addEventListener("click", (event) => {
     const open = menu.closest(".side-inner").classList.toggle("open");
     menu.setAttribute("aria-expanded", String(open));
   }
+  if (event.target.closest("[data-dismiss]")) event.target.closest(".said").remove();
   const copied = event.target.closest("[data-copy]");
   if (copied) navigator.clipboard.writeText(copied.dataset.copy);
   document.querySelectorAll("details.act[open]").forEach((act) => {
@@ -196,6 +195,9 @@ document.addEventListener("htmx:before:swap", (event) => {
   if (response && response.status === 401) {
     event.preventDefault();
     location.reload();
+  } else if (event.detail.ctx?.request.headers[LIVE_HEADER] && busy()) {
+    event.preventDefault(); // its reader began something after it was asked for
+    refreshSoon();
   }
 });
 

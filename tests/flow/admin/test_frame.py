@@ -171,6 +171,8 @@ async def test_a_form_of_the_page_is_accepted_and_its_sentence_shown_once(admin_
     await admin.enter("admin")
     done = await admin.post("/schedule", title="Call John")
     assert done.status_code == 303
+    renewed = await admin.get("", **{"HX-Request": "true"})  # another tab, which takes the content alone
+    assert "Scheduled Call John." not in renewed.text
     assert "Scheduled Call John." in (await admin.get("")).text
     assert "Scheduled Call John." not in (await admin.get("")).text
 

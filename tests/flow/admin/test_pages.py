@@ -406,20 +406,36 @@ async def test_a_wrong_filter_is_named_with_what_is_accepted_and_comes_back_to_b
 
 async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
-    tasks = [scheduler.schedule(f"Later {n}", when="in 3 hours").record.task.id for n in range(3)]
-    done = await admin.post("/runs/change", pick=[*tasks, "t_gone"], change="cancel", after="/admin/runs?q=later")
+    tasks = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(3)]
+    picked = [each.run.id for each in tasks]
+    done = await admin.post("/runs/change", pick=[*picked, "r_gone"], change="cancel", after="/admin/runs?q=later")
     assert done.headers["location"] == "/admin/runs?q=later"
-    assert {scheduler.get(task).record.run.state for task in tasks} == {State.CANCELLED}
+    assert {scheduler.get(each.task.id).record.run.state for each in tasks} == {State.CANCELLED}
     said = unescape((await admin.get("/runs?q=later")).text)
     assert "Cancelled 3. 1 refused: " in said
 
 
+@pytest.mark.parametrize("change", ["cancel", "pause", "run_now"])
+async def test_a_run_that_is_over_is_picked_in_vain_while_its_task_has_a_later_one(admin: Admin, change: str) -> None:
+    scheduler, run = admin.site.app.scheduler, run_of(admin, State.FAILED)
+    found = scheduler.past.run(run).record.task
+    await admin.post(f"/runs/{run}/run")
+    before = scheduler.get(found.id).record
+    assert f'name="pick" value="{run}"' in (await admin.get("/runs?state=failed")).text
+    await admin.post("/runs/change", pick=run, change=change, after="/admin/runs")
+    after = scheduler.get(found.id).record
+    assert (after.run, after.task.paused) == (before.run, False)
+    said = unescape((await admin.get("/runs")).text)
+    assert f"0. 1 refused: The run of {found.title!r} that you picked is over, and its task has a later one." in said
+
+
 async def test_many_tasks_are_paused_until_a_time_and_resumed(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
-    tasks = [scheduler.schedule(f"Later {n}", when="in 3 hours").record.task.id for n in range(3)]
-    await admin.post("/runs/change", pick=tasks, change="pause", until="in 2 hours", after="/admin/runs")
+    made = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(3)]
+    tasks, picked = [each.task.id for each in made], [each.run.id for each in made]
+    await admin.post("/runs/change", pick=picked, change="pause", until="in 2 hours", after="/admin/runs")
     assert all(scheduler.get(task).record.task.paused_until for task in tasks)
-    await admin.post("/runs/change", pick=tasks, change="resume", after="/admin/runs")
+    await admin.post("/runs/change", pick=picked, change="resume", after="/admin/runs")
     assert not any(scheduler.get(task).record.task.paused for task in tasks)
 
 
@@ -438,7 +454,7 @@ async def test_an_end_of_a_pause_counts_in_the_zone_of_the_task_and_is_said_with
     said = unescape((await admin.get("/runs")).text)
     assert re.search(rf"Paused until \w+ 2 Mar {year} 09:00 Europe/Berlin\.", said)
     assert "by the clock of each task's zone" in said
-    picked = [each.task.id for each in (berlin, other, third)]
+    picked = [each.run.id for each in (berlin, other, third)]
     await admin.post("/runs/change", pick=picked, change="pause", until=f"{year}-03-03 09:00", after="/admin/runs")
     said = unescape((await admin.get("/runs")).text)
     day = rf"\w+ 3 Mar {year} 09:00"
@@ -572,7 +588,7 @@ async def test_a_foreign_run_is_not_found_and_cannot_be_changed(shared: Admin) -
     assert (await shared.get(f"/runs/{run}")).status_code == 404
     assert (await shared.get(f"/tasks/{task}")).status_code == 404
     assert (await shared.post(f"/runs/{run}/cancel")).status_code == 404
-    await shared.post("/runs/change", pick=[task], change="cancel", after="/admin/runs")
+    await shared.post("/runs/change", pick=[run], change="cancel", after="/admin/runs")
     assert shared.site.app.store.run_history.detail("acme", run).run.state is State.SCHEDULED
 
 
@@ -600,3 +616,18 @@ async def test_who_may_only_read_sees_no_button_that_changes(shared: Admin) -> N
         assert set(forms) <= {"/admin/logout", "/admin/runs/change"}
         assert 'name="change"' not in (await shared.get(path)).text
     assert (await shared.post(f"/runs/{run}/cancel")).status_code == 403
+
+
+async def test_a_run_whose_result_is_not_as_expected_is_unverified_on_every_page_with_the_reason(admin: Admin) -> None:
+    store, miss = admin.site.app.store, "url: no file was found"
+    claim = started(store, store.now(), title="Publish the report", tenant="local", expect={"field": "url"})
+    store.claims.settle([settlement(claim, error=miss, result={"text": "done"})])
+    shown = unescape((await admin.get(f"/runs/{claim.run.id}")).text)
+    assert '<span class="state" data-state="unverified">unverified</span>' in shown
+    assert re.search(rf"Why it is unverified</h2>\s*<p>{miss}</p>", shown)
+    assert re.search(r'<dt>Expects</dt><dd><pre[^>]*>{\s*"field": "url"', shown)
+    assert 'data-state="succeeded">succeeded' not in shown.partition("<h2>Attempts")[0]
+    for path in ("/runs?q=publish", "/runs?state=unverified"):
+        row = unescape((await admin.get(path)).text).partition("<tbody>")[2]
+        assert ('data-state="unverified"' in row, miss in row) == (True, True), path
+    assert 'data-state="unverified"' in (await admin.get("/timeline?window=24h")).text

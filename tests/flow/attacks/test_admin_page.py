@@ -62,7 +62,7 @@ async def test_no_field_of_a_form_breaks_anything(target: Target) -> None:
     for path, name in forms:
         for value in hostile.values(path, name):
             if isinstance(value, str):
-                sent = {"csrf_token": token, "pick": target.task_id, name: value.encode("utf-8", "replace")}
+                sent = {"csrf_token": token, "pick": target.run_id, name: value.encode("utf-8", "replace")}
                 answer = await target.attack("POST", f"/admin{path}", token=None, data=sent, headers={"Origin": ORIGIN})
                 if answer is not None and answer.status_code == 303:
                     assert answer.headers["location"].startswith("/admin")

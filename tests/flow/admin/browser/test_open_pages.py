@@ -1,0 +1,115 @@
+"""Pages that stay open while others work: what was said stays, and nobody is disturbed in the middle of a form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.task import State
+from playwright.sync_api import Route, expect
+
+from tests.builders import settlement, started
+from tests.flow.admin.browser.conftest import Window
+from tests.flow.admin.served import Served
+
+pytestmark = pytest.mark.browser
+
+IS_LIVE = "x-duetime-live"
+ANSWERED = """() => {
+  const frames = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
+  window.answered = new Promise((then) =>
+    document.addEventListener("htmx:before:swap", () => frames(then), {once: true}));
+}"""
+"""Begins to wait until the page has had two frames to show an answer, or to leave it out."""
+
+
+def later(site: Served, title: str, **values: Any) -> str:
+    return site.app.scheduler.schedule(title, when="in 2 hours", **values).record.task.id
+
+
+def letter(site: Served, title: str) -> None:
+    store = site.app.store
+    claim = started(store, store.now(), title=title, tenant="local")
+    store.claims.settle([settlement(claim, State.FAILED, reason="no food", dead_letter=True)])
+
+
+def test_what_was_done_is_said_until_it_is_dismissed_though_the_page_renews_itself(
+    empty_window: Window, empty_site: Served
+) -> None:
+    page = empty_window.page
+    later(empty_site, "Feed the cat")
+    empty_window.open("/runs?state=to_come")
+    page.get_by_label("Pick Feed the cat").check()
+    page.get_by_role("button", name="Cancel tasks").click()
+    expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
+    later(empty_site, "Feed the dog")
+    expect(page.get_by_role("link", name="Feed the dog")).to_be_visible()  # by itself
+    expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
+    page.get_by_role("searchbox").press_sequentially("bird")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
+    assert empty_window.violations() == []
+    page.get_by_role("button", name="Dismiss").click()
+    expect(page.get_by_role("status")).to_have_count(0)
+
+
+def test_an_undo_stays_until_it_is_used(empty_window: Window, empty_site: Served) -> None:
+    page = empty_window.page
+    letter(empty_site, "Feed the cat")
+    empty_window.open("/dead")
+    page.get_by_label("Pick Feed the cat").check()
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Replayed 1.")
+    letter(empty_site, "Feed the dog")
+    expect(page.get_by_role("link", name="Feed the dog")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_have_text("Taken back for 1 task.")
+    expect(page.get_by_role("link", name="Feed the cat")).to_be_visible()
+
+
+def test_a_form_that_is_opened_while_the_page_asks_for_itself_stays_open(
+    empty_window: Window, empty_site: Served
+) -> None:
+    page, held = empty_window.page, list[Route]()
+    task = later(empty_site, "Feed the cat")
+    empty_window.open(f"/tasks/{task}")
+
+    def hold(route: Route) -> None:
+        if IS_LIVE in route.request.headers and not held:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/admin/**", hold)
+    with page.expect_request(lambda request: IS_LIVE in request.headers):
+        empty_site.app.scheduler.reschedule(task, priority="high")
+    page.get_by_text("Reschedule", exact=True).click()
+    page.get_by_label("When").press_sequentially("tom")
+    page.evaluate(ANSWERED)
+    held[0].continue_()
+    page.evaluate("() => window.answered")
+    page.keyboard.type("orrow 9am")
+    expect(page.get_by_label("When")).to_have_value("tomorrow 9am")
+    page.get_by_label("When").press("Escape")
+    page.get_by_text("Reschedule", exact=True).click()
+    expect(page.get_by_text("high", exact=True)).to_be_visible()  # what was held back comes now
+
+
+@pytest.mark.parametrize("options", [{"java_script_enabled": False}], ids=str)
+def test_without_scripts_rows_are_picked_and_changed(
+    empty_window: Window, empty_site: Served, options: dict[str, Any]
+) -> None:
+    page = empty_window.page
+    later(empty_site, "Feed the cat")
+    page.goto(f"{empty_window.url}/admin/runs?state=to_come")
+    expect(page.get_by_role("button", name="Cancel tasks")).to_be_hidden()
+    expect(page.get_by_label("Pick all")).to_be_hidden()
+    page.get_by_label("Pick Feed the cat").check()
+    page.get_by_role("button", name="Cancel tasks").click()
+    expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
+    letter(empty_site, "Feed the dog")
+    page.goto(f"{empty_window.url}/admin/dead")
+    page.get_by_label("Pick Feed the dog").check()
+    page.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.get_by_role("heading", name="Replay 1 dead letter?")).to_be_visible()
