@@ -10,6 +10,9 @@ from duetime.scheduler.errors import InvalidArgument
 
 MAX_PRINCIPAL_CHARS = 200
 
+ALL_TENANTS = "*"
+"""Stands for all tenants where one is named, so no tenant has this name."""
+
 
 class Scope(StrEnum):
     """A right of a principal inside its tenant; only an operator's reach into other tenants."""
@@ -37,7 +40,8 @@ class Principal:
     An `operator` administers the installation: with an admin scope he sees every tenant and what all share. `via` is
     the surface and the address of the call, such as `rest 10.0.0.7`; it decides nothing.
 
-    Raises InvalidArgument for a name that is no printable text of 1 to 200 characters without blanks around it.
+    Raises InvalidArgument for a name that is no printable text of 1 to 200 characters without blanks around it, and
+    for a tenant named as all of them.
     """
 
     tenant: str = "local"
@@ -48,6 +52,10 @@ class Principal:
 
     def __post_init__(self) -> None:
         _check_name("tenant", self.tenant, "acme")
+        if self.tenant == ALL_TENANTS:
+            raise InvalidArgument(
+                "tenant", f"{ALL_TENANTS!r} stands for all tenants", accepted="the name of one tenant", example="acme"
+            )
         _check_name("user", self.user, "ann")
         for scope in self.scopes:
             _check_name("scopes", scope, "tasks")

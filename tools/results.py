@@ -30,6 +30,7 @@ WORDS_META_KEY = "duetime/words"
 CODE_META_KEY = "duetime/code"
 _EXAMPLE = re.compile(r" Example: .*")
 _ID = re.compile(r"\bt_[0-9a-z]{12}\b")
+_NO_TASK = re.compile(r"\bno task '[^']*'")
 
 
 class _CardWords(PlainWords):
@@ -121,7 +122,8 @@ def refusal(error: DuetimeError) -> CallToolResult:
 def plain_sentence(error: DuetimeError) -> str:
     """Say an error to a person who looks at a card: without the name of an argument, of a tool, or an id."""
     place = f"{error.argument}: " if error.argument else ""
-    message = _EXAMPLE.sub("", _ID.sub("this task", error.text_in(_CARD_WORDS).removeprefix(place)))
+    said = _NO_TASK.sub("there is no such task", error.text_in(_CARD_WORDS).removeprefix(place))
+    message = _EXAMPLE.sub("", _ID.sub("this task", said))
     return f"{message[:1].upper()}{message[1:]}"
 
 

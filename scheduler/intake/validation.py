@@ -14,7 +14,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.examples.corrected import corrected
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import ALL_TENANTS, Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_characters, check_text
@@ -39,7 +39,6 @@ MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
 MAX_SERIES_RUNS = 1_000_000
 
-ALL_TENANTS = "*"
 
 _FILTER_TEXTS = (
     *("query", "text", "error", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
@@ -31,12 +31,43 @@ _TITLES = {
     HTTPStatus.FORBIDDEN: "Not allowed",
     HTTPStatus.CONFLICT: "Not possible now",
 }
+SHOWN = "shown"
+"""The field that says what a form was made from: a revision, as REST's If-Match names it."""
+
+MAX_REVISION_DIGITS = 9
 _MAX_WORD_CHARS = 60
 _DEFECT = "This page could not be made. The log of the server says why."
 
 log = logging.getLogger(__name__)
 
 AdminEndpoint = Callable[[Request], Awaitable[Response]]
+
+
+class StalePage(DuetimeError):
+    """What a form was made from has changed since; nothing was done. A form made from `now` does it all the same.
+
+    `kept` are the fields to send again, None for all.
+    """
+
+    code = "stale_revision"
+
+    def __init__(self, sentence: str, now: object, kept: Collection[str] | None = None) -> None:
+        super().__init__(f"{sentence} Nothing was done.")
+        self.now = str(now)
+        self.kept = kept
+
+    def keeps(self, name: str) -> bool:
+        """Whether a field is sent again."""
+        return self.kept is None or name in self.kept or name in _UNTYPED
+
+
+class RunIsOver(DuetimeError):
+    """The run is over and its task has a later one, which nobody meant: nothing was done."""
+
+    code = "refused"
+
+    def __init__(self, title: str) -> None:
+        super().__init__(f"This run of {title!r} is over, and its task has a later one. Nothing was done to the task.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +91,12 @@ class Correction:
 
     @classmethod
     def of(cls, error: DuetimeError, visit: Visit, method: str) -> Correction | None:
-        """Return the form for a wrong value, None where nothing that was typed can be wrong."""
-        if status_of(error) is not HTTPStatus.BAD_REQUEST:
+        """Return the form for a wrong value or a stale page, None where nothing that was typed can be sent again."""
+        if status_of(error) is not HTTPStatus.BAD_REQUEST and not isinstance(error, StalePage):
             return None
         sent = (visit.form if method == "POST" else visit.query).multi_items()
+        if isinstance(error, StalePage):
+            sent = [(name, error.now if name == SHOWN else value) for name, value in sent if error.keeps(name)]
         about = _FIELDS.get(error.argument, error.argument)
         typed = [(name, value) for name, value in sent if name == about or (value.strip() and name not in _UNTYPED)]
         fields = [SentField(name, _LABELS.get(name, name), value, name == about) for name, value in typed]
@@ -88,17 +121,24 @@ _UNTYPED = frozenset(
         "list",
         "pause",
         "pick",
-        "shown",
+        "shadow",
+        SHOWN,
         "tenant",
         "version",
     }
 )
 
 
-def problem(error: DuetimeError, correction: Correction | None = None, back: str = "") -> Page:
-    """Return the page that says what is wrong, with the form to correct it, and the way back."""
+def problem(error: DuetimeError, correction: Correction | None = None, back: str = "", instead: str = "") -> Page:
+    """Return the page that says what is wrong, with the form to correct it, the way back, and the one `instead`."""
     status = status_of(error)
-    values = {"sentence": str(error), "status": status.value, "correction": correction, "back": back}
+    values = {
+        "sentence": str(error),
+        "status": status.value,
+        "correction": correction,
+        "back": back,
+        "instead": instead,
+    }
     return Page("problem.html", _TITLES.get(status, status.phrase), values, status)
 
 
@@ -107,6 +147,12 @@ def unknown(argument: str, word: str, accepted: Iterable[str], example: str = ""
     names = list(dict.fromkeys(accepted))
     text = f"{word[:_MAX_WORD_CHARS]!r} is not known"
     return InvalidArgument(argument, text, accepted=", ".join(names), example=example or names[0])
+
+
+def revision_shown(visit: Visit) -> int | None:
+    """Return the revision that a form was made from, None where it names none."""
+    shown = visit.form.get(SHOWN, "")
+    return int(shown) if shown.isascii() and shown.isdigit() and len(shown) <= MAX_REVISION_DIGITS else None
 
 
 def status_of(error: DuetimeError) -> HTTPStatus:

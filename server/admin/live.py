@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -49,6 +49,8 @@ class LiveFeed:
         self._watchers: set[_Watcher] = set()
         tail = EventTail("live pages", lambda: store().history, interval_s=interval_s)
         self._watch = EventWatch(tail, self._publish)
+        self._store = store
+        self._shared: Hashable = None
 
     async def serve(self, request: Request) -> Response:
         """Answer with a stream that lasts as long as the page is open and its session holds."""
@@ -85,6 +87,7 @@ class LiveFeed:
         self._watchers.discard(watcher)
         if not self._watchers:
             self._watch.stop()
+            self._shared = None
 
     async def _holds(self, request: Request) -> bool:
         try:
@@ -94,7 +97,23 @@ class LiveFeed:
         return True
 
     async def _publish(self, events: Sequence[Event]) -> None:
-        tenants = {event.tenant for event in events}
+        tenants: set[str | None] = {event.tenant for event in events}
+        if tenants or await self._has_shared_news():
+            tenants.add(None)  # operators see all of it
         for watcher in self._watchers:
-            if tenants and (watcher.tenant is None or watcher.tenant in tenants):
+            if watcher.tenant in tenants:
                 watcher.changed.set()
+
+    async def _has_shared_news(self) -> bool:
+        """Whether what tenants share is another than at the look before; nobody asks but for an operator's page."""
+        if all(watcher.tenant is not None for watcher in self._watchers):
+            return False
+        before, self._shared = self._shared, await cross(_shared_state, self._store())
+        return before not in {None, self._shared}
+
+
+def _shared_state(store: Store) -> Hashable:
+    """Return what changes with each change of pools, of the policy and its shadow, and with workers and their drain."""
+    shadow = store.policies.shadow.get()
+    workers = frozenset((worker.id, worker.drain) for worker in store.workers.all())
+    return store.pools.revision(), store.policies.version(), shadow and shadow.at, workers

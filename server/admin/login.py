@@ -17,7 +17,6 @@ from duetime.server.admin.protection import ForeignForm, check_own_page, protect
 from duetime.server.admin.site import LOGIN, UNSENT, AdminSite, path_of, sent_form
 from duetime.server.admin.visit import ROOT
 from duetime.server.auth.key_format import KeyText
-from duetime.server.auth.verifier import CallerToken
 from duetime.tools.threads import cross
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -73,9 +72,9 @@ class Login:
 
     async def _entered(self, request: Request, sent: str, after: str) -> Response:
         key = sent.strip()
-        found = await self._site.guard.verifier.verify_token(key) if self._site.guard and self._keys else None
+        found = await self._site.guard.verifier.identify(key) if self._site.guard and self._keys else None
         text = KeyText.parse(key)
-        if text is None or not isinstance(found, CallerToken):
+        if text is None or found is None:
             wrong = LoginRefusal(_WRONG, HTTPStatus.UNAUTHORIZED, "no right key", text.id if text else None)
             return await self.refuse(request, after, wrong)
         if not found.principal.may(Scope.ADMIN_READ):

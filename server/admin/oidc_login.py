@@ -59,7 +59,6 @@ class OidcLogin:
         self._site = site
         self._login = login
         self._provider = provider
-        self._cookie = f"__Secure-{ATTEMPT_COOKIE}" if site.visitors.secure else ATTEMPT_COOKIE
 
     def routes(self) -> list[Route]:
         return [
@@ -76,20 +75,26 @@ class OidcLogin:
             return self._login.page(request, attempt.after, str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         response = protected(RedirectResponse(address, HTTPStatus.SEE_OTHER))
         sealed, secure = self._site.seal.close("login", asdict(attempt)), self._site.visitors.secure
-        response.set_cookie(
-            self._cookie, sealed, ATTEMPT_LIFETIME_S, path=LOGIN, secure=secure, httponly=True, samesite="lax"
-        )
+        name = self._cookie(attempt.state)
+        response.set_cookie(name, sealed, ATTEMPT_LIFETIME_S, path=LOGIN, secure=secure, httponly=True, samesite="lax")
         return response
 
     async def finish(self, request: Request) -> Response:
         """Begin the session of somebody who comes back from the provider."""
         refused = await self._login.refused_for_now(request)
-        response = refused or await self._answer(request)
-        response.delete_cookie(self._cookie, path=LOGIN, secure=self._site.visitors.secure, httponly=True)
+        attempt = self._attempt(request)
+        response = refused or await self._answer(request, attempt)
+        if attempt is not None:
+            name, secure = self._cookie(attempt.state), self._site.visitors.secure
+            response.delete_cookie(name, path=LOGIN, secure=secure, httponly=True)
         return response
 
-    async def _answer(self, request: Request) -> Response:
-        attempt = self._attempt(request)
+    def _cookie(self, state: str) -> str:
+        """Return the name of the cookie of one login: each tab has its own."""
+        name = f"{ATTEMPT_COOKIE}_{state}"
+        return f"__Secure-{name}" if self._site.visitors.secure else name
+
+    async def _answer(self, request: Request, attempt: LoginAttempt | None) -> Response:
         try:
             who = await self._principal(request, attempt)
         except IssuerUnavailable as error:
@@ -108,8 +113,7 @@ class OidcLogin:
 
     async def _principal(self, request: Request, attempt: LoginAttempt | None) -> Principal:
         given = request.query_params
-        state = given.get("state", "").encode()
-        if attempt is None or not hmac.compare_digest(state, attempt.state.encode()):
+        if attempt is None:
             raise LoginRefused(_NOT_BEGUN)
         if given.get("iss", self._provider.issuer) != self._provider.issuer:
             raise LoginRefused("Another provider answered.")
@@ -121,10 +125,13 @@ class OidcLogin:
         return who
 
     def _attempt(self, request: Request) -> LoginAttempt | None:
-        found = self._site.seal.open("login", request.cookies.get(self._cookie, ""))
+        """Return the login of this browser that the answer belongs to; None for a forged answer and an old login."""
+        state = request.query_params.get("state", "")
+        found = self._site.seal.open("login", request.cookies.get(self._cookie(state), ""))
         attempt = LoginAttempt(**found) if found is not None else None
-        is_over = attempt is not None and self._now() - attempt.begun_at > ATTEMPT_LIFETIME_S
-        return None if is_over else attempt
+        if attempt is None or self._now() - attempt.begun_at > ATTEMPT_LIFETIME_S:
+            return None
+        return attempt if hmac.compare_digest(state.encode(), attempt.state.encode()) else None
 
     def _now(self) -> int:
         return int(self._site.current().store.now().timestamp())

@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.principal import ALL_TENANTS, Principal, Scope
 from starlette.datastructures import ImmutableMultiDict
 
 if TYPE_CHECKING:

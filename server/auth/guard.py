@@ -13,8 +13,9 @@ from duetime.scheduler.principal import Scope
 from duetime.server.auth.api_keys import ApiKeyProvider
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.auth.verifier import Provider, Verifier
+from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.server.auth.settings import AuthSettings
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from duetime.server.settings.model import Settings
 
 _CHALLENGE = b"www-authenticate"
-_SCOPE_OF_MCP = f', scope="{Scope.TASKS}"'.encode()
 _NOT_NOW = "Tokens cannot be verified now. Try again later."
 _TWO_TOKENS = {"error": "invalid_request", "error_description": "One Authorization header is accepted, no more."}
 _NO_ISSUER = "http://127.0.0.1"
 """Required by the SDK's model and used nowhere: API keys have no authorization server, so no metadata names one."""
+
+_EXACT_URL: TypeAdapter[AnyHttpUrl] = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+"""Adds no slash to an issuer without a path: clients compare it character by character with what the issuer says."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,7 @@ def _oauth(settings: Settings) -> Provider:
 def _auth_settings(settings: Settings) -> AuthSettings:
     metadata = "oauth" in settings.auth
     return AuthSettings(
-        issuer_url=AnyHttpUrl(settings.oauth_issuer or _NO_ISSUER),
+        issuer_url=_EXACT_URL.validate_python(settings.oauth_issuer or _NO_ISSUER),
         resource_server_url=AnyHttpUrl(settings.resource) if metadata else None,
         required_scopes=[Scope.TASKS],
         validate_token_resource=False,  # the provider checks the audience, which may be another name of this server
@@ -80,13 +83,17 @@ def _auth_settings(settings: Settings) -> AuthSettings:
 
 
 class Challenges:
-    """An ASGI application that names the scope in each challenge, and answers 503 while tokens cannot be verified.
+    """An ASGI application that completes each challenge, and answers 503 while tokens cannot be verified.
 
-    A request with two tokens is refused: it is not known whose it is.
+    A challenge names the scope, and where there is one the metadata of RFC 9728. A request with two tokens is refused:
+    it is not known whose it is.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, settings: AuthSettings) -> None:
         self._app = app
+        self._named = {b"scope": Scope.TASKS.value}
+        if settings.resource_server_url is not None:
+            self._named[b"resource_metadata"] = str(build_resource_metadata_url(settings.resource_server_url))
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,27 +103,28 @@ class Challenges:
             await JSONResponse(_TWO_TOKENS, HTTPStatus.BAD_REQUEST)(scope, receive, send)
             return
         try:
-            await self._app(scope, receive, _naming_the_scope(send))
+            await self._app(scope, receive, self._completing(send))
         except TooManyCalls as refused:
             await _too_many(refused)(scope, receive, send)
         except DuetimeError as error:
             log.warning("cannot verify a token: %s", error)
             await PlainTextResponse(_NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
 
+    def _completing(self, send: Send) -> Send:
+        async def send_complete(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message["headers"]
+                complete = [(name, self._complete(value) if name == _CHALLENGE else value) for name, value in headers]
+                message = {**message, "headers": complete}
+            await send(message)
+
+        return send_complete
+
+    def _complete(self, challenge: bytes) -> bytes:
+        missing = [(name, value) for name, value in self._named.items() if name + b"=" not in challenge]
+        return b", ".join([challenge, *(name + b'="' + value.encode() + b'"' for name, value in missing)])
+
 
 def _too_many(refused: TooManyCalls) -> JSONResponse:
     body = {"error": refused.code, "error_description": str(refused)}
     return JSONResponse(body, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(refused.wait_s)})
-
-
-def _naming_the_scope(send: Send) -> Send:
-    async def send_named(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            named = [
-                (name, value + _SCOPE_OF_MCP if name == _CHALLENGE and b"scope=" not in value else value)
-                for name, value in message["headers"]
-            ]
-            message = {**message, "headers": named}
-        await send(message)
-
-    return send_named

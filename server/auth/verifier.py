@@ -67,9 +67,19 @@ class Verifier:
         self._operator_tenant = operator_tenant
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whose a token is; None for one that is forged, expired, revoked, or of no known kind.
+        """Return whose the token of a call is, as `identify` does.
 
         Counts the call; raises TooManyCalls when its tenant has made too many.
+        """
+        found = await self.identify(token)
+        if found is not None:
+            self._limits.take(found.principal.tenant)
+        return found
+
+    async def identify(self, token: str) -> CallerToken | None:
+        """Return whose a token is, None for one that is forged, expired, revoked, or of no known kind.
+
+        Counts no call: a login is none.
         """
         if len(token) > MAX_TOKEN_CHARS or not (token.isascii() and token.isprintable()):
             return None
@@ -81,9 +91,6 @@ class Verifier:
         except InvalidArgument as wrong:  # a tenant or a user that is no name
             log.warning("refused a token: %s", wrong)
             return None
-        if found is None:
-            return None
-        self._limits.take(found.principal.tenant)
-        if found.principal.tenant != self._operator_tenant:
+        if found is None or found.principal.tenant != self._operator_tenant:
             return found
         return found.model_copy(update={"principal": replace(found.principal, operator=True)})

@@ -30,6 +30,7 @@ from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES, Requ
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
+from mcp.server.auth.settings import AuthSettings
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -146,23 +147,23 @@ def http_app(
         max_request_body_size=MAX_REQUEST_BODY_BYTES,
         transport_security=against_rebinding(access),
     )
-    _add_middleware(app, access, guarded=bool(server.settings.auth))
+    _add_middleware(app, access, server.settings.auth)
     app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])
     return app
 
 
-def _add_middleware(app: Starlette, access: HttpAccess, *, guarded: bool) -> None:
+def _add_middleware(app: Starlette, access: HttpAccess, auth: AuthSettings | None) -> None:
     """Put around all routes what stands between them and the network, the outermost last."""
-    if guarded:
-        app.add_middleware(Challenges)
+    if auth is not None:
+        app.add_middleware(Challenges, settings=auth)
     app.add_middleware(ShortRefusals)
     if "opentelemetry.sdk.trace" in sys.modules:  # the only case in which a span is more than nothing
         app.add_middleware(TraceContext)
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
-    app.add_middleware(RequestChecks, access=access, guarded=guarded)
+    app.add_middleware(RequestChecks, access=access, guarded=auth is not None)
     app.add_middleware(PlainRefusals)
     if access.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))

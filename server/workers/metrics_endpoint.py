@@ -65,6 +65,6 @@ def metrics_app(app: App) -> Starlette:
     )
     if guard is not None:
         asgi.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(guard.verifier))
-        asgi.add_middleware(Challenges)
+        asgi.add_middleware(Challenges, settings=guard.settings)
     asgi.add_middleware(RequestChecks, access=HttpAccess.of(app.settings), guarded=guard is not None)
     return asgi

@@ -46,3 +46,9 @@ def test_a_scope_of_a_caller_is_held_to_the_same_form() -> None:
 )
 def test_a_caller_may_have_any_name_that_can_be_shown(name: str) -> None:
     assert Principal(name, name).tenant == name
+
+
+def test_no_tenant_is_named_as_all_of_them_are() -> None:
+    with pytest.raises(InvalidArgument, match=r"^tenant: '\*' stands for all tenants. Accepted: the name of one"):
+        Principal("*")
+    assert Principal("acme", "*").user == "*"

@@ -15,8 +15,7 @@ from duetime.scheduler.history.runs import (
     RunSummary,
     TimeBuckets,
 )
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import Scope
+from duetime.scheduler.principal import ALL_TENANTS, Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, State, Tier
 from duetime.tools.admin.found_events import MAX_BUCKETS_SHOWN, MAX_GROUPS_SHOWN, events_answer

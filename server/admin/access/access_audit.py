@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import ALL_TENANTS, Principal
 
 if TYPE_CHECKING:
     from duetime.scheduler.store import Store

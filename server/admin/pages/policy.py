@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from duetime.scheduler.dispatch.policy_registry import PolicyChange
-from duetime.scheduler.dispatch.shadow_registry import NoShadow
+from duetime.scheduler.dispatch.policy_registry import PolicyChange, StalePolicy
+from duetime.scheduler.dispatch.shadow_registry import NoShadow, ShadowReport
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.policies.policy import (
     DEFAULT_POLICY,
@@ -19,6 +19,7 @@ from duetime.scheduler.rules.policies.policy import (
 )
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.failures import SHOWN, StalePage, revision_shown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.policy_rows import number_or_text
 from duetime.tools.admin.shadow_rows import report_json
@@ -72,15 +73,36 @@ def change(visit: Visit) -> Answer:
     if visit.form.get("do") == COMPARE:
         return _compare(visit)
     only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
-    made = visit.app.registry.policies.set(_given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried)
+    based_on = None if only_tried else _unchanged(visit)
+    made = visit.app.registry.policies.set(
+        _given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried, based_on=based_on
+    )
     return _page(visit, made, reason) if only_tried else _done(visit, made)
+
+
+def _unchanged(visit: Visit) -> int:
+    """Return the version in force. Raises StalePage where it has other values of what the form changes."""
+    now = visit.app.registry.policies.refresh()
+    shown, current = _texts(_shown(visit)), _texts(now.policy)
+    given = [f"{part}.{tier}" for part, of in _given(visit).items() for tier in of]
+    changed = [name for name in given if shown.get(name) != current.get(name)]
+    if changed:
+        values = "; ".join(f"{name} is {current.get(name, 'that of the settings')}" for name in changed)
+        sentence = f"The policy was changed since this page was opened: by version {now.version} {values}."
+        raise StalePage(sentence, now.version, {*given, "reason"})
+    return now.version
 
 
 def roll_back(visit: Visit) -> Answer:
     """Try to return to an earlier version, or do so."""
     only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
     version = _version(visit.form.get("version", ""))
-    made = visit.app.registry.policies.roll_back(version, by=visit.principal, reason=reason or None, dry_run=only_tried)
+    try:
+        made = visit.app.registry.policies.roll_back(
+            version, by=visit.principal, reason=reason or None, dry_run=only_tried, based_on=revision_shown(visit)
+        )
+    except StalePolicy as stale:
+        raise StalePage(f"Version {stale.current} is in force since this page was opened.", stale.current) from None
     return _page(visit, made, reason, version) if only_tried else _done(visit, made)
 
 
@@ -93,17 +115,28 @@ def _compare(visit: Visit) -> Moved:
 def _shadow(visit: Visit) -> dict[str, Any] | None:
     """Return the shadow and what it would have chosen, None without one."""
     try:
-        return report_json(visit.app.registry.policies.shadow.report())
+        report = visit.app.registry.policies.shadow.report()
     except NoShadow:
         return None
+    return {**report_json(report), "mark": mark_of(report)}
+
+
+def mark_of(report: ShadowReport) -> str:
+    """Return what tells a shadow, as it is compared with the policy in force, from every other one."""
+    return f"{report.shadow.at.isoformat()} {report.in_force}"
 
 
 def end_shadow(visit: Visit) -> Moved:
     """End the shadow, or put it in force and end it."""
     policies, notice = visit.app.registry.policies, ""
+    report = policies.shadow.report()
+    if visit.form.get("shadow", "") not in {"", mark_of(report)}:
+        changes = "; ".join(report.changes) or "nothing"
+        sentence = f"Another shadow or policy was set since this page was opened. The shadow changes {changes} now."
+        raise StalePage(sentence, "")
     if visit.form.get("do") == MAKE:
-        report = policies.shadow.report()
-        notice = _done(visit, policies.set(report.switch_on, by=visit.principal, reason=report.shadow.reason)).notice
+        made = policies.set(report.switch_on, by=visit.principal, reason=report.shadow.reason, based_on=report.in_force)
+        notice = _done(visit, made).notice
     policies.shadow.remove(by=visit.principal)
     return Moved(visit.url("/policy"), f"{notice} The shadow has ended.".strip())
 
@@ -140,7 +173,7 @@ def _given(visit: Visit) -> Mapping[str, Any]:
 
 def _shown(visit: Visit) -> OrderPolicy:
     """Return the policy that the form was made from."""
-    version = _version(visit.form.get("shown", ""))
+    version = _version(visit.form.get(SHOWN, ""))
     kept = visit.store.policies.get(version) if version else None
     return read_policy(kept.content) if kept else DEFAULT_POLICY
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duetime.scheduler.dispatch.pool_registry import PoolNotFound
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
 from duetime.scheduler.rules.limits.pool import Pool, after_removal
@@ -19,25 +19,14 @@ from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.failures import Correction, StalePage, problem, revision_shown
 from duetime.server.admin.visit import Visit
 
 MAX_HOLDERS_READ = 500
 """Running runs among which the holders of a pool are found."""
 
-MAX_REVISION_DIGITS = 9
 OWN_PREFIX = "duetime:"
 """Begins the names of Duetime's own pools, which nobody declares."""
-
-
-class PoolChanged(DuetimeError):
-    """Somebody declared or changed a pool since its form was opened; nothing was changed by this one."""
-
-    code = "refused"
-
-    def __init__(self, name: str, now: Pool | None) -> None:
-        text = f"is {now.kind}, {now.text_with_price()}" if now else "is declared no longer"
-        shown = f"It {text}. Open /pools/{name[:100]} to see and change it." if now else f"It {text}."
-        super().__init__(f"{name[:100]!r} was changed since this page was opened; nothing was done. {shown}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +121,22 @@ def _holders(visit: Visit, name: str) -> list[HolderLine]:
 
 
 def set_pool(visit: Visit) -> Moved:
-    """Create or change a pool, if it still is what the form was made from: none for a new one."""
-    name = visit.parts.get("name") or visit.form.get("name", "").strip()
+    """Change a pool, if it still is what the form was made from."""
+    return _set(visit, visit.parts["name"])
+
+
+def declare(visit: Visit) -> Answer:
+    """Create a pool; one that is there already is not changed."""
+    name = visit.form.get("name", "").strip()
+    there = visit.app.registry.get(name)
+    if there is None:
+        return _set(visit, name)
+    accepted = "a name that no pool has; nothing was done"
+    error = InvalidArgument("name", f"{name!r} is a pool already ({there.pool.text_with_price()})", accepted=accepted)
+    return problem(error, Correction.of(error, visit, "POST"), visit.url("/pools"), visit.url(f"/pools/{name}"))
+
+
+def _set(visit: Visit, name: str) -> Moved:
     spec = _spec(visit.form.get("spec", ""))
     with _unchanged(visit, name):
         made = visit.app.registry.set(name, spec, **_given(visit)).pool
@@ -151,9 +154,8 @@ def remove_pool(visit: Visit) -> Moved:
 
 
 def _given(visit: Visit) -> dict[str, Any]:
-    shown = visit.form.get("shown", "")
-    revision = int(shown) if shown.isascii() and shown.isdigit() and len(shown) <= MAX_REVISION_DIGITS else 0
-    return {"by": visit.principal, "reason": visit.form.get("reason", "").strip() or None, "based_on": revision}
+    reason = visit.form.get("reason", "").strip() or None
+    return {"by": visit.principal, "reason": reason, "based_on": revision_shown(visit) or 0}
 
 
 @contextmanager
@@ -163,7 +165,9 @@ def _unchanged(visit: Visit, name: str) -> Iterator[None]:
         yield
     except StalePool:
         now = visit.app.registry.get(name)
-        raise PoolChanged(name, now.pool if now else None) from None
+        text = f"is {now.pool.kind}, {now.pool.text_with_price()}" if now else "is declared no longer"
+        sentence = f"{name[:100]!r} was changed since this page was opened: it {text}."
+        raise StalePage(sentence, now.revision if now else 0) from None
 
 
 def _spec(text: str) -> Mapping[str, Any]:
@@ -179,7 +183,7 @@ def _spec(text: str) -> Mapping[str, Any]:
 
 POOL_ROUTES = (
     get("/pools", pools, operators=True),
-    post("/pools", set_pool, operators=True),
+    post("/pools", declare, operators=True),
     get("/pools/{name:path}", pool, operators=True),
     post("/pools/{name:path}/remove", remove_pool, operators=True),
     post("/pools/{name:path}", set_pool, operators=True),

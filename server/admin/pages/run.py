@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from duetime.scheduler.calls.reschedule import CallArguments
+from duetime.scheduler.errors import StaleRevision
 from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
@@ -19,6 +23,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.failures import RunIsOver, StalePage, revision_shown
 from duetime.server.admin.formats import until_when, zoned
 from duetime.server.admin.visit import Visit
 from duetime.widgets.vocabulary import stands
@@ -98,11 +103,20 @@ def _others(visit: Visit, found: RunDetail) -> Any:
 
 
 def task(visit: Visit) -> Moved:
-    """Lead from a task to its current run: whoever has only the id of a task gets there too."""
+    """Lead from a task, or a chain, to its current run: whoever has only the id of a task gets there too."""
     task_id = visit.parts["task_id"]
+    if is_chain_id(task_id):
+        return Moved(visit.url(f"/tasks/{_step_of(visit, task_id)}"))
     owner = visit.store.history.tenants([task_id]).get(task_id, visit.principal.tenant)
     view = visit.scheduler.get(task_id, by=visit.acting_in(owner))
     return Moved(visit.url(f"/runs/{view.record.run.id}"))
+
+
+def _step_of(visit: Visit, chain_id: str) -> str:
+    """Return the task of the first step of a chain that has not succeeded, of the last one where all have."""
+    view = visit.scheduler.get(chain_id, by=visit.acting_in(visit.tenant or visit.principal.tenant))
+    steps = view.chain.steps if view.chain else ()
+    return next((step for step in steps if step.state is not State.SUCCEEDED), steps[-1]).task_id
 
 
 # --- changes
@@ -110,10 +124,23 @@ def task(visit: Visit) -> Moved:
 
 def cancel(visit: Visit) -> Answer:
     """Cancel the task, or ask its running handler to stop."""
+    with _unchanged(visit) as (found, call):
+        visit.scheduler.cancel(found.record.task.id, reason=visit.form.get("reason") or None, **call)
+    notice = "Asked to stop." if found.run.state is State.RUNNING else "Cancelled."
+    return _back(visit, found.record.task.id, notice)
+
+
+@contextmanager
+def _unchanged(visit: Visit) -> Iterator[tuple[RunDetail, CallArguments]]:
+    """Give the run of a form and the arguments of its change. Raises RunIsOver and StalePage."""
     found = visit.run(visit.parts["run_id"])
-    by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
-    visit.scheduler.cancel(task_id, reason=visit.form.get("reason") or None, by=by)
-    return _back(visit, task_id, "Cancelled." if found.run.state is not State.RUNNING else "Asked to stop.")
+    if not found.is_current:
+        raise RunIsOver(found.record.task.title)
+    try:
+        yield found, {"by": visit.acting_in(found.run.tenant), "revision": revision_shown(visit)}
+    except StaleRevision as stale:
+        since = f": {'; '.join(stale.changes)}" if stale.changes else ""
+        raise StalePage(f"The task was changed since this page was opened{since}.", stale.current) from None
 
 
 def approve(visit: Visit) -> Answer:
@@ -139,26 +166,24 @@ def _asked(visit: Visit) -> tuple[RunDetail, Principal]:
 
 def run_now(visit: Visit) -> Answer:
     """Run at once; what has ended runs again, as its next generation."""
-    found = visit.run(visit.parts["run_id"])
-    visit.scheduler.act(found.record.task.id, "run_now", by=visit.acting_in(found.run.tenant))
+    with _unchanged(visit) as (found, call):
+        visit.scheduler.act(found.record.task.id, "run_now", **call)
     return _back(visit, found.record.task.id, "It runs now.")
 
 
 def reschedule(visit: Visit) -> Answer:
     """Move the run to another time, in the words of an agent and the zone of the task."""
-    found = visit.run(visit.parts["run_id"])
-    by = visit.acting_in(found.run.tenant)
-    view = visit.scheduler.reschedule(found.record.task.id, when=visit.form.get("when", ""), by=by)
+    with _unchanged(visit) as (found, call):
+        view = visit.scheduler.reschedule(found.record.task.id, when=visit.form.get("when", ""), **call)
     task, run = view.record.task, view.record.run
     return _back(visit, task.id, f"Moved to {zoned(run.wake_at or run.scheduled_for, task.timezone)}.")
 
 
 def pause(visit: Visit) -> Answer:
     """Pause the task, or let a paused one go on."""
-    found = visit.run(visit.parts["run_id"])
     paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
-    by = visit.acting_in(found.run.tenant)
-    view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, by=by)
+    with _unchanged(visit) as (found, call):
+        view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, **call)
     return _back(visit, found.record.task.id, f"Paused{until_when([view])}." if paused else "Resumed.")
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import EXPORT_PAGE_ROWS, ExportRow, exported
-from duetime.server.admin.failures import unknown
+from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.pages.run_query import RUN_KINDS, RunQuery
 from duetime.server.admin.site import path_of
@@ -20,19 +19,6 @@ from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import file_row
 
 MAX_EXPORTED_RUNS = 100_000
-
-
-class RunIsOver(DuetimeError):
-    """The picked run is over and its task has a later one, which nobody picked: nothing was changed."""
-
-    code = "refused"
-
-    def __init__(self, found: RunDetail) -> None:
-        super().__init__(
-            f"The run of {found.record.task.title!r} that you picked is over, and its task has a later one. "
-            "Pick that one to change the task."
-        )
-
 
 OneChange = Callable[[str, Principal], TaskView]
 
@@ -92,7 +78,7 @@ def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[
         try:
             found = visit.run(run_id)
             if not found.is_current:
-                raise RunIsOver(found)
+                raise RunIsOver(found.record.task.title)
             changed.append(change(found.record.task.id, visit.acting_in(found.run.tenant)))
         except DuetimeError as error:
             problems.append(str(error))

@@ -161,6 +161,45 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("input[data-pick-all], input[name=pick]")) tellPicked();
 });
 
+// --- forms that change something: each is sent once, and what was typed comes back after a login in between
+
+const TYPED = "duetime_typed";
+const TYPED_FIELDS = "textarea, input:not([type=hidden], [type=checkbox])";
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post" || !form.closest(".frame")) return;
+  if (form.dataset.sent) {
+    event.preventDefault(); // by a second click
+    return;
+  }
+  form.dataset.sent = "1";
+  const values = [...form.querySelectorAll(TYPED_FIELDS)].map((field) => [field.name, field.value]);
+  sessionStorage.setItem(TYPED, JSON.stringify({ action: form.getAttribute("action"), values }));
+});
+
+window.addEventListener("pageshow", () => {
+  document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
+});
+
+function restoreTyped() {
+  const kept = JSON.parse(sessionStorage.getItem(TYPED) || "null");
+  if (!kept) return;
+  if (document.querySelector("main.login")) {
+    kept.unsent ||= new URLSearchParams(location.search).has("unsent");
+    sessionStorage.setItem(TYPED, JSON.stringify(kept));
+    return;
+  }
+  sessionStorage.removeItem(TYPED);
+  const form = [...document.forms].find((each) => each.method === "post" && each.getAttribute("action") === kept.action);
+  if (!kept.unsent || !form) return;
+  form.closest("details")?.setAttribute("open", "");
+  for (const [name, value] of kept.values) {
+    const field = [...form.querySelectorAll(TYPED_FIELDS)].find((each) => each.name === name);
+    if (field) field.value = value;
+  }
+}
+
 // --- buttons without a form, and menus that close
 
 document.addEventListener("click", (event) => {
@@ -212,6 +251,7 @@ document.addEventListener("htmx:after:swap", () => {
 
 document.addEventListener("DOMContentLoaded", () => {
   tellZone();
+  restoreTyped();
   tellPicked();
   listen();
 });

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import LOCAL, Principal, Scope
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json

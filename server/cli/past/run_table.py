@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 from duetime.scheduler.history.runs import RunFilter
-from duetime.scheduler.intake.validation import ALL_TENANTS
+from duetime.scheduler.principal import ALL_TENANTS
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler

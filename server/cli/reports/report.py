@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from duetime.scheduler.intake.validation import ALL_TENANTS
+from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli import output
 from duetime.server.cli.order.decisions import json_of
 from duetime.server.cli.output import AsJson

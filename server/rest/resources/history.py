@@ -11,8 +11,8 @@ from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
-from duetime.scheduler.intake.validation import ALL_TENANTS, tenant_read
-from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.intake.validation import tenant_read
+from duetime.scheduler.principal import ALL_TENANTS, Principal, Scope
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskView
 from duetime.server.auth.access import only_operators

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.events import Event, EventPage
-from duetime.scheduler.intake.validation import ALL_TENANTS
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json

@@ -211,6 +211,51 @@ async def test_two_people_change_different_numbers_and_both_stand(admin_page: Op
     assert (found.version, found.policy) == (2, read_policy(both, DEFAULT_POLICY))
 
 
+async def test_who_changes_a_number_that_another_one_changed_is_refused_and_keeps_what_he_typed(
+    admin_page: Open,
+) -> None:
+    admin = await admin_page()
+    policies = admin.site.app.registry.policies
+    opened = found_shown(await text_of(admin, "/policy"))
+    await admin.post("/policy", page="/policy", do="make", **{"patience.normal": "120", "shares.low": "0.12"})
+    old = {"patience.normal": "240", "shares.low": "0.1", "reason": "mine", **opened}
+    refused = await admin.post("/policy", page="/policy", do="make", **old)
+    assert (refused.status_code, policies.refresh().version) == (409, 1)
+    page = unescape(refused.text)
+    assert "patience.normal is 120" in page
+    assert '<input name="patience.normal" value="240"' in page
+    assert '<input name="reason" value="mine"' in page
+    assert 'name="shares.low"' not in page, "he left it as it was"
+    await admin.post("/policy", do="make", shown="1", reason="mine", **{"patience.normal": "240"})
+    found = policies.refresh().policy
+    assert found == read_policy({"patience": {"normal": 240}, "shares": {"low": 0.12}}, DEFAULT_POLICY)
+
+
+async def test_another_shadow_than_the_one_on_the_screen_is_neither_put_in_force_nor_ended(admin_page: Open) -> None:
+    admin = await admin_page()
+    policies = admin.site.app.registry.policies
+    await admin.post("/policy", page="/policy", do="compare", **{"shares.low": "0.12"})
+    mark = re.search(r'name="shadow" value="([^"]*)"', await text_of(admin, "/policy"))
+    assert mark is not None
+    policies.shadow.set({"value": {"critical": 99}}, reason="by another one")
+    for do in ("make", "end"):
+        refused = await admin.post("/policy/shadow", do=do, shadow=unescape(mark[1]))
+        assert (do, refused.status_code, policies.refresh().version) == (do, 409, 0)
+        assert "value.critical" in refused.text
+    mark = re.search(r'name="shadow" value="([^"]*)"', await text_of(admin, "/policy"))
+    assert mark is not None
+    assert (await admin.post("/policy/shadow", do="make", shadow=unescape(mark[1]))).status_code == 303
+    assert policies.refresh().version == 1
+
+
+async def test_a_version_is_not_returned_to_by_a_page_that_is_out_of_date(admin_page: Open) -> None:
+    admin = await admin_page()
+    for seconds in ("120", "240"):
+        await admin.post("/policy", page="/policy", do="make", **{"patience.normal": seconds})
+    refused = await admin.post("/policy/roll-back", version="0", do="make", shown="1")
+    assert (refused.status_code, admin.site.app.registry.policies.refresh().version) == (409, 2)
+
+
 @pytest.mark.parametrize("wrong", [{"patience.normal": "-1"}, {"shares.low": "2"}, {"value.high": CANARY}])
 async def test_a_number_out_of_range_is_refused_and_nothing_changes(admin_page: Open, wrong: dict[str, str]) -> None:
     admin = await admin_page()

@@ -65,8 +65,6 @@ async def test_a_pool_is_declared_changed_and_removed_by_forms(admin_page: Open)
 async def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(admin_page: Open) -> None:
     admin = await admin_page()
     await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 2, "price": "0.25"}')
-    again = await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 7}')
-    assert (again.status_code, "was changed since this page was opened" in again.text) == (409, True)
     opened = found_shown((await admin.get("/pools/gpu")).text)
     await admin.post("/pools/gpu", page="/pools/gpu", spec='{"capacity": 3}')
     late = await admin.post("/pools/gpu", spec='{"capacity": 9}', **opened)
@@ -74,6 +72,29 @@ async def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(ad
     removed = await admin.post("/pools/gpu/remove", **opened)
     assert (removed.status_code, "3 slots" in removed.text) == (409, True)
     assert admin.site.app.registry.read()["gpu"].capacity == 3
+
+
+async def test_a_pool_that_is_there_is_not_declared_again_and_what_was_typed_is_kept(admin_page: Open) -> None:
+    admin = await admin_page()
+    await admin.post("/pools", page="/pools", name="gpu", spec=GPU)
+    again = await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 7}', reason="more work")
+    page = unescape(again.text)
+    assert (again.status_code, admin.site.app.registry.read()["gpu"].capacity) == (400, 2)
+    assert "name: 'gpu' is a pool already (2 slots)." in page
+    assert '<a href="/admin/pools/gpu">Open it</a>' in page
+    for kept in ('name="name" value="gpu"', '{"capacity": 7}</textarea>', 'name="reason" value="more work"'):
+        assert kept in page
+
+
+async def test_a_stale_change_of_a_pool_is_kept_and_made_when_it_is_sent_again(admin_page: Open) -> None:
+    admin = await admin_page()
+    await admin.post("/pools", page="/pools", name="gpu", spec=GPU)
+    opened = found_shown((await admin.get("/pools/gpu")).text)
+    await admin.post("/pools/gpu", page="/pools/gpu", spec='{"capacity": 3}')
+    late = await admin.post("/pools/gpu", spec='{"capacity": 9}', **opened)
+    assert '{"capacity": 9}</textarea>' in unescape(late.text)
+    done = await admin.post("/pools/gpu", spec='{"capacity": 9}', **found_shown(late.text))
+    assert (done.status_code, admin.site.app.registry.read()["gpu"].capacity) == (303, 9)
 
 
 @pytest.mark.parametrize("spec", ["{", "[]", '{"capacity": -1}', '{"capacitee": 2}'])

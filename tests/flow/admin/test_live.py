@@ -40,6 +40,14 @@ class Log:
         return [answer][:limit] if answer else []
 
 
+async def looked(log: Log) -> None:
+    """Wait until a look has begun and ended."""
+    begun = len(log.asked)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(log.asked) < begun + 2:  # noqa: ASYNC110 - the looks are on a thread, which sets no event
+            await asyncio.sleep(0)
+
+
 def event(number: int, tenant: str) -> Event:
     at = datetime(2026, 11, 23, 15, tzinfo=UTC)
     return Event(number, tenant, "t_a", None, 1, at, EventKind.RESCHEDULED, "local")
@@ -87,3 +95,33 @@ async def test_a_page_is_notified_of_its_own_tenant_alone() -> None:
 
     assert [watcher.tenant for watcher in feed._watchers if watcher.changed.is_set()] == ["globex"]
     await texts.aclose()
+
+
+async def test_pages_of_an_operator_are_notified_of_what_tenants_share() -> None:
+    log, shared = Log(), SimpleNamespace(pools=1, policy=0, shadow=None, workers=[])
+    store: Any = SimpleNamespace(
+        history=log,
+        pools=SimpleNamespace(revision=lambda: shared.pools),
+        policies=SimpleNamespace(version=lambda: shared.policy, shadow=SimpleNamespace(get=lambda: shared.shadow)),
+        workers=SimpleNamespace(all=lambda: shared.workers),
+    )
+    visitors: Any = SimpleNamespace(
+        find=lambda request: (None, Principal(request.scope["tenant"], operator=request.scope["tenant"] == "house"))
+    )
+    feed = LiveFeed(lambda: store, visitors, interval_s=0.0)
+    texts, others = await opened(feed, "house"), await opened(feed, "acme")
+    worker = SimpleNamespace(id="w_1", drain=None)
+    async with asyncio.timeout(PATIENCE_S):
+        for name, value in (
+            ("pools", 2),
+            ("policy", 1),
+            ("shadow", SimpleNamespace(at=datetime(2026, 11, 23, tzinfo=UTC))),
+            ("workers", [worker]),
+            ("workers", [SimpleNamespace(id="w_1", drain="finish")]),
+        ):
+            await looked(log)
+            setattr(shared, name, value)
+            assert await anext(texts) == CHANGED, name
+    assert "acme" not in {watcher.tenant for watcher in feed._watchers if watcher.changed.is_set()}
+    await texts.aclose()
+    await others.aclose()

@@ -28,6 +28,14 @@ async def test_an_address_that_guesses_keys_waits_and_no_other_one_does(admin_pa
     assert (await tried(key, "203.0.113.10"))[0] == 303
 
 
+async def test_a_tenant_that_has_made_all_its_calls_still_logs_in(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), tenant_calls_per_minute=1)
+    key = admin.site.key("acme", scopes=("admin", "tasks"))
+    assert [(await admin.site.modern(key, "tools/list")).status_code for _ in range(2)] == [200, 429]
+    assert (await admin.log_in(key)).status_code == 303
+    assert (await admin.site.modern(key, "tools/list")).status_code == 429
+
+
 def test_a_wrong_login_is_forgotten_after_a_while_and_a_network_of_ipv6_is_one_caller() -> None:
     now = [0.0]
     limits = LoginLimits(clock=lambda: now[0])

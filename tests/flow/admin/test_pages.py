@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -426,7 +427,7 @@ async def test_a_run_that_is_over_is_picked_in_vain_while_its_task_has_a_later_o
     after = scheduler.get(found.id).record
     assert (after.run, after.task.paused) == (before.run, False)
     said = unescape((await admin.get("/runs")).text)
-    assert f"0. 1 refused: The run of {found.title!r} that you picked is over, and its task has a later one." in said
+    assert f"0. 1 refused: This run of {found.title!r} is over, and its task has a later one." in said
 
 
 async def test_many_tasks_are_paused_until_a_time_and_resumed(admin: Admin) -> None:
@@ -631,3 +632,58 @@ async def test_a_run_whose_result_is_not_as_expected_is_unverified_on_every_page
         row = unescape((await admin.get(path)).text).partition("<tbody>")[2]
         assert ('data-state="unverified"' in row, miss in row) == (True, True), path
     assert 'data-state="unverified"' in (await admin.get("/timeline?window=24h")).text
+
+
+async def form_of(admin: Admin, page: str, action: str) -> dict[str, str]:
+    """Return what the form of a page for this action hides."""
+    html = (await admin.get(page)).text
+    form = re.search(rf'action="{re.escape(action)}">(.*?)</form>', html, re.DOTALL)
+    assert form is not None, action
+    return {name: unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', form[1])}
+
+
+@pytest.mark.parametrize(
+    ("act", "typed"),
+    [("reschedule", {"when": "in 9 hours"}), ("pause", {"until": "in 1 hour"}), ("cancel", {"reason": "moot"})],
+)
+async def test_a_form_of_a_page_that_is_out_of_date_does_nothing_and_keeps_what_was_typed(
+    admin: Admin, act: str, typed: dict[str, str]
+) -> None:
+    scheduler = admin.site.app.scheduler
+    made = scheduler.schedule("Feed the cat", when="in 3 hours").record
+    action = f"/admin/runs/{made.run.id}/{act}"
+    opened = await form_of(admin, f"/runs/{made.run.id}", action)
+    scheduler.reschedule(made.task.id, when="in 5 hours")
+    before = scheduler.get(made.task.id).record
+    refused = await admin.http.post(action, data={**opened, **typed}, headers={"Origin": ORIGIN})
+    assert refused.status_code == 409
+    assert scheduler.get(made.task.id).record == before
+    page = unescape(refused.text)
+    assert "The task was changed since this page was opened" in page
+    assert "Nothing was done." in page
+    [(name, value)] = typed.items()
+    assert f'<input name="{name}" value="{value}"' in page
+    again = re.findall(r'name="(\w+)" value="([^"]*)"', page.partition(f'action="{action}"')[2].partition("</form>")[0])
+    done = await admin.http.post(action, data=dict(again), headers={"Origin": ORIGIN})
+    assert done.status_code == 303, done.text
+    assert scheduler.get(made.task.id).record != before
+
+
+async def test_run_now_on_a_page_that_is_out_of_date_runs_nothing_again(admin: Admin) -> None:
+    run = run_of(admin, State.FAILED)
+    task = admin.site.app.scheduler.past.run(run).record.task
+    for status in (303, 409, 409):
+        answer = await admin.post(f"/runs/{run}/run")
+        assert answer.status_code == status
+    assert f"This run of {task.title!r} is over" in unescape(answer.text)
+    assert admin.site.app.scheduler.get(task.id).record.run.generation == 2
+
+
+async def test_the_id_of_a_chain_leads_to_its_step_that_is_next(admin: Admin) -> None:
+    steps: Any = [{"name": "fetch", "when": "in 1 hour"}, {"name": "report", "after": ["fetch"], "when": "in 1 hour"}]
+    chain = admin.site.app.scheduler.schedule("Book", steps=steps)
+    assert chain.chain is not None
+    first = chain.chain.steps[0].task_id
+    answer = await admin.get(f"/tasks/{chain.record.task.id}")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/admin/tasks/{first}")
+    assert (await admin.get("/tasks/c_000000000000")).status_code == 404

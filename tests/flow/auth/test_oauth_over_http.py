@@ -29,7 +29,11 @@ async def test_a_client_finds_the_authorization_server_and_calls_with_its_token(
         assert f'resource_metadata="{PUBLIC}{METADATA}"' in refused.headers["www-authenticate"]
         metadata = (await site.http.get(METADATA)).json()
         assert metadata["resource"] == AUDIENCE
-        assert [url.rstrip("/") for url in metadata["authorization_servers"]] == [issuer.url]
+        assert metadata["authorization_servers"] == [issuer.url], "to the letter, as RFC 8414 compares it"
+        refused = await site.http.get("/v1/tasks")
+        assert refused.status_code == 401
+        challenge = refused.headers["www-authenticate"]
+        assert (challenge.count(f'resource_metadata="{PUBLIC}{METADATA}"'), challenge.count("scope=")) == (1, 1)
         assert metadata["scopes_supported"] == ["tasks"]
         made = await site.call(issuer.token(), "schedule_task", title="Call John", when="in 2 hours")
         assert site.app.store.tasks.get("acme", made["structuredContent"]["id"]).task.owner == "ann"

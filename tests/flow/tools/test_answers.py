@@ -145,7 +145,7 @@ def test_a_refusal_carries_its_code_and_a_sentence_for_the_model_and_one_for_peo
 
     assert answer.is_error
     assert answer.structured_content is None
-    plain = "No task 't_nothing'. The list shows your tasks and their ids."
+    plain = "There is no such task. The list shows your tasks and their ids."
     assert answer.meta == {"duetime/code": "not_found", "duetime/plain": plain}
     assert text_of(answer).startswith("task_id: no task 't_nothing'.")
 

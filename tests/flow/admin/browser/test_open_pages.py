@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.access.api_key import ApiKey
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import State
-from playwright.sync_api import Route, expect
+from duetime.server.auth.key_format import KeyText
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.builders import settlement, started
-from tests.flow.admin.browser.conftest import Window
-from tests.flow.admin.served import Served
+from tests.flow.admin.browser.conftest import Window, opened
+from tests.flow.admin.served import Served, served
 
 pytestmark = pytest.mark.browser
 
@@ -94,6 +99,57 @@ def test_a_form_that_is_opened_while_the_page_asks_for_itself_stays_open(
     page.get_by_label("When").press("Escape")
     page.get_by_text("Reschedule", exact=True).click()
     expect(page.get_by_text("high", exact=True)).to_be_visible()  # what was held back comes now
+
+
+def test_what_was_typed_comes_back_after_a_login_in_between(browser: Browser, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        site = stack.enter_context(served(f"sqlite:///{tmp_path}/duetime.db", auth=("keys",)))
+        by = Principal("acme", "ann")
+        task = site.app.scheduler.schedule("Feed the cat", when="in 2 hours", by=by).record.task.id
+        page, key = stack.enter_context(contextmanager(opened)(browser, site, {})).page, new_key(site, "acme")
+        page.goto(f"{site.url}/admin/tasks/{task}")
+        log_in(page, key)
+        page.get_by_text("Cancel", exact=True).click()
+        page.get_by_label("Reason (optional)").fill("it ran away")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="Cancel the task").click()
+        expect(page.get_by_text("nothing was done")).to_be_visible()
+        log_in(page, key)
+        expect(page.get_by_label("Reason (optional)")).to_have_value("it ran away")
+        page.get_by_role("button", name="Cancel the task").click()
+        expect(page.get_by_role("status")).to_have_text("Cancelled.")
+        expect(page.get_by_text("it ran away")).to_be_visible()
+
+
+def new_key(site: Served, tenant: str) -> str:
+    text, store = KeyText.new(), site.app.store
+    store.api_keys.add(ApiKey(text.id, tenant, "ann", ("admin",), "test", text.digest, store.now()))
+    return text.text
+
+
+def log_in(page: Page, key: str) -> None:
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_a_second_click_sends_a_form_no_second_time(empty_window: Window, empty_site: Served) -> None:
+    store, page = empty_site.app.store, empty_window.page
+    claim = started(store, store.now(), title="Feed the cat", tenant="local")
+    store.claims.settle([settlement(claim)])
+    sent = list[str]()
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    empty_window.open(f"/tasks/{claim.task.id}")
+    page.get_by_text("Run now", exact=True).first.click()
+    page.get_by_role("button", name="Run now").dblclick()
+    expect(page.get_by_role("status")).to_have_text("It runs now.")
+    assert len(sent) == 1
+
+
+def test_what_others_change_of_pools_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
+    empty_window.open("/pools")
+    expect(empty_window.page.get_by_text("Nothing is limited yet")).to_be_visible()
+    empty_site.app.registry.set("gpu", {"capacity": 2})
+    expect(empty_window.page.get_by_role("link", name="gpu")).to_be_visible()
 
 
 @pytest.mark.parametrize("options", [{"java_script_enabled": False}], ids=str)
