@@ -40,8 +40,8 @@ class Principal:
     An `operator` administers the installation: with an admin scope he sees every tenant and what all share. `via` is
     the surface and the address of the call, such as `rest 10.0.0.7`; it decides nothing.
 
-    Raises InvalidArgument for a name that is no printable text of 1 to 200 characters without blanks around it, and
-    for a tenant named as all of them.
+    Raises InvalidArgument for a name that is no printable text of 1 to 200 characters without blanks around it.
+    ALL_TENANTS is no name of a tenant.
     """
 
     tenant: str = "local"

@@ -44,7 +44,7 @@ AdminEndpoint = Callable[[Request], Awaitable[Response]]
 
 
 class StalePage(DuetimeError):
-    """What a form was made from has changed since; nothing was done. A form made from `now` does it all the same.
+    """The task, pool or policy of a form has changed since; nothing was done. One made from `now` does it all the same.
 
     `kept` are the fields to send again, None for all.
     """

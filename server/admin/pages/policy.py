@@ -122,7 +122,7 @@ def _shadow(visit: Visit) -> dict[str, Any] | None:
 
 
 def mark_of(report: ShadowReport) -> str:
-    """Return what tells a shadow, as it is compared with the policy in force, from every other one."""
+    """Return a text that a shadow has alone, compared with one version of the policy."""
     return f"{report.shadow.at.isoformat()} {report.in_force}"
 
 
