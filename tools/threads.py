@@ -57,10 +57,18 @@ class WaitableTasks(Protocol):
     def run_to_end(self, task_id: str, *, by: Principal) -> str | None: ...
 
 
-async def wait_for_end(tasks: WaitableTasks, task_id: str, seconds: float, by: Principal) -> None:
+class Crossing(Protocol):
+    """Carries work out on a thread, as `cross` does."""
+
+    async def __call__(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+async def wait_for_end(
+    tasks: WaitableTasks, task_id: str, seconds: float, by: Principal, cross: Crossing = cross
+) -> None:
     """Return when the current run of a task has ended, or after so many seconds. No thread waits for it.
 
-    Raises TaskNotFound.
+    `cross` carries out its looks. Raises TaskNotFound.
     """
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
     ends_at = loop.time() + seconds

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from numbers import Real
 from typing import Any, Final, Self
 
 from duetime.scheduler.access.secret import SecretUnavailable
@@ -16,7 +17,7 @@ from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.waits.approval import ReceivedAnswer
-from duetime.scheduler.waits.signal import ReceivedSignal
+from duetime.scheduler.waits.signal import ArrivedSignal
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
 BUSY_PAUSE: Final = timedelta(seconds=1)
@@ -204,13 +205,13 @@ class Context:
         return None if found is None else ReceivedAnswer.from_json(found)
 
     @property
-    def event(self) -> ReceivedSignal | None:
+    def event(self) -> ArrivedSignal | None:
         """The event that this run waited for last, with its `name`, `id`, `data` and `at`; None when none came in time.
 
         Each look reads it from the database.
         """
         found = self.link.event()
-        return None if found is None else ReceivedSignal.from_json(found)
+        return None if found is None else ArrivedSignal.from_json(found)
 
     @property
     def event_timed_out(self) -> bool:
@@ -230,8 +231,9 @@ class Context:
 
         Call it as often as you like: a report within 0.2 s of the last one is dropped, except 1.0.
         """
-        if fraction is not None and not (math.isfinite(fraction) and 0 <= fraction <= 1):
-            raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
+        if fraction is not None and not _is_part(fraction):
+            given = f"{str(fraction)[:40]!r} is no part of the work"
+            raise InvalidArgument("fraction", given, accepted="0.0 to 1.0", example="ctx.progress(0.5, 'half')")
         if fraction != 1 and not self._is_time():
             return True
         message = clean_text(masked(text), 200, lines=False)
@@ -282,6 +284,10 @@ class Context:
             return False
         self._reported[:] = [now]
         return True
+
+
+def _is_part(fraction: Any) -> bool:
+    return isinstance(fraction, Real) and 0 <= float(fraction) <= 1
 
 
 def check_checkpoint(place: str, state: Json) -> None:

@@ -15,6 +15,7 @@ from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.payload_errors import complaints
+from duetime.scheduler.rules.retry import is_sound
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, ValidationError
@@ -80,6 +81,11 @@ class Handler(Generic[P, ReturnT]):
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
         if not isinstance(self.retry, RetryPolicy | None):
             raise HandlerError(f"handler {self.name}: retry must be a RetryPolicy, say RetryPolicy(max_attempts=3)")
+        if self.retry is not None and not is_sound(self.retry):
+            raise HandlerError(
+                f"handler {self.name}: retry is out of range; max_attempts is 1 to 100, and the timedeltas have "
+                "0 < backoff <= max_backoff, as in RetryPolicy(max_attempts=3, backoff=timedelta(seconds=5))"
+            )
         _check_needs(self.name, self.needs)
         _check_preflight(self)
         if self.isolation not in get_args(Isolation):

@@ -68,9 +68,9 @@ def resolve_moment(
 ) -> Resolved:
     """Resolve `given` against `now`.
 
-    Words go through the grammar. A naive datetime is a wall time in `zone`, under the same rules as a written one; an
-    aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument for `argument` when the
-    time is in the past, unknown, or beyond the calendar.
+    Words go through the grammar. A naive datetime is a wall time in `zone`, under the same rules as a written one; of
+    two such times `fold=1` is the second. An aware one is an instant. An instant of the last 5 seconds means now.
+    Raises InvalidArgument for `argument` when the time is in the past, unknown, or beyond the calendar.
     """
     try:
         return _resolve(given, now=now, zone=zone, argument=argument, frame=frame)
@@ -84,6 +84,9 @@ def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, f
             text = f"a timedelta of -{length(-given)} is in the past"
             raise InvalidArgument(argument, text, accepted="a timedelta from 0", example="in 2 hours")
         return _instant(now + given, now=now, zone=zone, argument=argument)
+    if isinstance(given, datetime) and given.tzinfo is None and given.fold and zone is not None:
+        home = zones.load(zone)
+        given = given.replace(tzinfo=home) if zones.place(given, home).shift == zones.FOLD else given
     if isinstance(given, datetime) and given.tzinfo is not None:
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
     words = given if isinstance(given, str) else written(given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Final, ParamSpec, TypeVar
 
 from duetime.scheduler.audit.entry import AuditFilter
@@ -16,7 +15,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.examples.corrected import corrected
 from duetime.scheduler.principal import ALL_TENANTS, Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
-from duetime.scheduler.rules.retry import as_policy
+from duetime.scheduler.rules.retry import as_policy, is_sound
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -35,7 +34,6 @@ MAX_LABELS = 10
 MAX_KEY_CHARS = 200
 MAX_FILTER_CHARS = 200
 MAX_CALLER_REASON_CHARS = 200
-MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
 MAX_SERIES_RUNS = 1_000_000
 
@@ -74,9 +72,7 @@ def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter 
 def check_retry(request: Request | Reschedule) -> None:
     """Refuse a retry policy with no attempts, endless attempts, or shrinking delays."""
     policy = as_policy(request.retry)
-    if policy is None:
-        return
-    if not 1 <= policy.max_attempts <= MAX_ATTEMPTS or not timedelta(0) < policy.backoff <= policy.max_backoff:
+    if policy is not None and not is_sound(policy):
         raise InvalidArgument(
             "retry",
             "out of range",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.task import RetryPolicy, Run, State
 
 MAX_DOUBLINGS: Final = 40
 """Failures after which every backoff has reached its cap, which keeps the power small."""
+
+MAX_ATTEMPTS: Final = 100
 
 MAX_RETRY_AFTER: Final = timedelta(days=1)
 """Longest wait that a server's Retry-After can cause."""
@@ -30,6 +32,14 @@ def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
 def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
     """Return a policy that may be given by its members."""
     return retry_policy(given) if isinstance(given, Mapping) else given
+
+
+def is_sound(policy: RetryPolicy) -> bool:
+    """Whether a policy has attempts, but not endless ones, and pauses between them that do not shrink."""
+    spans: tuple[Any, ...] = (policy.backoff, policy.max_backoff)
+    if type(policy.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
+        return False
+    return 1 <= policy.max_attempts <= MAX_ATTEMPTS and timedelta(0) < policy.backoff <= policy.max_backoff
 
 
 def _span(members: Mapping[str, int], name: str, usual: timedelta) -> timedelta:

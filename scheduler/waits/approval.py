@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json, Run, State, Task
 
@@ -89,7 +89,7 @@ class ReceivedAnswer:
     """The answer to what a run asked: `by` is the user, or `duetime` for the default; `reason` is None without one."""
 
     answer: ApprovalAnswer
-    by: str | None = None
+    by: str = DUETIME_ACTOR
     reason: str | None = None
 
     @property
@@ -104,14 +104,14 @@ class ReceivedAnswer:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        return cls(ApprovalAnswer(given["answer"]), given.get("by"), given.get("reason"))
+        return cls(ApprovalAnswer(given["answer"]), given.get("by") or DUETIME_ACTOR, given.get("reason"))
 
 
 def as_answer(approval: Approval | None) -> dict[str, Json] | None:
     """Return an answer as the process of a handler gets it."""
     if approval is None or approval.answer is None:
         return None
-    return ReceivedAnswer(approval.answer, approval.answered_by, approval.reason).to_json()
+    return ReceivedAnswer(approval.answer, approval.answered_by or DUETIME_ACTOR, approval.reason).to_json()
 
 
 def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:

@@ -79,6 +79,18 @@ class ReceivedSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrivedSignal(ReceivedSignal):
+    """An event that was stored, as a handler reads it."""
+
+    at: datetime = field(kw_only=True)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(given["name"], given["id"], given["data"], at=datetime.fromisoformat(given["at"]))
+
+
+@dataclass(frozen=True, slots=True)
 class SentSignal:
     """The answer to a sent signal: how many tasks it let go on, and for how many others it was one of several waits.
 

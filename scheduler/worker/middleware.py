@@ -7,14 +7,20 @@ gate does (`threads/gate.py`).
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
-from dramatiq.worker import WorkerThread
+from dramatiq.worker import WorkerThread, _WorkQueueItem
+from duetime.scheduler.worker.broker import RUN_ACTOR, RUN_QUEUE
 
 if TYPE_CHECKING:
     from dramatiq import Broker, Worker
+
+MAX_THREAD_END_S = 1.0
+"""Seconds that the threads of a stopped worker may take to end."""
 
 
 class Hosting(Middleware):
@@ -49,6 +55,19 @@ class ThreadReplacement(Middleware):
         )
         worker.workers = [*(thread for thread in worker.workers if thread is not lost_thread), started]
         started.start()
+
+    def after_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - as above
+        """Wake the threads of a stopped worker that wait for messages, and return when they have ended.
+
+        Threads whose handlers do not stop are left after a second.
+        """
+        for _ in worker.workers:
+            nothing = MessageProxy(Message(RUN_QUEUE, RUN_ACTOR, (), {}, {}))
+            nothing.fail()  # so that no actor is called
+            worker.work_queue.put(_WorkQueueItem(0, nothing))
+        ends_at = time.monotonic() + MAX_THREAD_END_S
+        for thread in (*worker.workers, *worker.consumers.values()):
+            thread.join(max(0.0, ends_at - time.monotonic()))
 
     def end_this(self) -> None:
         """End the calling thread after its current message."""

@@ -166,7 +166,7 @@ class Worker:
             each.stop(INTERRUPT_GRACE_S)
         self._watchdog.loop.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
-            self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
+            self._dramatiq.stop(timeout=0)  # those that run something end by themselves
         self._loop.stop(INTERRUPT_GRACE_S)
         return stored
 

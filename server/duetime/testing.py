@@ -2,41 +2,105 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from duetime.scheduler.handlers import Context, Handler, Link, run_handler
-from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
+from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument
+from duetime.scheduler.handlers import Context, Handler, Link, Plugin, run_handler
+from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
 from duetime.server.python.scheduler import ProgramScheduler
+from duetime.server.settings.layers import Layers
 from duetime.server.settings.model import Settings
 
-__all__ = ["Link", "context", "open_scheduler", "run"]
+__all__ = ["Link", "arun", "context", "open_scheduler", "run"]
+
+_LINKED: Final = {
+    "inputs": "{'fetch': {'rows': 3}}",
+    "approval": "{'answer': 'approve', 'by': 'ann'}",
+    "event": "{'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
+}
+"""What a link returns for these, as an example."""
+
+AnyHandler: TypeAlias = Handler[..., Any]
 
 
 def context(**facts: Any) -> Context:
-    """Return a context without a worker; `facts` replaces any field, such as `attempt=2`."""
+    """Return a context without a worker; `facts` replaces any field, such as `attempt=2`.
+
+    Raises InvalidArgument for a fact that a context does not have.
+    """
+    for name in facts:
+        _check_fact(name)
     return Context.for_test(**facts)
 
 
-def run(tested: Handler, payload: Mapping[str, Json] | None = None, *, ctx: Context | None = None) -> Outcome:
+def _check_fact(name: str) -> None:
+    known = [item.name for item in fields(Context) if not item.name.startswith("_")]
+    if name in known:
+        return
+    problem, example = "a context has no such fact", "attempt=2"
+    if name in _LINKED:
+        problem = "a context reads it from its link"
+        example = f"link=testing.Link({name}=lambda: {_LINKED[name]})"
+    raise InvalidArgument(name, problem, accepted=", ".join(known), example=example)
+
+
+def run(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: Context | None = None) -> Outcome:
     """Run one attempt as a worker does, and return its outcome.
 
-    An exception becomes `Retry`; a payload that the handler's model refuses, and a result that is no outcome, `Failed`.
+    An exception becomes `Retry`; a payload that the handler's model refuses, a result that is no outcome, and tasks
+    that cannot be spawned, `Failed`. A context without needs has those of the handler. Time limit, preflight, isolation
+    and the actions of spawned tasks are for `open_scheduler(run=True)`. Raises HandlerError for a plain function, and
+    for an async handler within a running event loop.
     """
-    return run_handler(tested, ctx or Context.for_test(), payload or {})
+    plain: object = tested
+    if not isinstance(plain, Handler):
+        name = getattr(plain, "__name__", type(plain).__name__)
+        raise HandlerError(f'testing.run: {name} has no @handler; write @handler("{name}") above its def')
+    if tested.is_async and _in_loop():
+        raise HandlerError(
+            f"testing.run: {tested.name} is async, and an event loop is running; "
+            f"write `await testing.arun({tested.name}, ...)`"
+        )
+    given = ctx or Context.for_test()
+    outcome = run_handler(tested, given if given.needs else replace(given, needs=tested.needs), payload or {})
+    if not isinstance(outcome, Done) or not outcome.spawn:
+        return outcome
+    try:
+        steps_in_order(outcome.spawn, SPAWNED_TASKS)
+    except DuetimeError as refused:
+        return Failed(f"it cannot spawn its tasks: {refused}", outcome.result)
+    return outcome
+
+
+async def arun(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: Context | None = None) -> Outcome:
+    """Run one attempt as `run` does, from an async test: on a thread, as a worker would."""
+    return await asyncio.to_thread(run, tested, payload, ctx=ctx)
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextmanager
 def open_scheduler(
-    *, handlers: Sequence[Handler] = (), run: bool = False, **settings: Any
+    *, handlers: Sequence[Plugin] = (), run: bool = False, **settings: Any
 ) -> Iterator[ProgramScheduler]:
     """Open a scheduler on a new database, which is gone after the block; it reads neither environment nor files.
 
     `settings` are those of `Settings`; times are in UTC unless they say otherwise. With `run`, what is due runs here.
+    Raises InvalidSetting.
     """
     with tempfile.TemporaryDirectory(prefix="duetime-") as folder:
         usual = {
@@ -45,5 +109,8 @@ def open_scheduler(
             "desktop_notifications": "off",
             "timezone": "UTC",
         }
-        with ProgramScheduler.open(Settings.model_validate(usual | settings), handlers=handlers, run=run) as opened:
+        given = Layers(Settings.model_fields, usual | settings, dict.fromkeys(settings, "testing.open_scheduler"))
+        with given.explained():
+            read = Settings.model_validate(given.values)
+        with ProgramScheduler.open(read, handlers=handlers, run=run) as opened:
             yield opened

@@ -32,6 +32,7 @@ from duetime.server.python.kinds import (
     Money,
     Native,
     OneOf,
+    Payload,
     PlainTexts,
     Policy,
     Raw,
@@ -66,7 +67,9 @@ _OF_TASKS = (
     Argument("max_runs", Whole(1, 1_000_000), example="max_runs=10"),
     Argument("repeat_policy", Members("a mapping of parts by name"), example="repeat_policy={'pause_after': 3}"),
     Argument("action", Text(), example="action='reminder'"),
-    Argument("payload", Members("a mapping of JSON values by text"), example="payload={'message': 'Stretch'}"),
+    Argument(
+        "payload", Payload("a mapping of JSON values by text, or a model"), example="payload={'message': 'Stretch'}"
+    ),
     Argument("priority", Choice(tuple(tier.value for tier in Tier)), example="priority='high'"),
     Argument("deadline", _TIME, example="deadline='2 hours'"),
     Argument("deadline_type", Choice(tuple(DEADLINE_KINDS)), example="deadline_type='soft'"),

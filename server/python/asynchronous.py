@@ -17,9 +17,10 @@ from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.scheduler.views import TaskView
 from duetime.server.python.call_threads import CallThreads
 from duetime.server.python.calls import Front, Signature, check_opening
+from duetime.server.python.open_block import AsyncOpenBlock
 from duetime.server.python.scheduler import ProgramScheduler
 from duetime.server.settings.model import Settings
-from duetime.tools.threads import cross, wait_for_end
+from duetime.tools.threads import wait_for_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,16 +54,22 @@ class AsyncScheduler:
         self.threads = threads
 
     @classmethod
-    @asynccontextmanager
-    async def open(
+    def open(
         cls,
         settings: Settings | None = None,
         *,
         handlers: Sequence[Plugin] = (),
         run: bool = True,
         threads: int = USUAL_THREAD_COUNT,
-    ) -> AsyncIterator[Self]:
+    ) -> AsyncOpenBlock[Self]:
         """Open the scheduler as `Scheduler.open` does, with at most `threads` calls at a time."""
+        return AsyncOpenBlock(cls.__name__, cls._opened(settings, handlers, run=run, threads=threads))
+
+    @classmethod
+    @asynccontextmanager
+    async def _opened(
+        cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool, threads: int
+    ) -> AsyncIterator[Self]:
         check_opening(cls.__name__, settings=settings, handlers=handlers, run=run, threads=threads)
         calls = CallThreads(threads)
         opened = ExitStack()
@@ -99,8 +106,9 @@ class AsyncScheduler:
         try:
             read = _WAIT.read((task_id,), {"timeout": timeout, "by": by}) or {}
             seconds = read["timeout"].total_seconds() if "timeout" in read else math.inf
-            await wait_for_end(self.scheduler.service.ends, task_id, seconds, by)
-            return await cross(self.scheduler.service.get, task_id, by=by)
+            service = self.scheduler.service
+            await wait_for_end(service.ends, task_id, seconds, by, self.threads.run)
+            return await self.threads.run(service.get, task_id, by=by)
         except DuetimeError as error:
             error.args = (error.text_in(_WAIT.words(self.scheduler.owner)),)
             raise

@@ -6,8 +6,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
+from duetime.server.python.open_block import SchedulerClosed
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -18,18 +22,23 @@ class CallThreads:
     cancelled caller waits for it. Nothing changes any more when the caller goes on.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, owner: str = "AsyncScheduler") -> None:
+        self._owner = owner
+        self._closed = False
         self._turns = asyncio.Semaphore(threads)
         # One thread more, so that closing never waits for a turn.
         self._pool = ThreadPoolExecutor(threads + 1, thread_name_prefix="duetime-call")
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Carry out `call` on a thread, and return what it returns."""
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Carry out `work` on a thread, and return what it returns. Raises SchedulerClosed after `close`."""
         async with self._turns:
-            return await self._to_its_end(call)
+            if self._closed:
+                raise SchedulerClosed(self._owner)
+            return await self._to_its_end(partial(work, *args, **kwargs))
 
     async def close(self, last: Callable[[], None]) -> None:
         """Carry out `last` without waiting for a turn, and let the threads go."""
+        self._closed = True
         try:
             await self._to_its_end(last)
         finally:

@@ -44,7 +44,7 @@ class Signature:
         parameters = list(signature(method).parameters.values())[1:]
         named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
         needed = [each.name for each in named if each.default is Parameter.empty]
-        names = [*(each.name for each in named), *_names_of_rest(method)]
+        names = [*(each.name for each in named), *names_of_rest(method)]
         return cls(
             name,
             tuple(each.name for each in named if each.kind is Parameter.POSITIONAL_OR_KEYWORD),
@@ -87,7 +87,7 @@ class Signature:
         return MethodWords(owner, self.method, self.arguments.table.keys(), self.first)
 
 
-def _names_of_rest(method: Callable[..., Any]) -> list[str]:
+def names_of_rest(method: Callable[..., Any]) -> list[str]:
     """Return the names that a method takes as `**arguments: Unpack[...]`."""
     rest = [each.name for each in signature(method).parameters.values() if each.kind is Parameter.VAR_KEYWORD]
     return [name for each in rest for name in get_args(get_type_hints(method)[each])[0].__annotations__]

@@ -11,12 +11,13 @@ from typing import Any
 
 from duetime.scheduler.handlers import Handler, WatchCheck
 from duetime.scheduler.rules.limits.price import read_amount
-from duetime.scheduler.rules.retry import retry_policy
+from duetime.scheduler.rules.retry import is_sound, retry_policy
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named
+from pydantic import BaseModel
 
 MAX_SPAN = timedelta(days=36_525)
 
@@ -154,8 +155,17 @@ class Members(PythonKind):
 
 
 @dataclass(frozen=True, slots=True)
+class Payload(Members):
+    """A mapping, or a pydantic model, which becomes the JSON object of its fields."""
+
+    def read(self, given: Any) -> Any:
+        fields = given.model_dump(mode="json", by_alias=True) if isinstance(given, BaseModel) else given
+        return Members.read(self, fields)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy(PythonKind):
-    """A RetryPolicy, or its members as the tools take them; the service checks how large its parts are."""
+    """A RetryPolicy, or its members as the tools take them."""
 
     members: Members
 
@@ -165,9 +175,8 @@ class Policy(PythonKind):
             if not members:
                 raise ValueError("it has no member")
             return retry_policy(members)
-        spans: tuple[Any, ...] = (given.backoff, given.max_backoff)
-        if type(given.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
-            raise ValueError("max_attempts is a whole number, backoff and max_backoff are timedeltas")
+        if not is_sound(given):
+            raise ValueError("max_attempts is 1 to 100, and the timedeltas have 0 < backoff <= max_backoff")
         return given
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
@@ -22,6 +23,7 @@ from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.service.task_creator import TaskCreator
 from duetime.server.app import Role, build
 from duetime.server.python.calls import ServicePart, check_opening
+from duetime.server.python.open_block import OpenBlock, SchedulerClosed
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -47,27 +49,48 @@ class ProgramScheduler:
     StoreUnavailable that nothing could be stored.
     """
 
-    def __init__(self, service: Service, *, owner: str = "Scheduler", policies: PolicyRegistry | None = None) -> None:
-        self.service = service
+    def __init__(
+        self, service: Service | None = None, *, owner: str = "Scheduler", policies: PolicyRegistry | None = None
+    ) -> None:
+        if service is None:
+            raise TypeError("Scheduler() opens nothing; write `with Scheduler.open() as scheduler:`")
+        self._service: Service | None = service
         self._policies = policies
         self.owner = owner
 
     @classmethod
-    @contextmanager
     def open(
         cls, settings: Settings | None = None, *, handlers: Sequence[Plugin] = (), run: bool = True
-    ) -> Iterator[Self]:
+    ) -> OpenBlock[Self]:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
         worker of many). It knows `handlers` in addition to the configured ones.
         """
+        return OpenBlock("Scheduler", cls._opened(settings, handlers, run=run))
+
+    @classmethod
+    @contextmanager
+    def _opened(cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool) -> Iterator[Self]:
         check_opening("Scheduler", settings=settings, handlers=handlers, run=run)
         role = Role.WORK if run else Role.SERVE
-        with build(settings or load_settings(), handlers=handlers, role=role) as app:
+        app, opened_by = build(settings or load_settings(), handlers=handlers, role=role), os.getpid()
+        opened = cls(app.scheduler, policies=app.registry.policies)
+        try:
             if run:
                 app.start()
-            yield cls(app.scheduler, policies=app.registry.policies)
+            yield opened
+        finally:
+            opened._service = None
+            if os.getpid() == opened_by:  # a child that was forked since leaves the work of its parent alone
+                app.close()
+
+    @property
+    def service(self) -> Service:
+        """The service behind it. Raises SchedulerClosed after the block."""
+        if self._service is None:
+            raise SchedulerClosed(self.owner)
+        return self._service
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -77,7 +100,8 @@ class ProgramScheduler:
     @property
     def policies(self) -> PolicyRegistry:
         """The policy, with its `set`, `roll_back` and `history`; a scheduler that was opened has it."""
-        assert self._policies is not None
+        if self._service is None or self._policies is None:
+            raise SchedulerClosed(self.owner)
         return self._policies
 
     @property

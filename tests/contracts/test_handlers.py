@@ -148,6 +148,22 @@ def test_a_generator_or_a_class_is_refused() -> None:
             handler("x")(wrong)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RetryPolicy(max_attempts=0),
+        RetryPolicy(max_attempts=101),
+        RetryPolicy(max_attempts=2.5),  # type: ignore[arg-type] # the mistake under test
+        RetryPolicy(backoff="5 s"),  # type: ignore[arg-type] # the mistake under test
+        RetryPolicy(backoff=timedelta(-1)),
+        RetryPolicy(backoff=timedelta(hours=2), max_backoff=timedelta(hours=1)),
+    ],
+)
+def test_a_retry_policy_that_no_task_may_have_is_refused_with_what_is_accepted(policy: RetryPolicy) -> None:
+    with pytest.raises(HandlerError, match=r"max_attempts is 1 to 100, .* as in RetryPolicy\(max_attempts=3, backoff="):
+        handler("resize", retry=policy)(lambda _ctx: Done())
+
+
 @pytest.mark.parametrize("limit", [0, -1, 86_401, float("nan"), float("inf"), "30", True, None])
 def test_a_time_limit_that_is_none_is_refused(limit: Any) -> None:
     with pytest.raises(HandlerError, match="time_limit"):
@@ -457,8 +473,8 @@ def test_progress_may_be_called_often_and_is_written_seldom() -> None:
     assert len(shown) == 7
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), float("inf")])
-def test_progress_beyond_the_work_is_refused(fraction: float) -> None:
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), float("inf"), "half"])
+def test_progress_beyond_the_work_is_refused(fraction: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"0\.0 to 1\.0"):
         CTX.progress(fraction)
 

@@ -25,9 +25,12 @@ from duetime.server.python.arguments import SPECIAL_ARGUMENTS, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
+from pydantic import BaseModel
 
 METHODS = [
-    name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
+    name
+    for name in vars(Scheduler)
+    if not name.startswith("_") and name not in {"open", "policies", "pools", "service", "zone"}
 ]
 USED: dict[str, dict[str, Any]] = {
     "set_quiet_hours": {"hours": "22:00-07:00 UTC"},
@@ -438,3 +441,27 @@ def test_a_payload_that_contains_itself_is_refused_by_name(scheduler: Scheduler)
         scheduler.schedule("Call John", when="in 2 hours", payload=payload)
     with pytest.raises((InvalidArgument, InvalidArguments), match="payload"):
         scheduler.reschedule(task_id, payload=payload)
+
+
+class Note(BaseModel):
+    message: str
+
+
+def test_a_model_as_a_payload_is_stored_as_its_json(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Stretch", when="in 2 hours", action="reminder", payload=Note(message="Stretch"))  # type: ignore[arg-type]
+    assert view.record.task.payload["message"] == "Stretch"
+
+
+@pytest.mark.parametrize(("fold", "hour"), [(0, 0), (1, 1)])
+def test_of_two_wall_times_fold_chooses(scheduler: Scheduler, fold: int, hour: int) -> None:
+    twice = datetime(2027, 10, 31, 2, 30, fold=fold)  # noqa: DTZ001 - a wall time
+    view = scheduler.schedule("Clocks go back", when=twice, timezone="Europe/Berlin")
+    assert view.record.run.scheduled_for == datetime(2027, 10, 31, hour, 30, tzinfo=UTC)
+
+
+def test_fold_means_nothing_where_a_wall_time_comes_once(scheduler: Scheduler) -> None:
+    once = datetime(2027, 3, 28, 2, 30)  # noqa: DTZ001 - a wall time
+    plain, folded = (
+        scheduler.schedule("Clocks", when=once.replace(fold=fold), timezone="Europe/Berlin") for fold in (0, 1)
+    )
+    assert plain.record.run.scheduled_for == folded.record.run.scheduled_for

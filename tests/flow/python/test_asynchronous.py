@@ -11,11 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime import AsyncScheduler, InvalidArgument, InvalidArguments, Scheduler, Settings, State, TaskNotFound
+from duetime import (
+    AsyncScheduler,
+    DuetimeError,
+    InvalidArgument,
+    InvalidArguments,
+    Scheduler,
+    Settings,
+    State,
+    TaskNotFound,
+)
 from duetime.server.python.call_threads import CallThreads
 
 METHODS = [
-    name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
+    name
+    for name in vars(Scheduler)
+    if not name.startswith("_") and name not in {"open", "policies", "pools", "service", "zone"}
 ]
 PATIENCE_S = 60
 
@@ -65,7 +76,7 @@ def test_a_method_has_the_arguments_and_the_page_of_its_synchronous_twin(name: s
 
 def test_there_are_the_same_names_and_no_others() -> None:
     assert {name for name in vars(AsyncScheduler) if not name.startswith("_")} == {
-        name for name in vars(Scheduler) if not name.startswith("_")
+        name for name in vars(Scheduler) if not name.startswith("_") and name != "service"
     }
     given, known = (set(inspect.signature(kind.open).parameters) for kind in (AsyncScheduler, Scheduler))
     assert given == known | {"threads"}
@@ -223,3 +234,49 @@ def test_a_wait_takes_no_thread_of_the_program(tmp_path: Path) -> None:
                 await scheduler.wait(task_id, timeout="soon")
 
     asyncio.run(program())
+
+
+# --- threads and the end of the block ---
+
+
+def of_calls() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(("duetime-call", "duetime-tool"))]
+
+
+def test_waits_take_turns_on_the_threads_of_the_block(tmp_path: Path) -> None:
+    before = len(of_calls())
+
+    async def program() -> None:
+        async with opened(tmp_path, threads=2) as scheduler:
+            task_id = (await scheduler.schedule("Stretch", when="in 2 hours")).record.task.id
+            views = await asyncio.gather(*(scheduler.wait(task_id, timeout=0.1) for _ in range(30)))
+            assert {view.record.run.state for view in views} == {State.SCHEDULED}
+            assert len(of_calls()) - before <= 3, "two for calls, and the one that closes"
+
+    asyncio.run(program())
+
+
+def test_a_scheduler_whose_block_has_ended_says_so_in_every_method(tmp_path: Path) -> None:
+    async def program() -> AsyncScheduler:
+        async with opened(tmp_path) as scheduler:
+            pass
+        for call in (
+            scheduler.now,
+            scheduler.list,
+            lambda: scheduler.wait("t_1"),
+            lambda: scheduler.schedule("Stretch"),
+        ):
+            with pytest.raises(
+                DuetimeError, match=r"^this AsyncScheduler is closed.* `async with AsyncScheduler\.open"
+            ):
+                await call()
+        return scheduler
+
+    scheduler = asyncio.run(program())
+    with pytest.raises(DuetimeError, match=r"^this AsyncScheduler is closed"):
+        _ = scheduler.policies
+
+
+def test_what_is_opened_without_a_block_says_how_to_begin_it() -> None:
+    with pytest.raises(AttributeError, match=r"Write `async with AsyncScheduler\.open\(\) as scheduler:`"):
+        AsyncScheduler.open().schedule("Stretch")  # type: ignore[attr-defined] # the mistake under test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import duetime
 import pytest
+from duetime.server.python.calls import names_of_rest
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("alembic", "dramatiq", "mcp", "pydantic", "redis", "sqlalchemy")
@@ -65,3 +67,35 @@ def test_the_package_costs_nothing_until_a_name_is_used() -> None:
     assert loaded_by("from duetime import Context, handler") == {"pydantic"}
     assert loaded_by("from duetime import Settings") == {"pydantic"}
     assert "mcp" not in loaded_by("from duetime import Scheduler")
+
+
+SPELLED = re.compile(r"`(\w+)\((.*?)\)`")
+IN_WHOSE_NAME = {"by", "raw"}
+"""Arguments of every method, which the page names once; and what a front end of Duetime passes."""
+
+
+def spelled() -> dict[str, str]:
+    """Return the arguments of the methods as the first column of the page's table has them."""
+    text = (ROOT / "docs/python.md").read_text("utf-8").split("| method | what it does |", 1)[1].split("\n\n", 1)[0]
+    cells = [row.split(" | ")[0] for row in text.splitlines()]
+    return {name: given for cell in cells for name, given in SPELLED.findall(cell) if name != "open"}
+
+
+def test_the_page_has_every_method() -> None:
+    known = {name for name, value in vars(duetime.Scheduler).items() if callable(value) and name[0] != "_"}
+    assert set(spelled()) == known - {"open"}
+
+
+@pytest.mark.parametrize(("name", "given"), spelled().items())
+def test_the_page_spells_the_arguments_of_a_method_as_it_takes_them(name: str, given: str) -> None:
+    method = getattr(duetime.Scheduler, name)
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    placed = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    keywords = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY} | set(names_of_rest(method))
+    first, _, rest = given.partition("*, ")
+    written = [each.strip() for each in first.split(",") if each.strip()]
+    if "..." in written:
+        assert written[:-1] == placed
+        return
+    assert written == placed
+    assert {each.strip() for each in rest.split(",") if each.strip()} == keywords - IN_WHOSE_NAME

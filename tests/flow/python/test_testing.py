@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from duetime import Context, Done, Failed, Retry, handler, testing
+from duetime import (
+    Context,
+    Done,
+    Failed,
+    HandlerError,
+    InvalidArgument,
+    InvalidSetting,
+    Outcome,
+    Retry,
+    Spawn,
+    handler,
+    testing,
+    watch_check,
+)
 from pydantic import BaseModel
 
 
@@ -59,3 +75,87 @@ def test_a_scheduler_of_a_test_reads_no_settings_and_keeps_nothing(
 
     assert view.record.task.timezone == "UTC"
     assert list(tmp_path.iterdir()) == []
+
+
+@handler("count", needs={"tokens": 5})
+def count(ctx: Context) -> Done:
+    ctx.use("tokens", 3)
+    return Done(f"attempt {ctx.attempt} needs {ctx.needs['tokens']}")
+
+
+def test_a_context_has_the_needs_of_the_handler_unless_it_has_its_own() -> None:
+    assert testing.run(count) == Done("attempt 1 needs 5")
+    assert testing.run(count, ctx=testing.context(attempt=2)) == Done("attempt 2 needs 5")
+    assert testing.run(count, ctx=testing.context(needs={"tokens": 7})) == Done("attempt 1 needs 7")
+
+
+def test_an_async_handler_is_awaited_within_an_event_loop() -> None:
+    async def inside() -> tuple[Outcome, Outcome]:
+        with pytest.raises(HandlerError, match=r"write `await testing\.arun\(later, \.\.\.\)`"):
+            testing.run(later, {"path": "c.png"})
+        return testing.run(resize, {"path": "c.png"}), await testing.arun(later, {"path": "c.png"})
+
+    assert asyncio.run(inside()) == (Done("c.png x 2 at attempt 1"), Done("c.png"))
+
+
+def test_a_plain_function_is_named_with_what_it_lacks() -> None:
+    def plain(ctx: Context) -> Done:
+        return Done()
+
+    with pytest.raises(HandlerError, match=r'plain has no @handler; write @handler\("plain"\) above its def'):
+        testing.run(plain)  # type: ignore[arg-type] # the mistake under test
+
+
+@pytest.mark.parametrize(
+    ("steps", "named"),
+    [
+        ([{"name": "a", "actoin": "resize"}], "actoin"),
+        ([{"name": "a", "action": "resize"}, {"name": "a", "action": "resize"}], "a"),
+        ([{"name": "a", "action": "resize", "after": ["b"]}], "b"),
+    ],
+)
+def test_tasks_that_no_worker_would_spawn_are_a_failure(steps: list[dict[str, Any]], named: str) -> None:
+    @handler("spread")
+    def spread(ctx: Context) -> Spawn:
+        return Spawn(steps)
+
+    found = testing.run(spread)
+    assert isinstance(found, Failed)
+    assert found.reason.startswith("it cannot spawn its tasks: spawn")
+    assert named in found.reason
+
+
+@watch_check("flag")
+def flag(ctx: Context, options: Mapping[str, Any]) -> bool:
+    return True
+
+
+def test_a_wrong_setting_of_a_test_is_named() -> None:
+    with pytest.raises(InvalidSetting, match=r"thread \(testing\.open_scheduler\): .* Did you mean threads\?"):
+        testing.open_scheduler(handlers=[flag], thread=3).__enter__()
+
+
+@pytest.mark.parametrize("wrong", ["inputs", "event", "approval"])
+def test_what_a_context_reads_from_its_link_is_given_by_the_link(wrong: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"Example: link=testing\.Link\({wrong}=lambda: "):
+        testing.context(**{wrong: {}})
+
+
+def test_a_fact_that_a_context_does_not_have_is_answered_with_those_that_it_has() -> None:
+    with pytest.raises(InvalidArgument, match=r"atempt: .*Accepted: .*attempt, .*Example: attempt=2"):
+        testing.context(atempt=2)
+
+
+def test_a_handler_reads_the_inputs_the_answer_and_the_event_that_its_test_gives() -> None:
+    @handler("read")
+    def read(ctx: Context) -> Done:
+        assert ctx.approval is not None
+        assert ctx.event is not None
+        return Done(f"{ctx.inputs['fetch']} {ctx.approval.by} {ctx.event.data} {ctx.event.at:%Y}")
+
+    link = testing.Link(
+        inputs=lambda: {"fetch": 3},
+        approval=lambda: {"answer": "approve", "by": "ann"},
+        event=lambda: {"name": "paid", "id": "e1", "data": {"order": 7}, "at": "2026-11-20T12:00:00+00:00"},
+    )
+    assert testing.run(read, ctx=testing.context(link=link)) == Done("3 ann {'order': 7} 2026")
