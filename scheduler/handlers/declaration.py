@@ -79,12 +79,10 @@ class Handler(Generic[P, ReturnT]):
         _check_annotation(self)
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
-        if not isinstance(self.retry, RetryPolicy | None):
-            raise HandlerError(f"handler {self.name}: retry must be a RetryPolicy, say RetryPolicy(max_attempts=3)")
         if self.retry is not None and not is_sound(self.retry):
             raise HandlerError(
-                f"handler {self.name}: retry is out of range; max_attempts is 1 to 100, and the timedeltas have "
-                "0 < backoff <= max_backoff, as in RetryPolicy(max_attempts=3, backoff=timedelta(seconds=5))"
+                f"handler {self.name}: retry must be a RetryPolicy with max_attempts 1 to 100 and timedeltas "
+                "0 < backoff <= max_backoff, say RetryPolicy(max_attempts=3, backoff=timedelta(seconds=5))"
             )
         _check_needs(self.name, self.needs)
         _check_preflight(self)

@@ -34,8 +34,10 @@ def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | No
     return retry_policy(given) if isinstance(given, Mapping) else given
 
 
-def is_sound(policy: RetryPolicy) -> bool:
-    """Whether a policy has attempts, but not endless ones, and pauses between them that do not shrink."""
+def is_sound(policy: object) -> bool:
+    """Whether it is a policy with attempts, but not endless ones, and with pauses that do not shrink."""
+    if not isinstance(policy, RetryPolicy):
+        return False
     spans: tuple[Any, ...] = (policy.backoff, policy.max_backoff)
     if type(policy.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
         return False

@@ -26,7 +26,7 @@ _LINKED: Final = {
     "approval": "{'answer': 'approve', 'by': 'ann'}",
     "event": "{'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
 }
-"""What a link returns for these, as an example."""
+"""Examples of the values that a link returns."""
 
 AnyHandler: TypeAlias = Handler[..., Any]
 

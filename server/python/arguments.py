@@ -32,7 +32,7 @@ from duetime.server.python.kinds import (
     Money,
     Native,
     OneOf,
-    Payload,
+    PayloadFields,
     PlainTexts,
     Policy,
     Raw,
@@ -68,7 +68,9 @@ _OF_TASKS = (
     Argument("repeat_policy", Members("a mapping of parts by name"), example="repeat_policy={'pause_after': 3}"),
     Argument("action", Text(), example="action='reminder'"),
     Argument(
-        "payload", Payload("a mapping of JSON values by text, or a model"), example="payload={'message': 'Stretch'}"
+        "payload",
+        PayloadFields("a mapping of JSON values by text, or a model"),
+        example="payload={'message': 'Stretch'}",
     ),
     Argument("priority", Choice(tuple(tier.value for tier in Tier)), example="priority='high'"),
     Argument("deadline", _TIME, example="deadline='2 hours'"),

@@ -155,7 +155,7 @@ class Members(PythonKind):
 
 
 @dataclass(frozen=True, slots=True)
-class Payload(Members):
+class PayloadFields(Members):
     """A mapping, or a pydantic model, which becomes the JSON object of its fields."""
 
     def read(self, given: Any) -> Any:

@@ -25,7 +25,7 @@ class SchedulerClosed(DuetimeError):
 
 
 class _Unopened:
-    """What `open` returns, until its block begins: each attribute is answered with how to begin it."""
+    """A scheduler before its block begins: each attribute is answered with the way to begin it."""
 
     owner: str
     keyword = "with"

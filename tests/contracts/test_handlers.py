@@ -160,7 +160,7 @@ def test_a_generator_or_a_class_is_refused() -> None:
     ],
 )
 def test_a_retry_policy_that_no_task_may_have_is_refused_with_what_is_accepted(policy: RetryPolicy) -> None:
-    with pytest.raises(HandlerError, match=r"max_attempts is 1 to 100, .* as in RetryPolicy\(max_attempts=3, backoff="):
+    with pytest.raises(HandlerError, match=r"max_attempts 1 to 100 .* say RetryPolicy\(max_attempts=3, backoff="):
         handler("resize", retry=policy)(lambda _ctx: Done())
 
 

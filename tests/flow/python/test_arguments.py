@@ -448,7 +448,8 @@ class Note(BaseModel):
 
 
 def test_a_model_as_a_payload_is_stored_as_its_json(scheduler: Scheduler) -> None:
-    view = scheduler.schedule("Stretch", when="in 2 hours", action="reminder", payload=Note(message="Stretch"))  # type: ignore[arg-type]
+    note: Any = Note(message="Stretch")
+    view = scheduler.schedule("Stretch", when="in 2 hours", action="reminder", payload=note)
     assert view.record.task.payload["message"] == "Stretch"
 
 
