@@ -175,8 +175,8 @@ def _runner(store: Store) -> Check:
     if current is not None and RunnerClient(store).wake(ANSWER_TIMEOUT_S):
         text = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, text)
-    due = store.claims.next_times().first()
-    if due is not None and due <= store.now():
+    due = min((each.since for each in store.backlog.waiting(store.now()).values()), default=None)
+    if due is not None:
         return Check(
             "runner",
             CheckVerdict.WRONG,

@@ -146,6 +146,15 @@ def test_runs_that_wait_longer_than_their_patience_are_noted(doctor: Doctor, mon
     assert "longer than its patience of 30 s" in backlog["said"]
 
 
+def test_a_run_that_a_killed_process_left_ready_is_due_and_nobody_runs_it(doctor: Doctor) -> None:
+    with build(load_settings()) as app:
+        app.scheduler.schedule("Call John", when="now")
+        app.store.claims.make_ready(limit=9)
+    code, checks = doctor()
+    assert (code, checks["runner"]["verdict"]) == (1, "wrong")
+    assert "no process is running them" in checks["runner"]["said"]
+
+
 def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
     assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
     assert doctor()[0] == 0
