@@ -104,7 +104,7 @@ class Sealer:
             found = content.following(connection, source, before.of(source), most)
             rows += found
             ends.append(found[-1].position if found else before.of(source))
-        return _Read(before, Progress(*ends), rows, heads(connection))
+        return _Read(before, Progress(*ends), rows, heads(connection) if rows or not self._looked else {})
 
     def _lacks_key(self, ends: Iterable[Head]) -> bool:
         """Whether chains are sealed with a key and this process has none: it must not go on without one."""

@@ -31,7 +31,10 @@ _TABLES = (  # those of an index without the blanks go; the last one shows wheth
     "CREATE VIRTUAL TABLE IF NOT EXISTS search_reason_terms USING fts5vocab(search_reasons, row)",
 )
 _HAS_MODULE = text("SELECT count(*) FROM pragma_module_list WHERE name = :module")
-_EXISTS = text("SELECT count(*) FROM sqlite_master WHERE name = 'search_reason_terms'")
+_CAN_BE_USED = text(
+    """SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'search_reason_terms')
+    AND EXISTS (SELECT 1 FROM pragma_module_list WHERE name = :module)"""
+)
 _POSITION = text("SELECT event_id, (SELECT coalesce(max(id), 0) FROM events) AS newest FROM search_position")
 _LAST_OF_BATCH = text("SELECT max(id) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :most)")
 _BATCH = (
@@ -60,7 +63,8 @@ def is_supported(connection: Connection) -> bool:
 
 def position(connection: Connection) -> Row[tuple[int, int]] | None:
     """Return the last event in the index, and the newest event; None where there is no index that can be used."""
-    if not (connection.execute(_EXISTS).scalar() and is_supported(connection)):
+    too_old = sqlite3.sqlite_version_info < MIN_SQLITE_VERSION
+    if too_old or not connection.execute(_CAN_BE_USED, {"module": MODULE}).scalar():
         return None
     return connection.execute(_POSITION).one_or_none()
 

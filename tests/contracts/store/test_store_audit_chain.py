@@ -17,6 +17,7 @@ from duetime.scheduler.store.audit import seal
 from sqlalchemy import Connection, text
 
 from tests.builders import NOON, TENANT, Clock, added, cancelled, restarted, settlement
+from tests.contracts.store.statement_log import statements_of
 
 OTHER = "globex"
 OLD, NEW = "old secret of the audit", "new secret of the audit"
@@ -64,6 +65,17 @@ def fill(store: Store) -> None:
     sealed(store)
     store.audit.record(AuditEntry(TENANT, AuditKind.POOL_REMOVED, "ann", "cli ann", "gpu"))
     sealed(store)
+
+
+def test_a_look_at_a_database_in_which_all_is_sealed_reads_no_chain(store: Store) -> None:
+    fill(store)
+    sealed(store)
+    with statements_of(store) as looks:
+        assert store.audit_chain.seal() == 0
+    assert not [each for each in looks if "audit_heads" in each or "audit_segments" in each]
+    added(store)
+    assert store.audit_chain.seal() == 1
+    assert verdict(store).broken is None
 
 
 @pytest.fixture

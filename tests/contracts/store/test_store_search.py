@@ -50,6 +50,14 @@ def said(store: Store, words: str) -> list[str | None]:
             return found
 
 
+def test_a_look_for_events_that_are_not_in_the_index_is_two_statements(store: Store) -> None:
+    while store.search.advance():
+        pass
+    with statements_of(store) as looks:
+        assert not store.search.advance()
+    assert len(looks) == (2 if store.search.needs_advance else 0), looks
+
+
 def retitled(store: Store, record: TaskRecord, title: str) -> None:
     def decide(found: TaskRecord) -> Change:
 
