@@ -158,7 +158,7 @@ def test_anybody_can_use_an_empty_page(empty_window: Window, path: str) -> None:
     check(empty_window)
 
 
-def test_among_tens_of_thousands_of_tasks_every_page_is_as_calm_as_among_thirty(full_window: Window) -> None:
+def test_among_a_hundred_thousand_tasks_every_page_is_as_calm_as_among_thirty(full_window: Window) -> None:
     page = full_window.page
     for path, shown in (
         ("", "the newest alone are counted"),
