@@ -98,7 +98,7 @@ def drain(
     act = AuditEntry.by(cli_caller(), AuditKind.WORKER_DRAINED, reason=reason, detail={"mode": mode.value})
     with _shared(context).store() as store:
         found = store.workers.drain(one, mode, act)
-    say_drained(found)
+        say_drained(found, workers_json(store))
 
 
 def resume(
@@ -109,7 +109,7 @@ def resume(
     act = AuditEntry.by(cli_caller(), AuditKind.WORKER_RESUMED, reason=reason)
     with _shared(context).store() as store:
         found = store.workers.resume(one, act)
-    say_resumed(found)
+        say_resumed(found, workers_json(store))
 
 
 def chosen(worker_id: str | None, *, every: bool) -> str | None:
@@ -119,18 +119,32 @@ def chosen(worker_id: str | None, *, every: bool) -> str | None:
     return worker_id
 
 
-def say_drained(found: Sequence[str]) -> None:
-    if found:
-        output.say(f"Draining within 5 s: {', '.join(found)}. `duetime workers` shows when they are drained.")
+def say_drained(found: Sequence[str], listed: Mapping[str, Any]) -> None:
+    """Say which of the workers that were asked drain; `listed` are all workers."""
+    alive, silent = _by_silence(found, listed)
+    if alive:
+        output.say(f"Draining within 5 s: {', '.join(alive)}. `duetime workers` shows when they are drained.")
     else:
         output.say("No worker has reported lately, so there is none to drain.")
+    if silent:
+        output.say(f"Silent, and drained once they report again: {', '.join(silent)}.")
 
 
-def say_resumed(found: Sequence[str]) -> None:
-    if found:
-        output.say(f"Taking runs again within 5 s: {', '.join(found)}.")
+def say_resumed(found: Sequence[str], listed: Mapping[str, Any]) -> None:
+    """Say which of the workers that were asked take runs again; `listed` are all workers."""
+    alive, silent = _by_silence(found, listed)
+    if alive:
+        output.say(f"Taking runs again within 5 s: {', '.join(alive)}.")
     else:
         output.say("No worker has reported lately, so there is none to resume.")
+    if silent:
+        output.say(f"Silent, and taking runs again once they report: {', '.join(silent)}.")
+
+
+def _by_silence(found: Sequence[str], listed: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return those of these workers that have reported lately, and the others."""
+    silent = {each["id"] for each in listed["workers"] if each["state"] == SILENT}
+    return [each for each in found if each not in silent], [each for each in found if each in silent]
 
 
 def _shared(context: typer.Context) -> Session:

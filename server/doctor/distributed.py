@@ -123,7 +123,8 @@ def workers_check(store: Store) -> Check:
     if not alive:
         text = "no worker has reported lately, so no run starts and no channel is notified."
         return Check("workers", CheckVerdict.WRONG, text, "Start one: `duetime worker`.")
-    text = f"{len(alive)} processes with {sum(worker.threads for worker in alive)} threads"
+    processes = "1 process" if len(alive) == 1 else f"{len(alive)} processes"
+    text = f"{processes} with {sum(worker.threads for worker in alive)} threads"
     drained = sum(state_of(worker, now) != RUNNING for worker in alive)
     if drained == len(alive):
         advice = "`duetime workers resume --all` lets them take runs again; or start another one: `duetime worker`."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tasks import Params
@@ -22,19 +24,22 @@ def workers_list(server: RemoteServer, params: Params) -> None:
 
 def drain(server: RemoteServer, params: Params) -> None:
     """Let workers take no more runs."""
-    say_drained(_asked(server, params, "drain", {"now": params["now"]}))
+    say_drained(*_asked(server, params, "drain", {"now": params["now"]}))
 
 
 def resume(server: RemoteServer, params: Params) -> None:
     """Let drained workers take runs again."""
-    say_resumed(_asked(server, params, "resume", {}))
+    say_resumed(*_asked(server, params, "resume", {}))
 
 
-def _asked(server: RemoteServer, params: Params, verb: str, body: dict[str, bool]) -> list[str]:
-    """Ask each of the workers, and return their ids."""
+def _asked(
+    server: RemoteServer, params: Params, verb: str, body: dict[str, bool]
+) -> tuple[list[str], Mapping[str, Any]]:
+    """Ask each of the workers; return their ids, and all workers."""
     one = chosen(params["worker_id"], every=params["every"])
-    ids = [one] if one is not None else [str(worker["id"]) for worker in server.get("/workers")["workers"]]
+    listed = server.get("/workers")
+    ids = [one] if one is not None else [str(worker["id"]) for worker in listed["workers"]]
     reason = {"reason": params["reason"]} if params["reason"] else {}
     for each in ids:
         server.post(f"/workers/{each}/{verb}", {**body, **reason})
-    return ids
+    return ids, listed

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import duetime
 import pytest
+import time_machine
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import open_store
@@ -311,13 +312,32 @@ def test_workers_are_drained_and_resumed_by_their_ids_or_all_at_once(
         assert [each.drain for each in store.workers.all()] == ["now", None]
         assert cli("workers", "drain", "--all").out.startswith("Draining within 5 s: a, b.")
         assert cli("workers", "resume", "a").out.startswith("Taking runs again within 5 s: a.")
+        assert "Silent" not in cli("workers", "drain", "b").out
         assert [each.drain for each in store.workers.all()] == [None, "finish"]
         entries = store.audit.page("local", AuditFilter(), limit=9).entries
     assert [(each.kind.value, each.subject, each.reason) for each in entries][-1] == ("worker_drained", "a", "upgrade")
-    assert len(entries) == 4
+    assert len(entries) == 5
     assert all((each.via or "").startswith("cli") for each in entries)
     assert (cli("workers", "drain").code, cli("workers", "drain", "a", "--all").code) == (2, 2)
     assert cli("workers", "drain", "c").code == 3
+
+
+def test_a_silent_worker_is_not_said_to_drain_at_once_or_to_take_runs_again(
+    home: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.cli.workers._shared", session)  # as if with PostgreSQL and Redis
+    with closing(open_store(f"sqlite:///{home}/duetime.db")) as store:
+        store.workers.beat(WorkerProcess("dead", "host", 1, threads=4, started_at=store.now()))
+        with time_machine.travel(store.now() + timedelta(minutes=1)):
+            assert cli("workers", "drain", "dead").out.splitlines() == [
+                "No worker has reported lately, so there is none to drain.",
+                "Silent, and drained once they report again: dead.",
+            ]
+            store.workers.beat(WorkerProcess("alive", "host", 2, threads=4, started_at=store.now()))
+            assert cli("workers", "resume", "--all").out.splitlines() == [
+                "Taking runs again within 5 s: alive.",
+                "Silent, and taking runs again once they report: dead.",
+            ]
 
 
 def test_without_redis_there_is_no_worker_to_drain(home: Path, cli: Run) -> None:

@@ -358,7 +358,7 @@ def test_clocks_that_agree_are_well(store: Store, monkeypatch: pytest.MonkeyPatc
 def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> None:
     assert workers_check(store).verdict.value == "wrong"
     store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock()))
-    assert workers_check(store).said.startswith("1 processes with 4 threads")
+    assert workers_check(store).said.startswith("1 process with 4 threads")
     clock.forward(seconds=16)
     assert workers_check(store).verdict.value == "wrong"
 
