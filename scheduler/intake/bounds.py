@@ -124,7 +124,7 @@ def _twin(text: str, argument: str) -> str | None:
     try:
         return everyday.twin(text)
     except Misread as ambiguous:
-        raise _wrong(argument, ambiguous.problem, ambiguous.examples) from None
+        raise _wrong(argument, f"{text.strip()!r} {ambiguous.problem}", ambiguous.examples) from None
 
 
 def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:

@@ -31,6 +31,8 @@ MEANT_ARGUMENTS = {
     "event_name": "name",
     "subject": "title",
     "key": "idempotency_key",
+    "idempotency_key": "event_id",
+    "payload": "data",
     "task": "task_id",
     "id": "task_id",
     "tags": "labels",
@@ -234,7 +236,8 @@ class Arguments:
         plain = name[:60].strip().lower().replace("-", "_")
         letters = {known.replace("_", ""): known for known in self.table}
         found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=MIN_SIMILARITY_RATIO)
-        meant = MEANT_ARGUMENTS.get(plain)
+        meant = MEANT_ARGUMENTS.get(plain, "")
+        meant = meant if meant in self.table else MEANT_ARGUMENTS.get(meant, "")
         if meant in self.table:
             return meant
         if plain in _OF_OTHER_TOOLS:

@@ -591,6 +591,13 @@ def test_a_key_is_the_idempotency_key(answer: Answer) -> None:
     assert said.endswith("Example: idempotency_key='k-1'")
 
 
+@pytest.mark.parametrize("name", ["key", "idempotency_key"])
+def test_a_key_of_an_event_is_its_id(answer: Answer, name: str) -> None:
+    accepted, said = answer("send_event", {"name": "paid", name: "pay-8"})
+    assert not accepted
+    assert said.endswith("Example: event_id='pay-8'")
+
+
 def test_a_day_that_ends_something_is_said_to_be_read_as_its_end(answer: Answer) -> None:
     _, said = answer(S, {"title": "A", "when": "tomorrow", "deadline": "Freitag", "dry_run": True})
     day = re.search(r"Finish by (\w+ \d+ \w+) 23:59", said)
