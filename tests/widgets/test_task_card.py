@@ -282,3 +282,12 @@ def test_the_card_answers_its_teardown(chat: Chat) -> None:
 
     chat.send("teardown")
     assert chat.await_seen("goodbye") == {}
+
+
+@pytest.mark.parametrize("locale", ["en-US", "de-DE"])
+def test_reasons_without_room_are_counted_in_no_language(chat: Chat, locale: str) -> None:
+    waits = [*({"kind": "pool", "pool": f"gpu-{n}"} for n in range(4)), {"kind": "more", "count": 3}]
+    said = [*(f"the pool gpu-{n}" for n in range(4)), "3 more things"]
+    chat.show_task(a_task(state="ready", waits=waits, waiting_for=said), locale=locale)
+    expect(chat.card.locator(".reasons li")).to_have_count(5)
+    expect(chat.card.locator(".reasons li").last).to_have_text("+3")
