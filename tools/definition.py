@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
-from duetime.tools.arguments.arguments import Argument, Arguments, Elsewhere
+from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
@@ -56,12 +55,6 @@ TIMEZONE = Argument(
     "timezone='America/Edmonton'",
 )
 RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
-PAYLOAD_EXAMPLES: Mapping[str, str] = {
-    "webhook": "payload={'url': 'https://example.com/hook', 'method': 'POST'}",
-    "watch": "payload={'url': 'https://example.com/order', 'condition': \"status == 'shipped'\"}",
-}
-"""Payloads by the built-in actions that have no message alone."""
-
 PAYLOAD = Argument(
     "payload",
     Object(
@@ -132,13 +125,6 @@ class Sender:
     by: Principal
     raw: Mapping[str, Json]
     origin: CallOrigin = UNKNOWN_ORIGIN
-
-
-def action_of(scheduler: Scheduler, task_id: Json, by: Principal) -> str | None:
-    """Return the action of a task, None where there is no such task."""
-    with suppress(DuetimeError):
-        return scheduler.get(task_id, by=by).record.task.action if isinstance(task_id, str) else None
-    return None
 
 
 def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:  # noqa: ARG001 - the signature of all

@@ -12,11 +12,11 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.admin.find_runs import FIND_RUNS
-from duetime.tools.arguments.arguments import Arguments
+from duetime.tools.arguments.arguments import Arguments, action_of
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.change_tasks import CHANGE_TASKS
-from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, action_of, unobserved
+from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
 from duetime.tools.get_task import GET_TASK, WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema

@@ -42,7 +42,7 @@ from duetime.server.python.kinds import (
 from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments.approval import ApprovalTerms
-from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import Amounts, Flag, Length, Object, Text, Texts, Whole, named
@@ -71,6 +71,7 @@ _OF_TASKS = (
         "payload",
         PayloadFields("a mapping of JSON values by text, or a model"),
         example="payload={'message': 'Stretch'}",
+        examples=PAYLOAD_EXAMPLES,
     ),
     Argument("priority", Choice(tuple(tier.value for tier in Tier)), example="priority='high'"),
     Argument("deadline", _TIME, example="deadline='2 hours'"),

@@ -9,10 +9,11 @@ from inspect import Parameter, signature
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args, get_type_hints
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.server.python.arguments import OPENING, SPECIAL_ARGUMENTS, USUAL
 from duetime.server.python.words import MethodWords
-from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments, action_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +56,9 @@ class Signature:
             ),
         )
 
-    def read(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def read(
+        self, args: tuple[Any, ...], given: Mapping[str, Any], service: Service | None = None
+    ) -> Mapping[str, Any] | None:
         """Return the values of a call by name, None for a call that Python itself refuses.
 
         Raises InvalidArgument(s) for every value that is not of its kind, and for names that there are not.
@@ -65,7 +68,8 @@ class Signature:
             return None
         values: dict[str, Any] = {}
         problems: list[InvalidArgument] = []
-        for name, value in (placed | dict(given)).items():
+        call = placed | dict(given)
+        for name, value in call.items():
             argument = self.arguments.table.get(name)
             if argument is None or (value is None and not argument.required):
                 continue
@@ -76,7 +80,10 @@ class Signature:
             except InvalidArguments as several:
                 problems.extend(several.problems)
             except ValueError as error:
-                problems.append(argument.problem("it is missing" if value is None else str(error), value))
+                action = argument.action_in(call, lambda: _action_of(call, service))
+                problems.append(
+                    argument.problem("it is missing" if value is None else str(error), value, action=action)
+                )
         problems += self.arguments.unknown(given)
         if problems:
             raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
@@ -85,6 +92,11 @@ class Signature:
     def words(self, owner: str) -> MethodWords:
         """Return the words in which errors of the method are told."""
         return MethodWords(owner, self.method, self.arguments.table.keys(), self.first)
+
+
+def _action_of(call: Mapping[str, Any], service: Service | None) -> str | None:
+    by = call.get("by", LOCAL)
+    return action_of(service, call.get("task_id"), by) if service and isinstance(by, Principal) else None
 
 
 def names_of_rest(method: Callable[..., Any]) -> list[str]:
@@ -116,7 +128,7 @@ class ServicePart(Generic[C]):
 
         def called(front: Front, /, *args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                values, owner = expected.read(args, kwargs), part(front.service)
+                values, owner = expected.read(args, kwargs, front.service), part(front.service)
                 return method(owner, *args, **kwargs) if values is None else by_name(owner, **values)
             except DuetimeError as error:
                 error.args = (error.text_in(expected.words(front.owner)),)

@@ -26,8 +26,7 @@ from duetime.server.rest.signals import fire
 from duetime.server.rest.streams import changes, log_stream
 from duetime.server.rest.streams.change_feed import ChangeFeed
 from duetime.server.words.preference import words_for
-from duetime.tools.arguments.arguments import Arguments
-from duetime.tools.definition import action_of
+from duetime.tools.arguments.arguments import Arguments, action_of
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException

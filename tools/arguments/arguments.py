@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
+from duetime.scheduler.errors import MAX_PROBLEMS, DuetimeError, InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import ArgumentType, Correctable, is_blank, shown
+
+if TYPE_CHECKING:
+    from duetime.scheduler.principal import Principal
+    from duetime.scheduler.service.scheduler import Scheduler
 
 MEANT_ARGUMENTS = {
     "at": "when",
@@ -77,6 +82,13 @@ MIN_SIMILARITY_RATIO = 0.75
 """Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
 
+PAYLOAD_EXAMPLES: Mapping[str, str] = {
+    "webhook": "payload={'url': 'https://example.com/hook', 'method': 'POST'}",
+    "watch": "payload={'url': 'https://example.com/order', 'condition': \"status == 'shipped'\"}",
+}
+"""Payloads by the built-in actions that have no message alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument; `about` is what models read, `example` a value that an error shows.
@@ -127,6 +139,13 @@ ActionOfTask = Callable[[], Json]
 
 def no_task() -> None:
     """Return the action of no task."""
+
+
+def action_of(scheduler: Scheduler, task_id: Json, by: Principal) -> str | None:
+    """Return the action of a task, None where there is no such task."""
+    with suppress(DuetimeError):
+        return scheduler.get(task_id, by=by).record.task.action if isinstance(task_id, str) else None
+    return None
 
 
 Elsewhere = InvalidArgument | Callable[[Json], InvalidArgument]

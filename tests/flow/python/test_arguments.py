@@ -244,6 +244,17 @@ def test_a_corrected_call_of_each_kind_is_shown(scheduler: Scheduler) -> None:
     assert str(refused).splitlines() == EACH_KIND
 
 
+def test_a_payload_that_is_none_is_answered_with_one_of_the_action_of_the_task(scheduler: Scheduler) -> None:
+    hook = scheduler.schedule("Ring", when="tomorrow", action="webhook", payload={"url": "https://example.com/hook"})
+    wrong: Any = "new"
+    for call in (
+        lambda: scheduler.reschedule(hook.record.task.id, payload=wrong),
+        lambda: scheduler.schedule("Ring", when="tomorrow", action="webhook", payload=wrong),
+    ):
+        assert "payload={'url': 'https://example.com/hook', 'method': 'POST'}" in str(tried(call))
+    assert "payload={'message': 'Stretch'}" in str(tried(lambda: scheduler.schedule("Ring", payload=wrong)))
+
+
 def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -> None:
     requests: list[Any] = [Request("One", when="in 1 hour"), Request("Two", when="in 2 hours", labels=5)]  # type: ignore[arg-type]  # wrong on purpose
 
