@@ -234,7 +234,8 @@ class ChainModel:
 
         It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
         """
-        _refuse(step.state in ("running", "cancelled") or step.is_held(now))
+        keeps_its_time = step.until is not None and to == step.until  # the end of its wait: nothing moves
+        _refuse(step.state in ("running", "cancelled") or (step.is_held(now) and not keeps_its_time))
         if not step.is_open:
             step.once_more("waiting" if step.waits_for and not around else "scheduled", to, now)
             self._reopen(step, now)
