@@ -328,7 +328,9 @@ class ChainModel:
         waiting = [step for step in self.all if step.is_open]
         _refuse(not waiting or all(step.state == "running" for step in waiting))
         left = [step for step in waiting if step.state != "running" and not step.is_held(now)]
-        _refuse(not left)
+        if not left:
+            _refuse(all(step.until != to for step in waiting))
+            return
         first = min(step.goes_on(now) for step in left)
         for step in left:
             self.move(step, to if step.started else max(step.at + (to - first), to), now)
