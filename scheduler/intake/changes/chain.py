@@ -33,7 +33,10 @@ _OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "la
 _OF_LAST: Final = ("deadline", "deadline_type", "expect")
 """Arguments that a chain has in its last steps, as when it is scheduled."""
 
-OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *PAUSE_ARGUMENTS, *_OF_ALL, *_OF_LAST, "remove")
+_ALONE: Final = (PAUSE_ARGUMENTS, ("skip_next",))
+"""Arguments that come in a call of their own."""
+
+OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *sum(_ALONE, ()), *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
 _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
@@ -54,9 +57,10 @@ def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str
         raise InvalidArgument("changes", "nothing to change was given", accepted=accepted, example=example)
     if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSE_ARGUMENTS)):
         raise _zone_alone(found)
-    if given.keys() & set(PAUSE_ARGUMENTS) and given.keys() - set(PAUSE_ARGUMENTS):
-        accepted = "the pause in a call of its own"
-        raise InvalidArgument("pause", "a chain is paused or changed", accepted=accepted, example="pause=true")
+    for names in _ALONE:
+        if given.keys() & set(names) and given.keys() - set(names):
+            problem, accepted = "a chain is paused, skipped or changed", f"`{names[0]}` in a call of its own"
+            raise InvalidArgument(names[0], problem, accepted=accepted, example=f"{names[0]}=true")
     return given
 
 
@@ -70,8 +74,6 @@ def _zone_alone(found: ChainRecord) -> InvalidArgument:
 
 def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     """Return how to change what a whole chain has not."""
-    if name == "skip_next":
-        return no_skip_of_chain(found)
     if name in _OF_SERIES and found.chain.repeat is None:
         accepted = "`when`, which moves it"
         return InvalidArgument(name, "this chain runs once", accepted=accepted, example="when='tomorrow 9am'")
@@ -84,18 +86,11 @@ def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     return InvalidArgument(name, "each step has its own", accepted=accepted, example=f"task_id='{step.record.task.id}'")
 
 
-def no_skip_of_chain(found: ChainRecord) -> InvalidArgument:
-    """Return the refusal to skip the next generation of a chain, with what moves it past others."""
-    if found.chain.repeat is None:
-        accepted, example = "`when`, which moves it; or a cancel", "when='tomorrow 9am'"
-        return InvalidArgument("skip_next", "this chain runs once", accepted=accepted, example=example)
-    problem = "the next generation of a chain is moved to the time of a later one"
-    accepted = "`when`, the time of its next generation: those before it are left out"
-    return InvalidArgument("skip_next", problem, accepted=accepted, example="when='monday 9am'")
-
-
 def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
     """Refuse a rule for a chain that runs once: its steps may have waits and times that no generation could repeat."""
+    if "skip_next" in given and found.chain.repeat is None:
+        accepted = "`when`, which moves it; or a cancel"
+        raise InvalidArgument("skip_next", "this chain runs once", accepted=accepted, example="when='tomorrow 9am'")
     asked = [name for name in RULE_ARGUMENTS if name in given or name in given.get("remove", ())]
     if asked and found.chain.repeat is None:
         raise InvalidArgument(asked[0], RUNS_ONCE, accepted=OF_A_NEW_CHAIN)

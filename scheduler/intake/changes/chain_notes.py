@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
@@ -14,6 +14,7 @@ from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import State
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -23,11 +24,11 @@ HAD_BEGUN: Final = "a step had begun"
 """Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
 
 
-def left_out(found: ChainRecord, view: TaskView, now: datetime) -> tuple[str, ...]:
-    """Name the generations that the move of a chain passes: it runs one at a time, so they do not come."""
+def left_out(found: ChainRecord, view: TaskView, now: datetime, *, skips: bool = False) -> tuple[str, ...]:
+    """Name the generations that the move of a chain passes, or that it `skips`: it runs one at a time."""
     task, due, times = view.record.task, found.chain.due_at, list[datetime]()
     rule = recurrence_of(task)
-    at = max(due or now, now)
+    at = max((due or now) - (MICROSECOND if skips else timedelta(0)), now)
     while rule and len(times) <= MAX_TIMES_NAMED and (coming := rule.after(at)):
         at = coming.instant
         if at >= view.record.run.scheduled_for:
@@ -35,7 +36,8 @@ def left_out(found: ChainRecord, view: TaskView, now: datetime) -> tuple[str, ..
         times.append(at)
     shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_NAMED])
     more = " and more" if len(times) > MAX_TIMES_NAMED else ""
-    return (f"left out, since it was moved past them: {shown}{more}",) if times else ()
+    why = "" if skips else ", since it was moved past them"
+    return (f"left out{why}: {shown}{more}",) if times else ()
 
 
 def asked_to_stop(found: ChainRecord) -> tuple[str, ...]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.after import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
+from duetime.scheduler.rules.series.generation import following
+from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
@@ -42,6 +46,8 @@ def own_change(found: ChainRecord, given: Mapping[str, Any], planner: Planner, n
 def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> dict[str, Any]:
     """Return the new rule and its end; a generation of which no step has begun moves to its first time."""
     chain, repeat = found.chain, given.get("repeat")
+    if given.get("skip_next"):
+        return {"due_at": _skipping(found, now)}
     if repeat is not None and never_recurs(repeat):
         return {"repeat": None, "until": None, "max_runs": None}
     fields: dict[str, Any] = {}
@@ -106,12 +112,27 @@ def refuse_series_after(upstreams: Sequence[Upstream], record: TaskRecord, reque
 
 def no_skip_of_step(found: ChainRecord) -> InvalidArgument:
     """Return the refusal to skip one step: a generation of its chain has them all."""
-    return InvalidArgument(
-        "skip_next",
-        "a step runs in each generation of its chain",
-        accepted="`when` with the id of the chain moves its next generation",
-        example=f"task_id='{found.chain.id}', when='tomorrow 9am'",
-    )
+    problem = "a step runs in each generation of its chain"
+    accepted, example = "the id of the chain: its next generation is left out whole", f"task_id='{found.chain.id}'"
+    return InvalidArgument("task_id", problem, accepted=accepted, example=example)
+
+
+def _skipping(found: ChainRecord, now: datetime) -> datetime:
+    """Return when the generation comes that follows the next one. Raises Refused where that has begun, or is the last.
+
+    As any skipped occurrence, the next one uses up no number of `max_runs`.
+    """
+    chain = found.chain
+    moved_to = min(step.record.run.scheduled_for for step in found.steps)
+    due = max(chain.due_at or moved_to, moved_to)
+    if has_begun(found):
+        text = f"the generation of {chain.id} of {describe(due, chain.timezone)} {chain.timezone} has begun."
+        raise Refused(text, argument="skip_next", remedy=remedies.Inspect(chain.id))
+    coming = following(replace(chain, due_at=due), found.steps[0].record.task, now, counts=False)
+    if coming is None:
+        text = f"this is the last generation of {chain.id}."
+        raise Refused(text, argument="skip_next", remedy=remedies.Cancel(chain.id))
+    return coming.scheduled_for
 
 
 def has_begun(found: ChainRecord) -> bool:

@@ -14,9 +14,10 @@ from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall, split_arguments
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of
-from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain, no_skip_of_chain
+from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import left_out
 from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.planner import Planner
@@ -68,17 +69,18 @@ class ChainService:
             view = self._writer.tried(found, decision, given, call)
         else:
             view = self._writer.change(found, decision, given, call, decision.decide)
-        passed = left_out(found, view, self._store.now()) if "when" in given else ()
+        skips = SKIP_NEXT in given
+        passed = left_out(found, view, self._store.now(), skips=skips) if skips or "when" in given else ()
         return replace(view, warnings=(*passed, *view.warnings))
 
     def act(
         self, chain_id: str, action: ActionOnTask, *, undo: str | None = None, **call: Unpack[CallArguments]
     ) -> TaskView:
-        """Run what failed again now, or undo a change. Raises Refused for what is done to a step."""
+        """Run what failed again now, skip a generation, or undo a change. Raises Refused for what is done to a step."""
         if action == RUN_NOW:
             return self._run_again(chain_to_change(self._store, chain_id, call), {"action": RUN_NOW}, call)
         if action == SKIP_NEXT:
-            raise no_skip_of_chain(chain_to_change(self._store, chain_id, call))
+            return self.reschedule(chain_id, skip_next=True, **call)
         if action != UNDO:
             raise Refused(
                 f"{action!r} is for one task, and {chain_id} is a chain: name the step.",
@@ -97,7 +99,8 @@ class ChainService:
         own, due = own_change(found, given, self._planner, now), self._moves.due(found, now)
         to = given.get("when") or (own.after.get("due_at") if own else None)
         move = self._moves.to_time(found, to, zone, now) if to else None
-        return replace(chain_decision(found, given, move, self._planner, now, due=due), chain=own)
+        kind = EventKind.SKIPPED if SKIP_NEXT in given else EventKind.RESCHEDULED
+        return replace(chain_decision(found, given, move, self._planner, now, due=due), chain=own, kind=kind)
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""

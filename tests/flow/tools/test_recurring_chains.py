@@ -25,23 +25,6 @@ STEPS: list[StepArguments] = [
 ONE_DAY = timedelta(days=1)
 
 
-@pytest.mark.parametrize("by_button", [False, True])
-def test_the_next_generation_is_not_skipped_but_moved_past_others(scheduler: Scheduler, by_button: bool) -> None:
-    def skip(chain_id: str) -> None:
-        if by_button:
-            scheduler.act(chain_id, "skip_next")
-        else:
-            scheduler.reschedule(chain_id, skip_next=True)
-
-    recurring, once = daily(scheduler), scheduler.schedule("Report", when="in 1 hour", steps=STEPS).record.task.id
-    with pytest.raises(InvalidArgument, match="moved to the time of a later one") as refused:
-        skip(recurring)
-    shown = ast.literal_eval(refused.value.example.removeprefix("when="))
-    assert "left out" in str(scheduler.reschedule(recurring, when=shown).warnings)
-    with pytest.raises(InvalidArgument, match="this chain runs once"):
-        skip(once)
-
-
 def states(scheduler: Scheduler, chain_id: str) -> list[State]:
     view = scheduler.get(chain_id)
     assert view.chain

@@ -7,14 +7,14 @@ while a step ran that succeeds. A task that a run spawned is on its own from the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import Chain, is_spawned
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import dated_like, next_run
+from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.generation import following
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
@@ -131,25 +131,6 @@ def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]
     if spawned:
         connection.execute(_FORGET, {"task_ids": list(spawned)})
         connection.execute(_FORGET_ENDS, {"task_ids": list(steps), "spawned": list(spawned)})
-
-
-def following(chain: Chain, step: Task, now: datetime, *, counts: bool = True) -> Run | None:
-    """Return the next occurrence of a chain, None at its end; the run is that of no step yet.
-
-    A generation of which every step was skipped `counts` as none of `max_runs`.
-    """
-    assert chain.due_at is not None
-    rule = {"repeat": chain.repeat, "anchor": chain.anchor, "until": chain.until, "max_runs": chain.max_runs}
-    series = replace(step, **rule, timezone=chain.timezone, deadline_after=None)  # type: ignore[arg-type]  # of a chain
-    last = Run(
-        chain.id,
-        chain.id,
-        chain.tenant,
-        chain.due_at,
-        State.SUCCEEDED,
-        number=chain.number if counts else chain.number - 1,
-    )
-    return next_run(series, last, now)
 
 
 def _hold(connection: Connection, paused: Sequence[str]) -> None:
