@@ -8,7 +8,7 @@ from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.foresight.explain import explained
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
 from duetime.scheduler.foresight.reasons.before_start import paused, questions
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
@@ -16,6 +16,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import is_held_by_pause
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskView
 
@@ -29,7 +30,16 @@ class ChainReader:
 
     def get(self, chain_id: str, *, by: Principal) -> TaskView:
         """Return a chain with its steps. Raises TaskNotFound."""
-        return self.view_of(self._store.chains.get(by.tenant, chain_id))
+        found = self._store.chains.get(by.tenant, chain_id)
+        return replace(self.view_of(found), not_run=self._not_run(found))
+
+    def _not_run(self, found: ChainRecord) -> Run | None:
+        """Return the step that an answer, or none, left out in the last generation, where nothing of it has run."""
+        records = [step.record for step in found.steps]
+        left_out = [each for each in (left_out_since(self._store, record) for record in records) if each]
+        newest = max(left_out, key=_ended, default=None)
+        last = [record.last_run for record in records if record.last_run]
+        return newest if newest and all(_ended(run) <= _ended(newest) for run in last) else None
 
     def view_of(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
         """Return the view of a chain, with the questions and events for which its next steps wait."""
@@ -66,6 +76,10 @@ class ChainReader:
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
         return self.view_of(found), reasons or ["it waits for nothing: all its steps have ended"]
+
+
+def _ended(run: Run) -> datetime:
+    return run.ended_at or run.scheduled_for
 
 
 def pauses(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:

@@ -14,7 +14,7 @@ from duetime.scheduler.foresight.early import goes_early
 from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.readers.inbox import InboxReader
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
 from duetime.scheduler.foresight.stalled import stalled
 from duetime.scheduler.foresight.task_view import linked, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
@@ -74,15 +74,8 @@ class TaskReader:
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
         addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
         found = replace(view, unread=unread, failed_attempt=failed_attempt, addressed=addressed)
-        found = replace(found, not_run=self._not_run(record))
+        found = replace(found, not_run=left_out_since(self._store, record))
         return replace(found, log=log, cost=cost, chain=chain, held_until=self._held_until(record))
-
-    def _not_run(self, record: TaskRecord) -> Run | None:
-        """Return the occurrence of a series that an answer, or none, left out since its last run ended."""
-        task, last = record.task, record.last_run
-        found = self._store.history.not_run(task.tenant, task.id) if task.repeat and task.asks else None
-        ended = [run.ended_at for run in (found, last) if run is not None and run.ended_at is not None]
-        return found if found is not None and ended and ended[0] == max(ended) else None
 
     def _chain(self, record: TaskRecord) -> ChainView | None:
         """Return the chain that a task is a step of."""

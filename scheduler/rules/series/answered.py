@@ -44,6 +44,11 @@ def holds_each_run(task: Task) -> bool:
     return asks_each_run(task) or awaits_each_run(task)
 
 
+def holds_each_time(task: Task) -> bool:
+    """Whether each run of a series, or of a step of a chain that recurs, waits for an answer or for an event."""
+    return holds_each_run(task) or asks_each_generation(task) or awaits_each_generation(task)
+
+
 def asks_each_generation(task: Task) -> bool:
     """Whether a step is asked for when it is due, in each generation of its chain."""
     return task.asks is not None and bool(task.asks.get(IN_CHAIN))

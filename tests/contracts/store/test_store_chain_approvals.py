@@ -18,6 +18,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
+from duetime.widgets.payload import task_payload
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -334,3 +335,20 @@ def test_a_chain_names_what_a_later_step_asks_already_with_its_limit(desk: Desk)
     ]
     _, reasons = desk.scheduler.explain(chain_id)
     assert reasons[-1].startswith("b: approval of «Publish?» by the user until ")
+
+
+def test_a_rejected_generation_is_the_last_run_of_its_chain_and_of_the_step_that_asked(desk: Desk) -> None:
+    chain_id = report(desk)
+    for hour, last in ((9, SKIPPED), (10, State.SUCCEEDED), (11, SKIPPED)):
+        desk.nothing_due(hour)
+        if last is SKIPPED:
+            desk.scheduler.reject(chain_id, by=BOB, reason="no rows")
+        else:
+            desk.scheduler.approve(chain_id, by=BOB)
+            for _ in ("fetch", "mail"):
+                desk.end(desk.start(hour, 1))
+        for shown in (chain_id, step(desk, chain_id, "fetch")):
+            found = task_payload(desk.scheduler.get(shown)).last_run
+            said = (found.state, found.summary) if found else None
+            of_step = (last, "imported") if shown != chain_id else None
+            assert said == ((last, "bob rejected it: no rows") if last is SKIPPED else of_step)
