@@ -51,7 +51,8 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
     if run.state in TERMINAL:
         if not record.side_runs:
             raise Refused(
-                f"{task.id} has already ended ({_ended(record)}); there is nothing to cancel.", argument="task_id"
+                f"{task.id} has already ended ({run.state} {when_words(run, task)}); there is nothing to cancel.",
+                argument="task_id",
             )
         return Change(task, run, cancelled_side_runs=record.side_runs, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
@@ -134,7 +135,8 @@ def move(
     waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not waits_alone(task, run)
     state = State.WAITING if waits_on else State.SCHEDULED
     wakes = None if waits_on else wake
-    moved = replace(run, state=state, scheduled_for=to, wake_at=wakes, first_ready_at=None, slot=slot)
+    open_from = to if was_let_go(task, run) else None  # its yes and its event stay, also over a pause
+    moved = replace(run, state=state, scheduled_for=to, wake_at=wakes, first_ready_at=open_from, slot=slot)
     return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
 
 
@@ -283,10 +285,6 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
 
 def unpaused(task: Task) -> Task:
     return replace(task, paused=False, paused_until=None)
-
-
-def _ended(record: TaskRecord) -> str:
-    return f"{record.run.state} {when_words(record.run, record.task)}"
 
 
 def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:

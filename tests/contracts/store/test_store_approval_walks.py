@@ -200,7 +200,7 @@ class SeriesModel(Pausable):
     """The expected state of an hourly task that asks before each run: at a time, in the `slot` of its occurrence.
 
     `left` is what a cancel, a skip or a no has left out, or a move has changed, at a time. A run that was approved
-    when it was asked for is `let_go` until it is moved: a pause does not leave it out.
+    when it was asked for is `let_go`: neither a move nor a pause leaves it out.
     """
 
     default: ApprovalAnswer
@@ -243,7 +243,6 @@ class SeriesModel(Pausable):
         if self.state is State.CANCELLED or to >= self._next(now):
             return False
         self.left, self.left_at, self.time, self.state = replace(self, left=None), now, to, State.SCHEDULED
-        self.let_go = False
         return True
 
     def expire(self, now: datetime) -> bool:

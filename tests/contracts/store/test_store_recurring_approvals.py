@@ -500,3 +500,16 @@ def test_who_watches_a_task_is_told_when_it_asks(desk: Desk) -> None:
 def test_an_instant_is_no_end_for_many_questions(desk: Desk, by: str) -> None:
     with pytest.raises(DuetimeError, match=r"approval\.by: a task that repeats asks before each"):
         payroll(desk, by=by)
+
+
+def test_a_run_that_was_approved_and_moved_runs_after_a_pause_over_its_new_time(desk: Desk) -> None:
+    task_id = payroll(desk)
+    desk.nothing_due(9)
+    desk.scheduler.approve(task_id)
+    desk.scheduler.reschedule(task_id, when="9:30")
+    assert "asks the user" not in str(desk.scheduler.explain(task_id)[1])
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.nothing_due(9, 35)
+    desk.scheduler.reschedule(task_id, pause=False)
+    [claim] = desk.start(9, 40)
+    assert (claim.run.scheduled_for, claim.run.number) == (at(9, 30), 1)

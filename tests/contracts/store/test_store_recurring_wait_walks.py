@@ -188,11 +188,13 @@ class Model(Pausable):
     def move(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
             return False
-        if (self.slot, self.opened, self.state) == (now + PUT_OFF, None, State.SCHEDULED):
+        stays = self.state is State.SCHEDULED and self.opened in {None, self.slot}
+        if stays and self.slot == now + PUT_OFF:
             return True  # nothing changes
         self._keep(now, moved=True)
         self.slot = self.due = now + PUT_OFF
-        self.opened, self.state, self.begun = None, State.SCHEDULED, False
+        let_go = self.state is State.SCHEDULED and self.opened is not None
+        self.opened, self.state, self.begun = self.slot if let_go else None, State.SCHEDULED, False
         return True
 
     def ask_other(self, now: datetime) -> bool:
