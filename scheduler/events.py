@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     REVIVED = "revived"
     ASKED = "asked"
     WAIT_BEGAN = "wait_began"
+    WAIT_ENDED = "wait_ended"
     APPROVED = "approved"
     REJECTED = "rejected"
     READY = "ready"

@@ -74,6 +74,7 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
     ended_waits.close(connection, [waiter], came, found.wait.name)
     if record.run.state is State.WAITING:
         dependants.follow(connection, dependants.settle_waiting(connection, [record.task.id], now, why=why), now)
+        ended_waits.log(connection, {waiter: why}, [record.task.id], now)
     else:
         connection.info.get(FREED_INFO, []).extend(run_waits.wake(connection, {waiter: why}, now))
     return True

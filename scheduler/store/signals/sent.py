@@ -15,7 +15,6 @@ from duetime.scheduler.chain.judgement import came_in_words
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
-from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.sql.locks import lock_tasks
@@ -23,10 +22,9 @@ from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import ended_waits, name_locks, run_waits, wait_rows
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
-from duetime.scheduler.task import State
 from duetime.scheduler.waits.match import matches
 from duetime.scheduler.waits.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
-from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
+from sqlalchemy import BindParameter, Connection, bindparam, delete, select, tuple_, update
 
 MAX_WAITERS_LET_GO = 250
 """Waiters that one transaction lets go: some 50 ms for which other writers of a SQLite file wait."""
@@ -48,9 +46,6 @@ _WAITING = (
 )
 _STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(
     signal_waits.c.waiter_id.in_(_IDS), OPEN_WAIT
-)
-_WAITING_STILL = select(runs.c.id, runs.c.task_id).where(
-    runs.c.task_id.in_(bindparam("task_ids", expanding=True)), runs.c.current == true(), runs.c.state == State.WAITING
 )
 _COUNTED = (
     update(signals)
@@ -166,12 +161,10 @@ def let_go(
     connection: Connection, tenant: str, page: Sequence[ClosedWait], answer: SentSignal, now: datetime
 ) -> SentSignal:
     """Let the tasks of waiters go whose waits have ended; return the answer with these, and those that wait on."""
-    waiters, noted = {each.waiter_id for each in page}, connection.info.get(FREED_INFO, [])
-    wanted = {"task_ids": [each.task_id for each in page]}
-    ends = dependants.settle_waiting(connection, wanted["task_ids"], now)
-    dependants.follow(connection, ends, now)
-    waiting = connection.execute(_WAITING_STILL, wanted).all() if page else []
-    freed, matched = len(noted), sum(not waiters.isdisjoint((row.id, row.task_id)) for row in waiting)
+    noted, task_ids = connection.info.get(FREED_INFO, []), [each.task_id for each in page]
+    dependants.follow(connection, dependants.settle_waiting(connection, task_ids, now), now)
+    reasons = {each.waiter_id: came_in_words(answer.signal) for each in page}
+    freed, matched = len(noted), ended_waits.log(connection, reasons, task_ids, now)
     of_signal = {"of_tenant": tenant, "of_id": answer.signal.id}
     connection.execute(_COUNTED, {**of_signal, "so_many": freed, "as_many": matched})
     return replace(answer, freed=answer.freed + freed, matched=answer.matched + matched)

@@ -139,8 +139,9 @@ def test_each_run_asks_and_waits_when_it_is_due_and_goes_after_both_in_any_order
         assert (claim.run.scheduled_for, claim.run.number) == (at(hour), hour - 8), "it keeps its place in the series"
         desk.end([claim])
         goes = EventKind.UNBLOCKED, EventKind.READY, EventKind.STARTED, EventKind.SUCCEEDED
-        begun = EventKind.WAIT_BEGAN, EventKind.ASKED, EventKind.APPROVED
-        assert tuple(kinds(desk, task_id, run_id))[-7:] == (*begun, *goes), "the history has both"
+        came = [] if first == "yes" else [EventKind.WAIT_ENDED]
+        begun = EventKind.WAIT_BEGAN, EventKind.ASKED, *came, EventKind.APPROVED
+        assert tuple(kinds(desk, task_id, run_id))[-7 - len(came) :] == (*begun, *goes), "the history has both"
     assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SUCCEEDED, 11: SCHEDULED}
     sound(desk)
 
@@ -471,3 +472,23 @@ def test_a_question_that_is_added_while_a_run_goes_is_asked_before_the_next_one(
     desk.scheduler.reject(task_id)
     assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: SKIPPED, 11: SCHEDULED}
     sound(desk)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+@pytest.mark.parametrize("comes", [True, False])
+def test_the_history_says_how_a_wait_ended_while_the_question_stays_open(
+    desk: Desk, *, comes: bool, repeats: bool
+) -> None:
+    wait = {"event": "ready", "timeout": "65 min", "on_timeout": "run"}
+    task_id = payroll(desk, on_timeout="run", timeout="5 min")
+    if not repeats:
+        task_id = desk.scheduler.schedule("Payroll", when="10:00", approval="Pay?", wait_for=wait).record.task.id
+    desk.nothing_due(9)
+    if comes:
+        send(desk, "e1")
+    desk.clock.at = at(9, 6)
+    desk.store.signals.end_late(limit=9)
+    assert open_waits(desk, task_id) == ASKED
+    found = desk.store.history.events(TENANT, EventFilter(task_id=task_id, kind=EventKind.WAIT_ENDED), limit=9).events
+    said = "the event 'ready' came (e1)" if comes else "no event 'ready' came in time"
+    assert [(event.reason, event.run_id) for event in found] == [(said, current(desk, task_id).id)]

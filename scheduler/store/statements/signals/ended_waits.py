@@ -6,14 +6,17 @@ and is opened again for a run in the place of that one. That of a run is deleted
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.chunks import chunks
+from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals import name_locks, new_waits
 from duetime.scheduler.store.statements.signals.kept_waits import of_waiter
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
@@ -21,7 +24,7 @@ from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait, further, names
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal
-from sqlalchemy import Connection, bindparam, false, update
+from sqlalchemy import Connection, bindparam, false, select, true, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
 _CLOSE_ONE = (
@@ -43,6 +46,10 @@ _WAIVE = _OF_WAITERS.where(
     signal_waits.c.closed_at.is_not(None),
     signal_waits.c.until <= bindparam("now", type_=Instant()),
 ).values(on_timeout=OnTimeout.RUN, at_once=false())
+
+_WAITING_STILL = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
+    runs.c.task_id.in_(bindparam("task_ids", expanding=True)), runs.c.current == true(), runs.c.state == State.WAITING
+)
 
 
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
@@ -94,3 +101,20 @@ def waive(connection: Connection, task_id: str, now: datetime) -> bool:
     """
     given = {"waiter_ids": [task_id, *further([task_id])], "now": now}
     return connection.execute(_WAIVE, given).rowcount > 0
+
+
+def log(connection: Connection, reasons: Mapping[str, str], task_ids: Sequence[str], now: datetime) -> int:
+    """Log why waits have ended, by waiter, of runs of these tasks that wait for something else; return how many."""
+    if not reasons:
+        return 0
+    rows = connection.execute(_WAITING_STILL, {"task_ids": sorted(set(task_ids))}).all()
+    found = [(row, why) for row in rows if (why := reasons.get(row.id) or reasons.get(row.task_id))]
+    kind, actor = EventKind.WAIT_ENDED, DUETIME_ACTOR
+    event_log.append(
+        connection,
+        [
+            event_log.entry(row.tenant, row.task_id, row.id, now, kind=kind, actor=actor, reason=why)
+            for row, why in found
+        ],
+    )
+    return len(found)
