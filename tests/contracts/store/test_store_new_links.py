@@ -377,3 +377,29 @@ def test_an_undone_edge_to_what_has_ended_brings_back_the_due_time(desk: Desk) -
     found = desk.scheduler.get(load).record.run
     times = [(run.scheduled_for, run.deadline, run.drop_at) for run in (before, found)]
     assert (times[0], found.state) == (times[1], SCHEDULED)
+
+
+@pytest.mark.parametrize("ends", ["not yet", "well", "badly"])
+def test_an_edge_that_an_undo_brings_back_waits_for_what_was_run_again_since(desk: Desk, ends: str) -> None:
+    above, other = task(desk, when="8:30"), task(desk, when="18:00")
+    below = task(desk, "Load", when="9:00", after=[above, other])
+    desk.end(desk.start(8, 30))
+    token = change(desk, below, after=[other])
+    desk.scheduler.reschedule(above, when="now")
+    if ends != "not yet":
+        desk.end(desk.start(8, 30), Done("fetched") if ends == "well" else Failed("no rows"))
+    undo(desk, below, token)
+    if ends == "badly":
+        assert state(desk, below) is State.FAILED
+    else:
+        assert [above in str(desk.scheduler.explain(below)[1])] == [ends == "not yet"]
+
+
+def test_an_edge_to_a_series_that_an_undo_brings_back_keeps_the_end_that_it_had(desk: Desk) -> None:
+    above, other = task(desk, when=None, repeat="every hour at :30"), task(desk, when="18:00")
+    below = task(desk, "Load", when="9:00", after=[above, other])
+    desk.end(desk.start(8, 30))
+    token = change(desk, below, after=[other])
+    desk.scheduler.act(above, "run_now")
+    undo(desk, below, token)
+    assert above not in str(desk.scheduler.explain(below)[1])

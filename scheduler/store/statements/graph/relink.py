@@ -17,6 +17,7 @@ from duetime.scheduler.store.schema.rows import in_json
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import lock_tasks
@@ -40,6 +41,8 @@ _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _WAITS = select(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).order_by(signal_waits.c.waiter_id)
 _NO_WAITS = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
 _WAIT = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
+_ONCE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), tasks.c.repeat.is_(None))
+_OPEN: dict[str, Any] = dict.fromkeys(("closed_at", "outcome", "ended_run", "mismatch"))
 _own = chain_steps.alias("own")
 _STEPS = (
     select(chain_steps.c.task_id, chain_steps.c.name)
@@ -179,14 +182,13 @@ def _replace_links(
 ) -> list[dict[str, Any]]:
     """Store new dependencies, and return their rows; one that stays keeps how its upstream ended."""
     stored = {row["upstream_id"]: row for row in old}
-    usual = dict.fromkeys(("closed_at", "outcome", "ended_run", "mismatch"))
     rows = []
     for each in sorted(after, key=lambda link: link.upstream_id):
-        row = {"task_id": task.id, "upstream_id": each.upstream_id, "tenant": task.tenant, **usual}
+        row = {"task_id": task.id, "upstream_id": each.upstream_id, "tenant": task.tenant, **_OPEN}
         row |= {"after_failure": each.after_failure, "valid_output": each.valid_output}
         before = stored.get(each.upstream_id)
         same = before and before["valid_output"] == each.valid_output
-        rows.append(row | ({name: before[name] for name in usual} if before and same else {}))
+        rows.append(row | ({name: before[name] for name in _OPEN} if before and same else {}))
     if old:
         connection.execute(_UNLINK, {"of_task": task.id})
     _LINK.run(connection, [_from_json(dependencies, row) for row in rows])
@@ -220,7 +222,9 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
     """
     cycles.check_undo(connection, task.id, [row["upstream_id"] for row in links["after"]])
     connection.execute(_UNLINK, {"of_task": task.id})
-    _LINK.run(connection, [_from_json(dependencies, row) for row in links["after"]])
+    rows = [_from_json(dependencies, row) for row in links["after"]]
+    again = _run_again(connection, rows)
+    _LINK.run(connection, [row | _OPEN if row["upstream_id"] in again else row for row in rows])
     connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
     _WAIT.run(connection, [_from_json(signal_waits, row) for row in links["waits"]])
     if _awaited(links):
@@ -228,6 +232,14 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
     if not links["asked"]:
         questions.close(connection, [run.id], now)
         connection.execute(_NO_QUESTION, {"of_run": run.id})
+
+
+def _run_again(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the tasks that somebody has run again since they had ended; another occurrence of a series is none."""
+    closed = {row["upstream_id"]: row["closed_at"] for row in rows if row["closed_at"]}
+    wanted, _ = event_log.begun_again_at(connection, sorted(closed))
+    again = [task_id for task_id, at in wanted.items() if at >= closed[task_id]]
+    return set(connection.execute(_ONCE, {"task_ids": again}).scalars()) if again else set()
 
 
 def _to_json(row: Mapping[str, Any]) -> dict[str, Any]:
