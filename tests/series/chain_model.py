@@ -238,6 +238,7 @@ class ChainModel:
         _refuse(step.state in ("running", "cancelled") or (step.is_held(now) and not keeps_its_time))
         if not step.is_open:
             step.once_more("waiting" if step.waits_for and not around else "scheduled", to, now)
+            step.opened = now if step.asks and self._asks_later(step) else None
             self._reopen(step, now)
             step.wanted = now
             return

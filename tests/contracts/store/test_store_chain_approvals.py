@@ -352,3 +352,22 @@ def test_a_rejected_generation_is_the_last_run_of_its_chain_and_of_the_step_that
             said = (found.state, found.summary) if found else None
             of_step = (last, "imported") if shown != chain_id else None
             assert said == ((last, "bob rejected it: no rows") if last is SKIPPED else of_step)
+
+
+def test_a_step_that_is_run_again_asks_at_once_and_when_it_is_moved_at_its_new_time(desk: Desk) -> None:
+    chain_id = report(desk, {**FIRST, "approval": {"question": "Fetch?", "by": "30 min"}}, LAST)
+    fetch = step(desk, chain_id, "fetch")
+    desk.nothing_due(9)
+    desk.scheduler.approve(fetch, by=BOB)
+    desk.end(desk.start(9, 1))
+    assert [claim.task.title for claim in desk.start(9, 2)] == ["Report: mail"]
+    desk.scheduler.inbox.mark_read()
+    assert (desk.scheduler.reschedule(fetch, when="now").record.run.state, questions(desk)) == (WAITING, ["Fetch?"])
+    view = desk.scheduler.reschedule(fetch, when="9:40")
+    assert (view.record.run.state, questions(desk)) == (SCHEDULED, [])
+    assert "its question is withdrawn; it asks again Mon 23 Nov 2026 09:40" in view.warnings
+    desk.nothing_due(9, 40)
+    assert questions(desk) == ["Fetch?"]
+    desk.scheduler.approve(fetch, by=BOB)
+    assert [claim.run.scheduled_for for claim in desk.start(9, 45)] == [at(9, 40)]
+    sound(desk)

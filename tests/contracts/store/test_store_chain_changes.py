@@ -169,7 +169,7 @@ def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_say
         ({"until": "in 3 hours"}, r"until: this chain runs once, and stays so.*with its steps\.$"),
         ({"remove": ["max_runs"]}, r"max_runs: this chain runs once, and stays so.*with its steps\.$"),
         ({"skip_next": True}, r"skip_next: this chain runs once\. Accepted: `when`"),
-        ({"pause": True, "labels": ["x"]}, "pause: a chain is paused or changed"),
+        ({"pause": True, "labels": ["x"]}, "pause: a chain is paused, skipped or changed"),
         ({"timezone": "Asia/Tokyo"}, "when: it is missing"),
         ({}, "nothing to change was given"),
     ],

@@ -14,7 +14,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import asks_each_run, asks_first, asks_when_due
+from duetime.scheduler.rules.series.answered import asks_each_generation, asks_each_run, asks_first, asks_when_due
 from duetime.scheduler.rules.series.awaited import awaits_when_due, is_same_occurrence
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import (
@@ -208,6 +208,8 @@ def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datet
         return run
     if asks_when_due(task) and is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)
+    elif asks_each_generation(task):
+        run = replace(run, first_ready_at=now)  # it is asked for now, as one whose turn has come
     waits = asked_again(approval, old, run, now).is_open
     return replace(run, state=State.WAITING, wake_at=None) if waits else run
 
