@@ -142,21 +142,23 @@ def is_of_answer(token: str) -> bool:
 
 def reopened(approval: Approval, now: datetime) -> Approval:
     """Return a question whose answer is taken back; one whose time has passed is asked for as long as before."""
-    ends_at = approval.ends_at
+    asked_at, ends_at = approval.asked_at, approval.ends_at
     if ends_at is not None and ends_at <= now:
-        ends_at = now + (ends_at - approval.asked_at)
-    return _of(approval.run_id, approval, approval.asked_at, ends_at, None)
+        asked_at, ends_at = now, now + (ends_at - asked_at)
+    return _of(approval.run_id, approval, asked_at, ends_at, None)
 
 
 def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approval:
     """Return the approval of the next generation of a run, which stands only where the old one was never started.
 
-    A question whose time has passed is asked for as long as before.
+    A question whose time has passed is asked for as long as before; another one was asked when it was, until its end.
     """
     stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None
     if stands:
         return _of(run.id, approval, approval.asked_at, approval.ends_at, approval)
-    return _of(run.id, approval, now, reopened(approval, now).ends_at, None)
+    again = reopened(approval, now)
+    is_new = old.started_at is not None or again.ends_at is None
+    return _of(run.id, approval, now if is_new else again.asked_at, again.ends_at, None)
 
 
 def _of(

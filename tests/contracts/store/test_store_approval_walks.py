@@ -30,6 +30,7 @@ from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, message, restarted, settlement
+from tests.contracts.store.likely_steps import UNDO_S, Situation
 from tests.contracts.store.pausable import Pausable
 from tests.invariants import assert_sound
 
@@ -41,9 +42,6 @@ STEPS_COUNT, WALKS_OF_STORE = 40, 25
 WALKS_ON_POSTGRES = WALKS_OF_STORE if ASKED else 5
 WALKS_OF_SERIES = int(ASKED or "6")
 """Each has a store of its own, since its clock begins at noon."""
-
-UNDO_S = 35
-"""Seconds for which an undo is taken, with those of a late click."""
 
 
 @dataclass
@@ -184,8 +182,8 @@ def _walk(store: Store, clock: Clock, seed: int) -> None:
         assert (run.state, walk.asks(run.id)) == (model.state, model.state is State.WAITING), said
 
 
-OFTEN_NEXT = {"move": ["look"] * 20, "look": ["undo"] * 8, "cancel": ["undo"] * 20}
-"""Steps that are likely after others: what a move lets ask, an undo takes back."""
+WHILE_ASKED = ["move", "skip", "cancel", "reject", "approve", "expire", "pause"] * 2
+"""Steps that are likely while a question is open."""
 
 ASKED_FOR, MOVED_BY = timedelta(minutes=10), timedelta(seconds=20)
 
@@ -360,10 +358,11 @@ def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock
     default = draw.choice([APPROVE, REJECT])
     walk, model = SeriesWalk(store, clock, default), SeriesModel(default)
     names = ("look", "approve", "reject", "skip", "move", "expire", "pause", "resume", "cancel", "undo")
-    said, name = list[str](), ""
+    said = list[str]()
     for _ in range(STEPS_COUNT):
-        clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))
-        name = draw.choice([*names, "look", "look", "approve", "reject", "undo", *OFTEN_NEXT.get(name, ())])
+        here = Situation(model.state, model.time, model.left_at if model.left else None)
+        clock.forward(seconds=here.seconds(draw, clock()))
+        name = draw.choice([*names, *here.names(clock(), WHILE_ASKED)])
         said.append(f"{name} at {clock():%H:%M:%S}")
         assert _accepted(getattr(walk, name)) == getattr(model, name)(clock()), said
         try:

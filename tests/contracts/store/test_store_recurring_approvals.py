@@ -513,3 +513,16 @@ def test_a_run_that_was_approved_and_moved_runs_after_a_pause_over_its_new_time(
     desk.scheduler.reschedule(task_id, pause=False)
     [claim] = desk.start(9, 40)
     assert (claim.run.scheduled_for, claim.run.number) == (at(9, 30), 1)
+
+
+def test_a_question_that_comes_back_after_its_time_is_asked_for_as_long_as_at_first(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min")
+    desk.nothing_due(9)
+    for second, until in ((0, at(9, 10)), (50, at(9, 10)), (80, at(9, 20) + timedelta(seconds=20))):
+        desk.clock.at = at(9, 9) + timedelta(seconds=second - second % 30)
+        desk.scheduler.cancel(task_id)
+        desk.clock.at = at(9, 9) + timedelta(seconds=second)
+        desk.scheduler.act(task_id, "undo")
+        run_id = desk.scheduler.get(task_id).record.run.id
+        [approval] = desk.store.approvals.open_of("local", [run_id]).values()
+        assert approval.ends_at == until

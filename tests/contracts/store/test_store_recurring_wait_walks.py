@@ -32,6 +32,7 @@ from duetime.scheduler.waits.approval import Approval, taken_back_by
 from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal, SignalWait
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
+from tests.contracts.store.likely_steps import UNDO_S, Situation
 from tests.contracts.store.pausable import Pausable
 from tests.invariants import assert_sound
 from tests.search import walks
@@ -43,14 +44,15 @@ SEEDS = range(FIRST_SEED, FIRST_SEED + int(ASKED or "20"))
 
 SEEDS_ON_POSTGRES = SEEDS if ASKED else SEEDS[::2]
 STEPS_COUNT = 60
-UNDO_S = 35
-"""Seconds for which an undo is taken, with those of a late click."""
 
 WAITED, LOOKBACK, PUT_OFF = timedelta(minutes=10), timedelta(minutes=30), timedelta(minutes=7)
 TICK = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
 ASKED_FOR = timedelta(minutes=6)
 STEPS = ("look", "send", "late", "skip", "move", "ask_other", "pause", "resume", "cancel", "undo")
+WHILE_IT_WAITS = ["send", "late", "move", "ask_other", "skip", "cancel"] * 2
+"""Steps that are likely while the current run waits."""
+
 ANSWERS = ("approve", "approve", "reject", "expire", "take_back")
 
 
@@ -102,10 +104,8 @@ class Model(Pausable):
         self.opened = self.opened or now
         if not self.over:
             self._begin()
-        if not self.is_answered and not in_this_wait:
+        if (not self.is_answered and not in_this_wait) or (not self.is_answered and self.ends <= now):
             self.asked, self.ends = now, now + ASKED_FOR
-        elif not self.is_answered and self.ends <= now:
-            self.ends = now + (self.ends - self.asked)
         self._judge()
         return True
 
@@ -164,7 +164,7 @@ class Model(Pausable):
         if not self.approved or self.state is State.CANCELLED:
             return False
         if self.ends <= now:
-            self.ends = now + (self.ends - self.asked)
+            self.asked, self.ends = now, now + ASKED_FOR
         self.approved, self.state = False, State.WAITING
         return True
 
@@ -205,6 +205,10 @@ class Model(Pausable):
             self.state, self.opened, self.begun, self.due = State.SCHEDULED, None, False, max(self.slot, now)
         return True
 
+    def next_hour(self, now: datetime) -> datetime:
+        """Return when the next occurrence comes."""
+        return max(self.slot, self.planned, now).replace(minute=0, second=0) + HOUR
+
     def missed(self, now: datetime) -> bool:
         return self.state is State.SCHEDULED and self.opened is None and self.due < now
 
@@ -235,7 +239,7 @@ class Model(Pausable):
 
     def _follow(self, now: datetime) -> None:
         self.past += [self.had] if self.had else []
-        self.slot = max(self.slot, self.planned, now).replace(minute=0, second=0) + HOUR
+        self.slot = self.next_hour(now)
         self.planned, self.due, self.state = self.slot, self.slot, State.SCHEDULED
         self.over, self.had, self.opened, self.approved, self.begun = False, None, None, False, False
 
@@ -380,10 +384,13 @@ def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int)
     model.default = draw.choice(list(ApprovalAnswer))
     walk = Walk(store, clock, model)
     said = [f"seed {seed}, on_timeout {model.on_timeout}, lookback {model.lookback}, asks {model.asks}"]
-    steps = [*STEPS, "look", "look", "look", "send", "undo", "undo", *(ANSWERS if model.asks else ())]
+    steps = [*STEPS, "send", *(ANSWERS if model.asks else ())]
     for _ in range(STEPS_COUNT):
-        clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))
-        name = draw.choice(steps)
+        here = Situation(model.state, model.due, model.left_at if model.left else None)
+        clock.forward(seconds=here.seconds(draw, clock()))
+        name = draw.choice([*steps, *here.names(clock(), WHILE_IT_WAITS)])
+        if name == "move" and clock() + PUT_OFF >= model.next_hour(clock()):
+            name = "look"  # a move past the next occurrence is not what this walk is about
         event = draw.choice(["go", "stop", model.name])
         said.append(f"{name} {event if name == 'send' else ''} at {clock():%H:%M:%S}")
         try:

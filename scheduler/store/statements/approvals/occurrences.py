@@ -48,7 +48,7 @@ _BEFORE = (
     select(*APPROVAL_FIELDS)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(*_SAME_TIME, _FIRST)
-    .order_by(approvals.c.asked_at.desc())
+    .order_by(approvals.c.asked_at.desc(), approvals.c.run_id.desc())
     .limit(1)
 )
 _IN_THIS_WAIT = (
@@ -56,7 +56,7 @@ _IN_THIS_WAIT = (
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(runs.c.task_id == bindparam("of_task"), _FIRST)
     .where(or_(runs.c.scheduled_for == bindparam("of_time"), runs.c.id == bindparam("of_run")))
-    .order_by(approvals.c.asked_at.desc())
+    .order_by(approvals.c.asked_at.desc(), approvals.c.run_id.desc())
     .limit(1)
 )
 

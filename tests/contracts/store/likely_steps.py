@@ -1,0 +1,55 @@
+"""Which steps of a walk are likely, and when: borders are rare where all steps are equally likely.
+
+An undo is taken for seconds, an occurrence is due each hour. So a walk often waits until just before or at such a
+moment, and then often does what matters there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler.task import State
+
+UNDO_S: Final = 35
+"""Seconds for which an undo is taken, with those of a late click."""
+
+AT_ANY_TIME_S: Final = [0, 1, 20, 34, 61, 700, 2900]
+SOON_S: Final = [0, 1, 9, 11]
+JUST_BEFORE_S: Final = 10
+HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A series that is due each hour: the state of its run, when that is due, and when a change was made last.
+
+    A change that cannot be taken back is none.
+    """
+
+    state: State
+    due: datetime
+    changed: datetime | None
+
+    def seconds(self, draw: random.Random, now: datetime) -> float:
+        """Return how long to wait."""
+        if self.may_undo(now):
+            return draw.choice([*SOON_S * 3, *AT_ANY_TIME_S])
+        to_due = (self.due - now).total_seconds()
+        if self.state is State.SCHEDULED and to_due > 0:
+            return draw.choice([*AT_ANY_TIME_S, *[to_due] * 6, *[max(to_due - JUST_BEFORE_S, 0)] * 4])
+        before = HOUR_S - (now.minute * 60 + now.second) - JUST_BEFORE_S
+        return draw.choice([*AT_ANY_TIME_S, *[max(before, 0)] * 4])
+
+    def names(self, now: datetime, of_waiting: Sequence[str]) -> list[str]:
+        """Return the names of the steps that are likely now, some of them more than once."""
+        undo = ["undo"] * 10 if self.may_undo(now) else []
+        look = ["look"] * 20 if self.state is State.SCHEDULED and self.due <= now else []
+        return [*undo, *look, *(of_waiting if self.state is State.WAITING else ())]
+
+    def may_undo(self, now: datetime) -> bool:
+        """Whether the last change can still be taken back."""
+        return self.changed is not None and (now - self.changed).total_seconds() < UNDO_S
