@@ -20,6 +20,9 @@ _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
 _BY_OTHERS: Final = (State.CANCELLED, State.SKIPPED)
 """Ends that somebody else brought about."""
 
+_OF_STEPS: Final = ("payload", "needs", "estimate")
+"""Arguments of a task that each step of a chain has of its own, as it has its action."""
+
 NOT_AFTER_OTHERS: Final = "a task that repeats cannot come after others"
 FOR_A_SERIES: Final = "a chain with repeat: its after holds back its first generation, after of a step each one"
 """Where `after` and `repeat` go together."""
@@ -55,9 +58,11 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
 
 def _as_a_chain(request: Request, upstream_ids: Sequence[str]) -> InvalidArgument:
     """Return how a series begins after others: as a chain, of which one step is enough."""
-    example = (
-        f"steps=[{{'name': 'run', 'action': {request.action!r}}}], after={upstream_ids[:1]}, repeat={request.repeat!r}"
-    )
+    own = {name: getattr(request, name) for name in _OF_STEPS if getattr(request, name)}
+    step = {"name": "run", "action": request.action, **own}
+    moved = [*own, *(["action"] if request.action != REMINDER_ACTION else [])]
+    given = "".join(f", {name}=null" for name in moved)
+    example = f"steps={[step]}, after={list(upstream_ids)}, repeat={request.repeat!r}{given}"
     return InvalidArgument("after", NOT_AFTER_OTHERS, accepted=FOR_A_SERIES, example=example)
 
 

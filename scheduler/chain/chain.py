@@ -32,6 +32,17 @@ class Chain:
     due_at: datetime | None = None
     number: int = 1
 
+    def as_series(self, step: Task, *, counts: bool = True) -> tuple[Task, Run]:
+        """Return a chain that recurs as a series with a step's terms, and its current generation as a run of that.
+
+        A generation that was left out `counts` as none of `max_runs`.
+        """
+        assert self.due_at is not None
+        rule = {"repeat": self.repeat, "anchor": self.anchor, "until": self.until, "max_runs": self.max_runs}
+        series = replace(step, **rule, timezone=self.timezone, deadline_after=None)  # type: ignore[arg-type]  # of a chain
+        number = self.number if counts else self.number - 1
+        return series, Run(self.id, self.id, self.tenant, self.due_at, State.SUCCEEDED, number=number)
+
 
 @dataclass(frozen=True, slots=True)
 class NewChain:

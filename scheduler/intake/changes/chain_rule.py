@@ -18,9 +18,9 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import next_run
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
-from duetime.scheduler.rules.series.generation import following
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -128,7 +128,7 @@ def _skipping(found: ChainRecord, now: datetime) -> datetime:
     if has_begun(found):
         text = f"the generation of {chain.id} of {describe(due, chain.timezone)} {chain.timezone} has begun."
         raise Refused(text, argument="skip_next", remedy=remedies.Inspect(chain.id))
-    coming = following(replace(chain, due_at=due), found.steps[0].record.task, now, counts=False)
+    coming = next_run(*replace(chain, due_at=due).as_series(found.steps[0].record.task, counts=False), now)
     if coming is None:
         text = f"this is the last generation of {chain.id}."
         raise Refused(text, argument="skip_next", remedy=remedies.Cancel(chain.id))

@@ -1,4 +1,4 @@
-"""Which steps of a walk are likely, and when: borders are rare where all steps are equally likely.
+"""Steps of a walk that are likely, and their times: borders are rare where all steps are equally likely.
 
 An undo is taken for seconds, an occurrence is due each hour. So a walk often waits until just before or at such a
 moment, and then often does what matters there.

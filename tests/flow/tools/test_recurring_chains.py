@@ -16,6 +16,7 @@ from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock, restarted, settlement
+from tests.flow.tools.sent_back import corrections
 
 STEPS: list[StepArguments] = [
     {"name": "fetch"},
@@ -160,6 +161,30 @@ def test_the_refusal_of_a_series_after_other_tasks_shows_a_call_that_does_it(
     clock.forward(hours=1)
     store.claims.settle([settlement(restarted(store, store.tasks.get("local", first)), State.SUCCEEDED)])
     assert states(scheduler, chain_id.record.task.id) == [State.SCHEDULED]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"payload": {"message": "Report"}, "estimate": "5 min", "needs": {"key:ann": 1}, "priority": "high"},
+        {"action": "webhook", "payload": {"url": "https://example.com/report"}, "deadline": "2 hours"},
+    ],
+)
+def test_the_call_that_it_shows_keeps_what_a_step_has_of_its_own_and_all_that_it_comes_after(
+    scheduler: Scheduler, store: Store, own: dict[str, Any]
+) -> None:
+    above = [scheduler.schedule(title, when="in 1 hour").record.task.id for title in ("Import", "Clean")]
+    given = {"title": "Report", "repeat": "every day at 13:00", "after": above, **own}
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.schedule(**given)
+    [(_, call)] = corrections("schedule_task", given, str(refused.value))
+    chain = scheduler.schedule(**call).chain
+    assert chain
+    task_id = chain.steps[0].task_id
+    task = scheduler.get(task_id).record.task
+    assert (task.action, task.payload) == (own.get("action", "reminder"), {**task.payload, **own["payload"]})
+    found = {each.task_id for each in store.dependencies.upstreams("local", task_id)}
+    assert found == set(above)
 
 
 @pytest.mark.parametrize(

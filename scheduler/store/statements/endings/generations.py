@@ -12,9 +12,8 @@ from datetime import datetime
 from duetime.scheduler.chain.chain import Chain, is_spawned
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.occurrences import dated_like, next_run
 from duetime.scheduler.rules.series.answered import without_early_deadline
-from duetime.scheduler.rules.series.generation import following
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
@@ -97,7 +96,8 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     steps = [task_and_run(row) for row in rows if not is_spawned(row.name)]
     if not _let_go_on(connection, [run for _, run in map(task_and_run, rows)]):
         return []
-    coming = following(chain, steps[0][0], now, counts=any(run.state is not State.SKIPPED for _, run in steps))
+    counts = any(run.state is not State.SKIPPED for _, run in steps)
+    coming = next_run(*chain.as_series(steps[0][0], counts=counts), now)
     if coming is None:
         return []
     ids = {"task_ids": [task.id for task, _ in steps]}
