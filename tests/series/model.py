@@ -19,7 +19,9 @@ UNDO = timedelta(seconds=35)
 MAX_ATTEMPTS = 3
 MAX_RUNS_AT_ONCE = 20
 OVERTAKING = ("cancel_other", "allow_all")
-PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
+PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=50)
+"""Long enough that the next occurrence of a short rule often falls due before the next attempt."""
+
 TICK = timedelta(microseconds=1)
 _serial = count()
 
