@@ -219,7 +219,7 @@ def test_the_page_on_handlers_does_what_it_says() -> None:
     for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(compile(block, "writing-a-handler.md", "exec", dont_inherit=True), vars(module))
     shown = [test for name, test in vars(module).items() if name.startswith("test_")]
-    assert len(shown) == 3
+    assert len(shown) == 4
     for test in shown:
         test()
     declared = {value.name for value in vars(module).values() if isinstance(value, Handler)}
