@@ -369,8 +369,8 @@ MUTATIONS = (
         (
             (
                 "endings/generations.py",
-                "counts=any(run.state is not State.SKIPPED for _, run in steps)",
-                "counts=bool(steps)",
+                "counts = any(run.state is not State.SKIPPED for _, run in steps)",
+                "counts = bool(steps)",
             ),
         ),
         CHAINS,

@@ -36,9 +36,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Close the browser behind the last file that shares it; within a file all tests have the same one."""
     yield
-    if nextitem is None or nextitem.path.parent != item.path.parent or not nextitem.get_closest_marker("browser"):
+    is_last = nextitem is None or nextitem.path != item.path
+    if is_last and not (nextitem and nextitem.path.parent == item.path.parent and _shows_cards(nextitem)):
         shared.close()
+
+
+def _shows_cards(item: pytest.Item) -> bool:
+    return item.get_closest_marker("browser") is not None
 
 
 @pytest.fixture(scope="session")
