@@ -58,8 +58,8 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
         record = _record(key_rows)
         if not idempotency.holds(record.run, derived=first.key_derived, expires_at=first.key_expires_at, now=now):
             continue
-        passing = first.key_derived and first.key_expires_at
-        if not (passing and idempotency.is_changed_by_maker(connection, record.task.id)):
+        may_be_over = first.key_derived and first.key_expires_at and record.task.revision > 1
+        if not (may_be_over and idempotency.is_changed_by_maker(connection, record.task.id)):
             idempotency.check_same(wanted[name], record.task.id, first.key_fingerprint)
             found[name] = record
     return found
