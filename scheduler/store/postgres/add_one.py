@@ -28,8 +28,8 @@ KEY_IS_FREE = """
         held.expires_at <= :now
         OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
         OR held.derived AND held.expires_at IS NOT NULL AND EXISTS (
-            SELECT FROM events AS later JOIN events AS first USING (task_id, actor)
-            WHERE task_id = held.task_id AND first.revision = 1 AND later.revision > 1)
+            SELECT FROM events AS later WHERE later.task_id = held.task_id AND later.revision > 1
+            AND later.actor = (SELECT actor FROM events AS first WHERE first.task_id = held.task_id AND first.seq = 1))
         OR held.expires_at IS NULL
             AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
                 >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)"""

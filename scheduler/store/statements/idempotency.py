@@ -77,12 +77,11 @@ _LATER_CHANGE = (
     .limit(1)
 )
 
-_first, _later_event = events.alias("first"), events.alias("later")
+_first = events.alias("first")
+_MAKER = select(_first.c.actor).where(_first.c.task_id == bindparam("of_task"), _first.c.seq == 1).scalar_subquery()
 _CHANGED_BY_MAKER = (
-    select(_later_event.c.id)
-    .join_from(_later_event, _first, _later_event.c.task_id == _first.c.task_id)
-    .where(_first.c.task_id == bindparam("of_task"), _first.c.revision == 1)
-    .where(_later_event.c.revision > 1, _later_event.c.actor == _first.c.actor)
+    select(events.c.id)
+    .where(events.c.task_id == bindparam("of_task"), events.c.revision > 1, events.c.actor == _MAKER)
     .limit(1)
 )
 
