@@ -61,6 +61,8 @@ class RunClass:
     head: Rank | None = None
     """The best of `runs`; kept, because every take compares it several times."""
     behind: Place | None = None
+    examined_when_overdue: Rank | None = None
+    """The head, while the class is parked and the head gets another look as soon as it is overdue."""
     lane: str = MAIN_LANE
 
     def __post_init__(self) -> None:
@@ -233,14 +235,8 @@ class RunClasses:
         """Return a class, which must have a head, to the candidates of the next take."""
         if cls.behind is not None:
             cls.behind.leave()
-            cls.behind = None
+            cls.behind = cls.examined_when_overdue = None
         self._offer(cls)
-
-    def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
-        """Unpark a class if it is still parked with this head."""
-        cls = self._classes.get(name)
-        if cls is not None and cls.behind is not None and cls.head == head:
-            self.unpark(cls)
 
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MAX_RUNS_COUNTED_AHEAD`."""

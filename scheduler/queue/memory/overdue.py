@@ -6,33 +6,47 @@ all that is released and the queue would never examine it again.
 
 from __future__ import annotations
 
-import heapq
-
 from duetime.scheduler.queue.constants import MAX_OVERDUE_PER_TAKE
-from duetime.scheduler.queue.memory.classes import ClassName
+from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.turns import Rank
+
+Parked = tuple[Rank, ClassName]
+"""The head of a parked class, and the class."""
 
 
 class OverdueHeads:
-    """Heads of classes by the millisecond at which they become overdue. A head that has moved on is ignored."""
+    """Heads of parked classes by the millisecond at which they become overdue; those that have left are forgotten."""
 
-    def __init__(self) -> None:
-        self._heads: list[tuple[Rank, ClassName]] = []
-        self._known: set[tuple[Rank, ClassName]] = set()
+    def __init__(self, waiting: RunClasses, pools: LivePools) -> None:
+        self._waiting = waiting
+        self._pools = pools
+        self._heads = LazyHeap[Parked](self._is_parked)
 
-    def add(self, head: Rank, name: ClassName) -> None:
-        if (head, name) not in self._known:
-            self._known.add((head, name))
-            heapq.heappush(self._heads, (head, name))
+    def add(self, cls: RunClass, head: Rank) -> None:
+        """Examine a class, which is parked with this head, as soon as the head is overdue."""
+        cls.examined_when_overdue = head
+        self._heads.push((head, cls.name))
 
-    def next(self, behind: float) -> float | None:
-        """Return when the first head becomes overdue in queue time; the wall clock is `behind` ms behind that."""
-        return self._heads[0][0][0] + 1 + behind if self._heads else None
+    def next(self) -> float | None:
+        """Return when the first head becomes overdue, in queue time."""
+        first = self._heads.top()
+        return _overdue_at(first) + self._pools.time.behind if first is not None else None
 
-    def due(self, wall: float) -> list[tuple[Rank, ClassName]]:
-        """Remove and return the first heads that are overdue when the wall clock shows `wall`."""
-        found: list[tuple[Rank, ClassName]] = []
-        while self._heads and self._heads[0][0][0] + 1 <= wall and len(found) < MAX_OVERDUE_PER_TAKE:
-            found.append(heapq.heappop(self._heads))
-        self._known.difference_update(found)
-        return found
+    def examine(self) -> None:
+        """Unpark the classes, a bounded number at a time, whose heads are overdue by the wall clock."""
+        for _ in range(MAX_OVERDUE_PER_TAKE):
+            first = self._heads.top()
+            cls = self._waiting.named(first[1]) if first is not None else None
+            if first is None or cls is None or _overdue_at(first) > self._pools.time.wall:
+                break
+            self._waiting.unpark(cls)
+
+    def _is_parked(self, parked: Parked) -> bool:
+        cls = self._waiting.named(parked[1])
+        return cls is not None and cls.examined_when_overdue == parked[0]
+
+
+def _overdue_at(parked: Parked) -> float:
+    return parked[0][0] + 1

@@ -50,8 +50,8 @@ class QueueState:
         self._leases: dict[str, Lease] = {}
         self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
-        self._overdue = OverdueHeads()
         self.pools = LivePools(self._waiting, time)
+        self._overdue = OverdueHeads(self._waiting, self.pools)
         self.preemption = PoolPreemption(self._waiting, self.pools, self._leases)
 
     def held(self, run_id: str, token: str) -> Lease | None:
@@ -82,8 +82,7 @@ class QueueState:
         for _ in range(MAX_TIMERS_PER_TAKE):
             if not self.pools.ring(now):
                 break
-        for head, name in self._overdue.due(self.pools.time.wall):
-            self._waiting.unpark_headed_by(head, name)
+        self._overdue.examine()
 
     def grant(
         self,
@@ -143,7 +142,8 @@ class QueueState:
         if (lease := self.held(run_id, token)) is not None:
             pools = self._release(lease, dict.fromkeys(lease.entry.needs, 0.0), now)
             self._wake(pools, now)
-            lease.again = (lease.entry, now + delay)
+            entry, not_before = lease.again or (lease.entry, 0.0)  # it may have a newer place already
+            lease.again = (entry, max(not_before, now + delay))
             self._after(lease, pools, now)
         return lease is not None
 
@@ -253,7 +253,7 @@ class QueueState:
         self.pools.park(cls, pool, why, now)
         # Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
         if units > 1 and head[0] >= self.pools.time.wall and why in (Why.SHORT, Why.HELD):
-            self._overdue.add(head, cls.name)
+            self._overdue.add(cls, head)
         others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
         # Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
         if pool.gives_nothing(units, cls.tier, why, now):
@@ -289,7 +289,7 @@ class QueueState:
 
     def _hint(self, now: float) -> float | None:
         first, timer = self._by_time.top(), self.pools.next_timer()
-        times = [at for at in (first and first[0], timer, self._overdue.next(self.pools.time.behind)) if at is not None]
+        times = [at for at in (first and first[0], timer, self._overdue.next()) if at is not None]
         return max(0.0, min(times) - now) / 1000 if times else None
 
     def _having(self, pool: str) -> list[str]:

@@ -57,6 +57,20 @@ class LeaseContract(QueueCase):
         clock.ms += 1000
         assert self.taken(queue) == ["a"]
 
+    def test_a_run_put_again_while_leased_and_then_given_back_takes_its_newer_place(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "a", 9), self.entry(clock, "b", 5)])
+        assert self.taken(queue) == ["b", "a"]
+        queue.put([self.entry(clock, "a", 1, tier=1, after=2000)])
+        self.give_back(queue, "a", 1000)
+        self.give_back(queue, "b", 1500)
+        clock.ms += 1500
+        assert self.taken(queue) == ["b"], "the later of the two times holds"
+        self.give_back(queue, "b", 500)
+        clock.ms += 500
+        assert self.taken(queue) == ["a", "b"]
+
     def test_what_is_given_back_has_used_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("tokens", Limits(Kind.RATE, 10))
         queue.set_pool("money", Limits(Kind.BUDGET, 10))

@@ -186,6 +186,26 @@ class ParkingContract(QueueCase):
         assert self.taken(queue) == []
         assert self.why(queue, "late") == ("gpu", Why.HELD)
 
+    def test_the_queue_forgets_when_a_run_that_has_left_would_have_become_overdue(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        """Each was parked. One started, one was cancelled, one is now of a class that needs less."""
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.entry(clock, f"r{i}", 1e7 + i, {"gpu": 2}) for i in range(4)])
+        assert self.taken(queue) == ["r0"]
+        self.finish(queue, "r0")
+        assert self.taken(queue) == ["r1"]
+        queue.set_pool("gpu", slots(0))
+        assert queue.take("w", 9, 1e9).hint is None
+        queue.set_pool("gpu", slots(2))
+        assert self.taken(queue) == []
+        queue.cancel("r2")
+        assert self.taken(queue) == []
+        queue.put([self.entry(clock, "r3", 1e7, {"gpu": 1})])
+        self.finish(queue, "r1")
+        assert self.taken(queue) == ["r3"]
+        assert queue.take("w", 9, 1e9).hint is None
+
     @pytest.mark.parametrize("limits", [None, slots(0), slots(4, failures=1), Limits(Kind.BUDGET, 10)])
     def test_first_call_of_one_pool_is_given_up_while_no_release_can_bring_the_other(
         self, queue: DispatchQueue, clock: Clock, limits: Limits | None

@@ -70,12 +70,27 @@ local function drop_candidate(class, entry)
   TOP[place_of(class.tier, lane)], TOP[-class.tier] = nil, lane == '' and TOP[-class.tier] or nil
 end
 
+local function needs_several(class)
+  for _, need in ipairs(class.needs) do
+    if need.units > 1 then return true end
+  end
+end
+
+-- The name of the head of a class among those that get another look as soon as they are overdue.
+local function patient(key, entry) return number(tonumber(key)) .. '\n' .. entry end
+
+-- Note that a class is no longer parked.
+local function leave_pool(class, key, entry)
+  call('HDEL', P .. 'parked', class.name)
+  if needs_several(class) and call('ZREM', P .. 'patience', patient(key, entry)) == 1 then FIRST.patience = nil end
+end
+
 -- Remove the head of a class from the candidates, or from the pool that the class is parked on.
-local function withdraw(class, member)
+local function withdraw(class, key, member)
   local entry = member .. '\n' .. class.name
   local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
   if name then
-    call('HDEL', P .. 'parked', class.name)
+    leave_pool(class, key, entry)
     leave_size(name, class, entry)
   else
     drop_candidate(class, entry)
@@ -86,7 +101,7 @@ end
 local function look_again(class, key, member)
   local key_now, member_now = head_of(class)
   if key_now == key and member_now == member then return end
-  if member then withdraw(class, member) end
+  if member then withdraw(class, key, member) end
   if member_now then offer(class, key_now, member_now) end
 end
 
@@ -147,9 +162,24 @@ local function unpark(p, entry, key, even_if_held)
   local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
   local _, id = parts_of(member)
   if not even_if_held and is_held_for_another(p, id, tonumber(key), class) then return end
-  call('HDEL', P .. 'parked', class.name)
+  leave_pool(class, key, entry)
   leave_size(p.name, class, entry)
   offer(class, key, member)
+end
+
+-- Examine once more the runs that became overdue while parked: only a look gives them first call.
+local function look_at_overdue()
+  for _, parked in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MAX_OVERDUE_PER_TAKE)) do
+    call('ZREM', P .. 'patience', parked)
+    FIRST.patience = nil
+    local then_key, member, name = string.match(parked, '^(.-)\n(.-)\n(.*)$')
+    local class = class_of(name)
+    local key, head = head_of(class)
+    if head == member and number(key) == then_key and call('HEXISTS', P .. 'parked', name) == 1 then
+      withdraw(class, key, member)
+      offer(class, key, member)
+    end
+  end
 end
 
 -- The class of a head if its action has a lane of its own, with its key and member.

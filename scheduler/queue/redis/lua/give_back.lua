@@ -9,7 +9,8 @@ local unused = {}
 for _, need in ipairs(run.class.needs) do unused[need.pool] = 0 end
 release_lease(run, unused)
 wake_all(run.class)
-run.again = {run.class.name, run.key, run.created, not_before}
+run.again = run.again or {run.class.name, run.key, run.created, 0} -- it may have a newer place already
+run.again[4] = max(run.again[4], not_before)
 after_lease(run)
 store_pools()
 pass_wakeup_token()

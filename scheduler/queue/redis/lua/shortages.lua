@@ -50,7 +50,7 @@ local function park_behind(p, class, key, member, units, why)
   check_first_call(p)
   -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
   if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
-    call('ZADD', P .. 'patience', key, number(key) .. '\n' .. member .. '\n' .. class.name)
+    call('ZADD', P .. 'patience', key, patient(key, member .. '\n' .. class.name))
     FIRST.patience = nil
   end
   -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.

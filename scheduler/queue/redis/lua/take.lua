@@ -59,21 +59,6 @@ local function look_at_timers()
   end
 end
 
--- Examine once more the runs that became overdue while parked: only a look gives them first call.
-local function look_at_overdue()
-  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MAX_OVERDUE_PER_TAKE)) do
-    call('ZREM', P .. 'patience', entry)
-    FIRST.patience = nil
-    local then_key, member, name = string.match(entry, '^(.-)\n(.-)\n(.*)$')
-    local class = class_of(name)
-    local key, head = head_of(class)
-    if head == member and number(key) == then_key and call('HEXISTS', P .. 'parked', name) == 1 then
-      withdraw(class, member)
-      offer(class, key, member)
-    end
-  end
-end
-
 local first_delayed, first_timer, first_overdue = first_of('delayed'), first_of('timers'), first_of('patience')
 if first_delayed and first_delayed <= NOW then promote() end
 if first_timer and first_timer <= NOW then look_at_timers() end
