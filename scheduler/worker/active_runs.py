@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Condition, Lock, Thread
 
+from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
@@ -54,6 +55,8 @@ class ActiveRun:
         self.ends_by: float | None = None
         """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
         self.timed_out = False
+        self.unchecked: AttemptResult | None = None
+        """Its result, should the worker stop before the check of it ends. Its handler has succeeded by then."""
         self.thread: Thread | None = None
         self.traceback: str | None = None
         """That of the exception by which its handler failed, or where its handler stood at its time limit."""

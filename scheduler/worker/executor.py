@@ -31,6 +31,8 @@ GIVEN_BACK_UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
 GIVEN_BACK_NO_DATABASE: Final = Yielded(reason="handed back: the database could not be reached")
 GIVEN_BACK_LATE: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
 
+UNCHECKED: Final = "the worker stopped before the check had ended"
+
 T = TypeVar("T")
 
 ReachedChannels = Callable[[Sequence[str]], tuple[str, ...]]
@@ -110,8 +112,9 @@ class Executor:
         expect = held.claim.task.expect
         if not isinstance(result, Done) or not expect:
             return result
+        held.unchecked = _unverified(result, UNCHECKED)  # from here on no time limit applies
         miss = self._expectations.unmet(expect, result.result)
-        return Unverified(result.summary, result.result, result.quiet, result.spawn, miss) if miss else result
+        return _unverified(result, miss) if miss else result
 
     def _heed_cancel(self, result: AttemptResult, held: ActiveRun) -> AttemptResult:
         """Let a requested cancel stand before every result but a success."""
@@ -219,6 +222,10 @@ class Executor:
             event=lambda: _event_of(awaited()),
             event_timed_out=lambda: _is_timed_out(awaited()),
         )
+
+
+def _unverified(result: Done, miss: str) -> Unverified:
+    return Unverified(result.summary, result.result, result.quiet, result.spawn, miss)
 
 
 def _event_of(wait: KeptWait | None) -> dict[str, Any] | None:

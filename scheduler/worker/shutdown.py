@@ -42,14 +42,21 @@ def interrupt(runs: Sequence[ActiveRun]) -> None:
 
 def warn(runs: Sequence[ActiveRun]) -> None:
     """Log which actions did not end within the grace period."""
-    if runs:
-        actions = ", ".join(sorted({held.action for held in runs}))
-        log.warning("%d runs (%s) did not end within the grace period. %s", len(runs), actions, TOO_LONG)
+    unended = [held for held in runs if held.unchecked is None]
+    if unended:
+        actions = ", ".join(sorted({held.action for held in unended}))
+        log.warning("%d runs (%s) did not end within the grace period. %s", len(unended), actions, TOO_LONG)
 
 
 def hand_back(runs: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
-    """Hand in the runs that have not begun, and those that do not stop, so that another worker starts them."""
+    """Hand in the runs that have not begun, and those that do not stop, so that another worker starts them.
+
+    A run that has succeeded, and whose result is still being checked, ends unverified instead.
+    """
     for held in runs:
+        if held.unchecked is not None:
+            hand_in(held, held.unchecked)
+            continue
         if held.kill is not None:
             held.kill()
         elif not held.begin():

@@ -110,7 +110,9 @@ class Watchdog:
 
     def _enforce_limit(self, held: ActiveRun) -> None:
         """Interrupt at the time limit; a blocking call may ignore that, so the attempt ends without it later."""
-        if held.timed_out:
+        if held.unchecked is not None:  # its handler has succeeded; the check of the result has a time limit of its own
+            held.ends_by = None
+        elif held.timed_out:
             held.ends_by = None
             self._abandon(held)
         else:
