@@ -1,7 +1,7 @@
 """The two walks of docs/architecture.md are those that the code takes: both calls run under a tracer.
 
-The page says what a stop is and what is only a look-up. Three things fail here: a new room on the way, a return to an
-earlier one, a call between rooms that the page lacks.
+docs/contributing.md says what a stop is and what is only a look-up. Three things fail here: a new room on the way, a
+return to an earlier one, a call between rooms that the page lacks.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.flow.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
+RULES_PAGE = ROOT / "docs" / "contributing.md"
 FOLDERS = ("server", "scheduler", "tools", "widgets")
 PORTS = ("scheduler/store", "scheduler/queue")
 MAX_STOPS = 12
@@ -85,8 +86,7 @@ def table(heading: str) -> tuple[list[Entry], list[Entry]]:
 
 def rooms_with_servers(walk: str) -> list[str]:
     """Return the rooms of a walk with PostgreSQL and Redis."""
-    section = PAGE.read_text("utf-8").partition("### The same with PostgreSQL and Redis\n")[2].partition("\n#")[0]
-    (row,) = (line for line in section.splitlines() if line.startswith(f"| {walk} |"))
+    (row,) = (line for line in RULES_PAGE.read_text("utf-8").splitlines() if line.startswith(f"| {walk} |"))
     return re.findall(r"`(.+?)`", row)
 
 
@@ -133,7 +133,7 @@ class Tracer:
         self.threads: list[list[Entry]] = []
         self.written_on_the_side: set[str] = set()
         self.called: list[str] = []
-        self._look_ups = look_ups(PAGE.read_text("utf-8"))
+        self._look_ups = look_ups(RULES_PAGE.read_text("utf-8"))
         self._known: dict[CodeType, tuple[Entry | None, bool]] = {}
         self._local = threading.local()
 
