@@ -1,14 +1,16 @@
-"""Run the README's first command in a copy of the project, and use what it starts as a chat client would.
+"""Run the README's commands in a copy of the project, and use what they install and start as a chat client would.
 
-    ask.py COPY COMMAND
+    ask.py COPY SCRIPT
 
-Over HTTP, and over stdio with the `duetime` that the command installed, it lists the tools. It schedules something in
-two seconds and reads that it was delivered. Ends with 1 and the server's words when any of it does not happen.
+The script installs Duetime, adds it to the configuration of Claude Code, and starts a server. Over HTTP, and over stdio
+by the entry in that configuration, this lists the tools. It schedules something in two seconds and reads that it was
+delivered. Ends with 1 and the server's words when any of it does not happen.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -35,18 +37,16 @@ def free_port() -> int:
 
 def surroundings(home: str, port: int) -> dict[str, str]:
     """Return an environment with a home of its own, so that no file of this machine's user is touched."""
-    foreign = ("DUETIME_", "VIRTUAL_ENV", "XDG_")
+    foreign = ("DUETIME_", "VIRTUAL_ENV", "XDG_", "CLAUDE_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     places = {"HOME": home, "XDG_DATA_HOME": f"{home}/data", "XDG_CONFIG_HOME": f"{home}/config"}
     return {**kept, **places, "DUETIME_PORT": str(port), "DUETIME_TIMEZONE": "Europe/London"}
 
 
 @contextlib.contextmanager
-def first_command(
-    copy: Path, command: Path, environment: Mapping[str, str], log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
+def started(copy: Path, script: Path, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("w") as output:
-        shell = ["bash", "-e", str(command)]
+        shell = ["bash", "-e", str(script)]
         process = subprocess.Popen(
             shell, cwd=copy, env=environment, stdout=output, stderr=output, start_new_session=True
         )
@@ -64,7 +64,15 @@ async def listening(port: int, process: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
             await anyio.sleep(0.2)
-    raise SystemExit(f"the command ended with {process.returncode} before it listened")
+    raise SystemExit(f"the commands ended with {process.returncode} before a server listened")
+
+
+def configured(home: str, environment: Mapping[str, str]) -> StdioServerParameters:
+    """Return how Claude Code would start Duetime, by its configuration."""
+    entry = json.loads((Path(home) / ".claude.json").read_text("utf-8"))["mcpServers"]["duetime"]
+    return StdioServerParameters(
+        command=entry["command"], args=entry["args"], env={**environment, **entry.get("env", {})}, cwd=home
+    )
 
 
 async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
@@ -88,21 +96,20 @@ async def main_job(server: str | StdioServerParameters, how: str) -> None:
     sys.stdout.write(f"{how}: {len(names)} tools; {task['title']!r} is {task['state']}\n")
 
 
-async def ask(copy: Path, command: Path, home: str) -> None:
+async def ask(copy: Path, script: Path, home: str) -> None:
     port = free_port()
     environment = surroundings(home, port)
-    with first_command(copy, command, environment, Path(home) / "log") as process:
+    with started(copy, script, environment, Path(home) / "log") as process:
         await listening(port, process)
         await main_job(f"http://127.0.0.1:{port}/mcp", "HTTP")
-    stdio = StdioServerParameters(command=str(copy / ".venv/bin/duetime"), env=environment, cwd=home)
-    await main_job(stdio, "stdio")
+    await main_job(configured(home, environment), "stdio")
 
 
 def main() -> int:
-    copy, command = map(Path, sys.argv[1:])
+    copy, script = map(Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as home:
         try:
-            anyio.run(ask, copy, command, home)
+            anyio.run(ask, copy, script, home)
         except BaseException:
             sys.stdout.write((Path(home) / "log").read_text()[-4000:])
             raise

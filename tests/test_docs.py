@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sqlite3
 import tomllib
@@ -29,9 +30,16 @@ from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOT_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = [*(ROOT / name for name in ROOT_PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWN_BY_HOSTS = {"README.md", "CONTRIBUTING.md"}
+"""Pages that a host of repositories shows by their name; the others are linked."""
+
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+MAX_LINKS_OF_README = 25
+"""The links with which the README ends; `docs/index.md` has all pages."""
 
 Move = tuple[State | None, State]
 
@@ -155,7 +163,7 @@ def test_the_layers_in_the_pages_are_those_that_are_enforced(container: str) -> 
 
 
 def test_every_room_has_its_line() -> None:
-    listed = set(re.findall(r"^\| `([\w/]+)/` \|", page("architecture.md"), re.MULTILINE))
+    listed = set(re.findall(r"^\| `([\w/]+)/` \|", section(page("architecture.md"), "## Rooms"), re.MULTILINE))
     assert listed == {folder.as_posix() for folder in rooms(ROOT)}
 
 
@@ -224,7 +232,7 @@ def test_every_page_is_linked_from_another() -> None:
         for path in PAGES
         for first, second in LINK.findall(path.read_text("utf-8"))
     }
-    assert {path for path in PAGES if path.name != "README.md"} - linked == set()
+    assert {path for path in PAGES if path.name not in SHOWN_BY_HOSTS} - linked == set()
 
 
 def test_the_decisions_are_numbered_without_a_gap() -> None:
@@ -244,10 +252,31 @@ def test_python_in_the_pages_is_python(path: Path) -> None:
         ast.parse(code)
 
 
-def test_the_readme_has_the_two_commands_that_ci_runs() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+RUN_BY_CI = ("Install", "Use it from your chat", "For several clients", "Test it")
+
+
+def test_ci_runs_the_commands_of_the_readme_from_the_install_to_a_server_and_the_tests() -> None:
     script = (ROOT / ".ci/run").read_text("utf-8")
-    commands = {heading: FENCE.findall(section(readme, f"## {heading}"))[0] for heading in ("Start it", "Test it")}
-    assert all(language == "sh" and f'readme "{heading}"' in script for heading, (language, _) in commands.items())
-    assert commands["Start it"][1].strip().endswith("duetime serve")
-    assert commands["Test it"][1].strip().endswith("pytest")
+    called = re.findall(r'readme "(.+?)"', script)
+    blocks_of = {heading: FENCE.findall(section(README, f"## {heading}"))[0] for heading in called}
+    assert tuple(called) in itertools.permutations(RUN_BY_CI)
+    assert {language for language, _ in blocks_of.values()} == {"sh"}
+    install, chat, serve, test = (blocks_of[heading][1].strip() for heading in RUN_BY_CI)
+    assert install.endswith("pip install .")
+    assert chat.startswith("duetime install claude-code --write")
+    assert serve == "duetime serve"
+    assert test.endswith("pytest")
+
+
+def test_the_readme_activates_the_environment_once_and_names_no_program_inside_it_after_that() -> None:
+    commands = [code for language, code in FENCE.findall(README) if language == "sh"]
+    assert ". .venv/bin/activate" in commands[0]
+    assert [code for code in commands if ".venv/bin/" in code.replace(". .venv/bin/activate", "")] == []
+
+
+def test_the_index_has_every_page_once_and_the_readme_leads_to_few() -> None:
+    listed = re.findall(r"^\| \[[^\]]+\]\((\S+?)\) \|", page("index.md"), re.MULTILINE)
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert sorted(name for name in listed if "/" not in name) == sorted(pages)
+    assert len(LINK.findall(section(README, "## Read on"))) <= MAX_LINKS_OF_README
