@@ -29,7 +29,8 @@ MAX_CLOCK_OFFSET_S = 5.0
 
 _SAMPLE_COUNT = 3
 _MIN_LEAP_S = 1.0
-_MAX_ROUND_TRIP_S = 0.5
+_SLOWED_CLOCK_RATIO = 0.5
+"""Seconds that pass here in each real one, after the server's clock was set back and until the two agree."""
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class ServerClock:
             at = self._monotonic()
             stale = not self._asking and self._stale(at)
             self._asking |= stale
-            slowest = self._last + (at - self._last_at) * _MAX_ROUND_TRIP_S
+            slowest = self._last + (at - self._last_at) * _SLOWED_CLOCK_RATIO
             self._last, self._last_at = max(at + self._offset, slowest), at
             now = self._last
         if stale:
