@@ -20,33 +20,73 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, Misr
 MAX_TRANSLATED_CHARS: Final = 60
 """Longer phrases are in English, or in nothing that is read."""
 
-_TIME: Final = "(?P<at>a)?(?P<clock>c[oh]?|n[oh]n?|t|n)"
-_DAY: Final = "f?(?P<day>d|x?wx?|(?:wf?)?[qn]f?mf?y?)"
+_LETTERS: Final[Mapping[str, str]] = {  # German examples, English ones in brackets
+    "into": "i",  # `in` zwei Stunden
+    "ago": "b",  # `vor` zwei Stunden
+    "at": "a",  # `um` neun
+    "article": "f",  # `am` Montag
+    "next": "x",  # `nächsten` Montag
+    "every": "e",  # `jeden` Montag
+    "and": "s",  # montags `und` freitags
+    "monthly": "g",  # am 3. `jedes Monats`
+    "day": "d",  # `morgen` (tomorrow)
+    "weekday": "w",  # `Montag`
+    "weekdays": "v",  # `montags` (every Monday)
+    "month": "m",  # `Januar`
+    "part": "p",  # `nachmittag` (afternoon)
+    "time": "t",  # `mittag` (noon)
+    "rule": "r",  # `täglich` (every day)
+    "length": "l",  # `einer halben Stunde` (30 minutes)
+    "idiom": "k",  # `acht Tagen` (8 days or 1 week)
+    "unit": "u",  # 2 `Wochen`
+    "hours": "h",  # 9 `h`, a unit that may stand in a time of day as well
+    "oclock": "o",  # 9 `Uhr`
+    "clock": "c",  # `9:30`
+    "number": "n",  # `9`, `neun`
+    "ordinal": "q",  # `3.`
+    "year": "y",  # `2026`
+}
+"""The kinds of words, each with the letter that stands for it where the order of a phrase is matched."""
+
+
+def _order(kinds: str) -> re.Pattern[str]:
+    """Compile an order of words: a regular expression over kinds, where spaces mean nothing."""
+    letters = re.sub("(<[a-z_]+>)|[a-z]+", lambda found: found[1] or _LETTERS[found[0]], kinds)
+    return re.compile(letters.replace(" ", ""))
+
+
+_TIME: Final = "(?P<at> at)? (?P<clock> clock [oclock hours]? | number [oclock hours] number? | time | number)"
+_DATE: Final = "(?:weekday article?)? [ordinal number] article? month article? year?"
+_DAY: Final = f"article? (?P<day> day | next? weekday next? | {_DATE})"
 _EVERY: Final = (
-    "(?P<rule>r)|e(?P<count>n)?(?P<unit>[uh])(?:f?(?P<on>w(?:sw)*))?|e?(?P<plural>v(?:se?v)*)|ef?(?P<each>w(?:sf?w)*)"
-    "|f?(?P<date>[qn])g"
+    "(?P<rule> rule)"
+    " | every (?P<count> number)? (?P<unit> [unit hours]) (?:article? (?P<on> weekday (?:and weekday)*))?"
+    " | every? (?P<plural> weekdays (?:and every? weekdays)*)"
+    " | every article? (?P<each> weekday (?:and article? weekday)*) | article? (?P<date> [ordinal number]) monthly"
 )
+_LENGTH: Final = "number [unit hours] | length"
 _ORDERS: Final = tuple(
-    re.compile(order)
-    for order in (
-        "i(?P<idiom>k)",
-        "b(?P<past>n[uh]|l)|(?P<past_before>n[uh]|l)b",
-        f"(?:{_EVERY})(?P<part>p)?(?:{_TIME}(?P<part_behind>p)?)?",
-        f"{_TIME}(?P<part>p)?(?:{_EVERY})",
-        f"i(?P<length>n[uh]|l)(?:{_TIME})?",
-        f"{_DAY}(?P<part>p)?(?:{_TIME}(?P<part_behind>p)?)?",
-        f"{_TIME}(?P<part>p)?(?:{_DAY}(?P<part_behind>p)?)?",
+    map(
+        _order,
+        (
+            "into (?P<idiom> idiom)",
+            f"ago (?P<past> {_LENGTH}) | (?P<past_before> {_LENGTH}) ago",
+            f"(?:{_EVERY}) (?P<part> part)? (?:{_TIME} (?P<part_behind> part)?)?",
+            f"{_TIME} (?P<part> part)? (?:{_EVERY})",
+            f"into (?P<length> {_LENGTH}) (?:{_TIME})?",
+            f"{_DAY} (?P<part> part)? (?:{_TIME} (?P<part_behind> part)?)?",
+            f"{_TIME} (?P<part> part)? (?:{_DAY} (?P<part_behind> part)?)?",
+        ),
     )
 )
-"""Orders of words, a letter for the kind of each. An idiom, a length, a rule, a day with a time, a time with a day."""
+"""An idiom, a length ago, a rule and a time in both orders, a length, a day and a time in both orders."""
 
 _NUMERALS: Final = (
-    ("c", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
-    ("q", re.compile(r"(?<![0-9.,:])([0-9]{1,2})(?:\.(?= )|er\b|o\b)")),
-    ("y", re.compile(r"(?<![0-9.,:])([0-9]{4})(?![0-9:]|[.,][0-9])")),
-    ("n", re.compile(r"(?<![0-9.,:])([0-9]{1,3})(?![0-9:]|[.,][0-9])")),
+    ("clock", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
+    ("ordinal", re.compile(r"(?<![0-9.,:])([0-9]{1,2})(?:\.(?= )|er\b|o\b)")),
+    ("year", re.compile(r"(?<![0-9.,:])([0-9]{4})(?![0-9:]|[.,][0-9])")),
+    ("number", re.compile(r"(?<![0-9.,:])([0-9]{1,3})(?![0-9:]|[.,][0-9])")),
 )
-"""Times of day, ordinals, years and other numbers."""
 
 _SEPARATORS: Final = " ,"
 _CALENDAR_UNITS: Final = ("day", "days", "week", "weeks", "month", "months")
@@ -55,7 +95,7 @@ _TO_MIDNIGHT: Final = frozenset({"today", "this evening", "tonight"})
 
 
 class _Word(NamedTuple):
-    """A word of a phrase: the letter of its kind, and its English."""
+    """A word of a phrase: its kind, and its English."""
 
     kind: str
     english: str
@@ -108,36 +148,35 @@ def _lexicon(words: EverydayWords, recurrence: EverydayRules) -> _Lexicon:
 
 def _entries(words: EverydayWords) -> Iterator[tuple[str, _Word]]:
     listed = (
-        *(("i", words.into), ("b", words.ago), ("a", words.at), ("f", words.articles)),
-        *(("x", words.following), ("o", words.oclock)),
+        *(("into", words.into), ("ago", words.ago), ("at", words.at), ("article", words.articles)),
+        *(("next", words.following), ("oclock", words.oclock)),
     )
     for kind, phrases in listed:
-        yield from (
-            (phrase, _Word(kind, "next" if kind == "x" else "")) for phrase in filter(None, phrases.split(", "))
-        )
+        english = "next" if kind == "next" else ""
+        yield from ((phrase, _Word(kind, english)) for phrase in filter(None, phrases.split(", ")))
     numbers = tuple(str(number) for number in range(1, 13))
-    for kind, english, phrases in (
-        ("n", numbers, words.numbers),
-        ("w", WEEKDAY_NAMES, words.weekdays),
-        ("m", MONTH_NAMES, words.months),
+    for kind, names, phrases in (
+        ("number", numbers, words.numbers),
+        ("weekday", WEEKDAY_NAMES, words.weekdays),
+        ("month", MONTH_NAMES, words.months),
     ):
-        for meaning, each in zip(english, phrases.split(", "), strict=True):
+        for meaning, each in zip(names, phrases.split(", "), strict=True):
             yield from ((phrase, _Word(kind, meaning.lower())) for phrase in each.split("/"))
-    hours = words.hours.replace(", ", "/")
-    tables = (("h", {"hours": hours}), ("u", words.units), ("d", words.days), ("p", words.parts), ("t", words.times))
-    for kind, table in (*tables, ("l", words.lengths)):
+    hours = {"hours": words.hours.replace(", ", "/")}
+    tables = (("hours", hours), ("unit", words.units), ("day", words.days), ("part", words.parts))
+    for kind, table in (*tables, ("time", words.times), ("length", words.lengths)):
         for meaning, each in table.items():
             yield from ((phrase, _Word(kind, meaning)) for phrase in each.split("/"))
-    yield from ((phrase, _Word("k", " or ".join(meanings))) for phrase, meanings in words.idioms.items())
+    yield from ((phrase, _Word("idiom", " or ".join(meanings))) for phrase, meanings in words.idioms.items())
 
 
 def _recurrence_entries(words: EverydayRules) -> Iterator[tuple[str, _Word]]:
-    for kind, phrases in (("e", words.every), ("s", words.conjunction), ("g", words.monthly)):
+    for kind, phrases in (("every", words.every), ("and", words.conjunction), ("monthly", words.monthly)):
         yield from ((phrase, _Word(kind, "")) for phrase in phrases.split("/"))
     for meaning, each in zip(WEEKDAY_NAMES, words.weekdays.split(", "), strict=True):
-        yield from ((phrase, _Word("v", meaning.lower())) for phrase in each.split("/"))
+        yield from ((phrase, _Word("weekdays", meaning.lower())) for phrase in each.split("/"))
     for meaning, each in words.rules.items():
-        yield from ((phrase, _Word("r", meaning)) for phrase in each.split("/"))
+        yield from ((phrase, _Word("rule", meaning)) for phrase in each.split("/"))
 
 
 def _words(text: str, lexicon: _Lexicon) -> tuple[_Word, ...]:
@@ -164,11 +203,11 @@ def _word_at(text: str, at: int, lexicon: _Lexicon) -> tuple[_Word | None, int]:
 
 def _phrases(words: Sequence[_Word]) -> Iterator[str]:
     """Yield the English of these words: nothing for an order that is not known."""
-    kinds = "".join(word.kind for word in words)
-    order = next((found for each in _ORDERS if (found := each.fullmatch(kinds))), None)
+    letters = "".join(_LETTERS[word.kind] for word in words)
+    order = next((found for each in _ORDERS if (found := each.fullmatch(letters))), None)
     if order is None:
         return
-    said = {name: words[slice(*order.span(name))] for name, letters in order.groupdict().items() if letters}
+    said = {name: words[slice(*order.span(name))] for name, match in order.groupdict().items() if match}
     if "idiom" in said:
         yield from said["idiom"][0].english.split(" or ")
     elif past := said.get("past") or said.get("past_before"):
@@ -177,7 +216,7 @@ def _phrases(words: Sequence[_Word]) -> Iterator[str]:
         yield from _length(said)
     elif rule := _rule(said):
         yield from _timed(rule, said)
-    elif kinds == "nh":  # `22 uur`
+    elif [word.kind for word in words] == ["number", "hours"]:  # `22 uur`
         yield from (f"at {words[0].english}:00", f"in {words[0].english} hours")
     else:
         yield from _day_and_time(said)
@@ -204,7 +243,7 @@ def _rule(said: Mapping[str, Sequence[_Word]]) -> str:
         return said["rule"][0].english
     if "unit" in said:
         count = said["count"][0].english if "count" in said else "1"
-        every = _counted((_Word("n", count), said["unit"][0])).removeprefix("1 ")
+        every = _counted((_Word("number", count), said["unit"][0])).removeprefix("1 ")
         return f"every {every}{f' on {named}' if named else ''}"
     if "date" in said:
         return f"every month on the {ordinal_text(int(said['date'][0].english))}"
@@ -239,13 +278,13 @@ def _in_part(clock: str, parts: Sequence[str]) -> str:
 
 def _day(words: Sequence[_Word]) -> str:
     named = [word for word in words if word.english]
-    return " ".join(word.english for word in sorted(named, key=lambda word: word.kind != "x"))
+    return " ".join(word.english for word in sorted(named, key=lambda word: word.kind != "next"))
 
 
 def _clock(said: Mapping[str, Sequence[_Word]], *, named: bool) -> str:
     """Return a time of day in English, empty for what may be a length of time: `9h` without a day or an `at`."""
     hour, *rest = said.get("clock") or [_Word("", "")]
-    if hour.kind != "n":
+    if hour.kind != "number":
         return hour.english
     at = "at" in said
     unit, minutes = (word.english for word in (*rest, _Word("", ""), _Word("", ""))[:2])
