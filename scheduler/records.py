@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -69,6 +69,15 @@ class Change:
     revived: tuple[Run, ...] = ()
     as_side_run: bool = False
     kind: EventKind | None = None
+
+    @property
+    def coming(self) -> Run:
+        """The run that takes over, or else the changed one."""
+        return self.next_run or self.run
+
+    def applied_to(self, record: TaskRecord) -> TaskRecord:
+        """Return a record with the task and the coming run of the change."""
+        return replace(record, task=self.task, run=self.coming)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from duetime.scheduler.calls.origin import ORIGIN, is_client, read_origin
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.intake.changes.origin import sends_back
+from duetime.scheduler.intake.changes.terms import sends_back
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 

@@ -81,7 +81,7 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
             change = end_pause(record, task.paused_until)
         except Refused:  # none is left
             return ()
-        run = change.next_run or change.run
+        run = change.coming
     return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
 
 

@@ -67,9 +67,9 @@ MUTATIONS = (
         "a new rule with another end does not look at max_runs",
         (
             (
-                "changes/reschedule.py",
-                '    check_runs_left(task, record.run, "repeat")\n    if request.until is None:\n',
-                '    if request.until is None:\n        check_runs_left(task, record.run, "repeat")\n',
+                "changes/series.py",
+                '    check_runs_left(ruled.task, run, "repeat")\n    if request.until is None:\n',
+                '    if request.until is None:\n        check_runs_left(ruled.task, run, "repeat")\n',
             ),
         ),
     ),
@@ -77,9 +77,9 @@ MUTATIONS = (
         "the rule or the zone that a series has takes the move of an occurrence back",
         (
             (
-                "changes/reschedule.py",
-                "if request.when is None and keeps_its_run(record, rule, now):",
-                "if request.when is not None and keeps_its_run(record, rule, now):",
+                "changes/series.py",
+                "if request.when is None and _keeps_its_run(draft.record, rule, now):",
+                "if request.when is not None and _keeps_its_run(draft.record, rule, now):",
             ),
         ),
     ),
@@ -116,14 +116,14 @@ MUTATIONS = (
         (
             (
                 "changes/reschedule.py",
-                "    return moved, (*resolved",
-                "    return replace(moved, task=task), (*resolved",
+                "    return draft.with_change(moved)",
+                "    return draft.with_change(replace(moved, task=task))",
             ),
         ),
     ),
     Mutation(
         "a later end does nothing when the series is over",
-        (("intake/series_end.py", "if coming.state in TERMINAL else None", "if coming.state is None else None"),),
+        (("changes/end.py", "if change.coming.state in TERMINAL else", "if change.coming.state is None else"),),
     ),
     Mutation(
         "a run that gives way to the next one ends its series",
@@ -353,7 +353,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a new rule brings skipped days back",
-        (("changes/skipped.py", "rule.after(before[-1].instant) if is_same", "None if is_same"),),
+        (("changes/series.py", "rule.after(before[-1].instant) if is_same", "None if is_same"),),
     ),
     Mutation(
         "an attempt that is tried again raises no tier",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler import remedies
@@ -137,8 +136,3 @@ def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, 
         text = f"{task_id} {happened} since, so that change stays."
         raise Refused(text, argument="undo", remedy=remedies.Inspect(task_id))
     return Change(record.task, run, cancelled_side_runs=waiting, kind=EventKind.UNDONE)
-
-
-def previewed(record: TaskRecord, change: Change) -> TaskRecord:
-    """Return a task as a change would leave it."""
-    return replace(record, task=change.task, run=change.next_run or change.run)

@@ -9,7 +9,7 @@ from typing import Final
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
-from duetime.scheduler.intake.changes.skipped import MAX_TIMES_NAMED
+from duetime.scheduler.intake.changes.series import MAX_TIMES_NAMED
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of

@@ -15,6 +15,7 @@ from duetime.scheduler.chain.dependency import Dependency, Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.intake.changes.draft import Draft
 from duetime.scheduler.intake.changes.each_wait import (
     changes_each_wait,
     each_question_step,
@@ -26,13 +27,11 @@ from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.intake.validation import ProblemCollector
-from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import read_wait
-from duetime.scheduler.task import Run, State, Task
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.task import State
 
 LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
 """Arguments of a reschedule that change what a task waits for."""
@@ -93,52 +92,52 @@ def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime)
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
 
 
-def links_step(
-    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
-) -> Change:
-    """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that.
+def links_step(draft: Draft) -> Draft:
+    """Change what the task is to wait for; its run waits then, until it is judged by all of that.
 
-    A step that `recurs` with its chain waits for an event, and for an answer, in each generation.
+    A step of a chain that recurs waits for an event, and for an answer, in each generation.
     """
-    change, request = _each_run(record, change, request, now, recurs=recurs)
+    draft = _each_run(draft)
+    request, change, run = draft.request, draft.change, draft.change.run
     if all(getattr(request, name) is None for name in LINK_ARGUMENTS):
-        return change
-    run = change.run
+        return draft
     adds = bool(request.after or request.wait_for or request.approval)
-    if change.task.repeat is not None and not adds and not waits_once(record, change):
-        return change  # it waits for nothing that could be removed
-    _refuse_what_is_over(record, run, request)
-    links = _read(change.task, run, request, planner, now)
-    task = replace(change.task, asks=asked_before_each(links.approval)) if links.approval else change.task
+    if draft.task.repeat is not None and not adds and not waits_once(draft.record, change):
+        return draft  # it waits for nothing that could be removed
+    _refuse_what_is_over(draft)
+    links = _read(draft)
+    task = replace(draft.task, asks=asked_before_each(links.approval)) if links.approval else draft.task
     waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
-    return RelinkedChange.of(replace(change, task=task, run=without_early_deadline(task, waiting)), links)
+    change = replace(change, task=task, run=without_early_deadline(task, waiting))
+    return draft.with_change(RelinkedChange.of(change, links))
 
 
-def _each_run(
-    record: TaskRecord, change: Change, request: Reschedule, now: datetime, *, recurs: bool
-) -> tuple[Change, Reschedule]:
-    """Return `change` with what each run waits for, and what is asked besides that."""
-    each = changes_each_wait(record, change)
-    if request.wait_for is not None and (each or (recurs and request.wait_for)):
-        change = each_wait_step(record, change, request.wait_for, now, in_chain=recurs)
-        request = replace(request, wait_for=None)
-    if request.approval and (each or recurs):
-        check_length(request.approval)
-        approval = read_approval(_question(request.approval), now, change.task.timezone)
-        change = each_question_step(record, change, approval, in_chain=recurs)
-        request = replace(request, approval=None)
-    return change, request
+def _each_run(draft: Draft) -> Draft:
+    """Change what each run waits for, and leave in the call what is asked besides that."""
+    record, now, in_chain = draft.record, draft.now, draft.in_recurring_chain
+    wait, approval, each = draft.request.wait_for, draft.request.approval, changes_each_wait(record, draft.change)
+    if wait is not None and (each or (in_chain and wait)):
+        waits = each_wait_step(record, draft.change, wait, now, in_chain=in_chain)
+        draft = draft.with_change(waits).with_request(wait_for=None)
+    if approval and (each or in_chain):
+        check_length(approval)
+        question = read_approval(_question(approval), now, draft.task.timezone)
+        asks = each_question_step(record, draft.change, question, in_chain=in_chain)
+        draft = draft.with_change(asks).with_request(approval=None)
+    return draft
 
 
-def _refuse_what_is_over(record: TaskRecord, run: Run, request: Reschedule) -> None:
-    task_id, given = record.task.id, next(name for name in LINK_ARGUMENTS if getattr(request, name) is not None)
-    refuse_ended(record, run, given)
+def _refuse_what_is_over(draft: Draft) -> None:
+    task_id, run = draft.record.task.id, draft.change.run
+    given = next(name for name in LINK_ARGUMENTS if getattr(draft.request, name) is not None)
+    refuse_ended(draft.record, run, given)
     if changes.has_started(run):
         text = f"{task_id} has already started, and what it waited for before that stays."
         raise Refused(text, argument=given, remedy=remedies.ScheduleAnother())
 
 
-def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: datetime) -> NewLinks:
+def _read(draft: Draft) -> NewLinks:
+    task, run, request, now = draft.task, draft.change.run, draft.request, draft.now
     if task.repeat is not None and (request.after or request.wait_for or request.approval):
         name = next(name for name in LINK_ARGUMENTS if getattr(request, name))
         accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
@@ -149,7 +148,7 @@ def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: date
     new = Request(task.title, after=request.after or (), after_failure=policy, valid_output=request.valid_output)
     if request.after is None and request.after_failure is not None:
         problems.of(_refuse_alone)
-    after = problems.of(_dependencies, new, task.tenant, planner)
+    after = problems.of(_dependencies, new, task.tenant, draft.planner)
     wait = problems.of(read_wait, request.wait_for, now, when=run.scheduled_for) if request.wait_for else None
     approval = problems.of(read_approval, _question(request.approval), now, task.timezone) if request.approval else None
     if request.after and task.id in request.after:
@@ -157,9 +156,8 @@ def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: date
     if problems:
         raise problems.error()
     kept = None if request.after is None else after
-    return NewLinks(
-        kept, wait, request.wait_for is not None and not request.wait_for, approval and replace(approval, run_id=run.id)
-    )
+    no_wait = request.wait_for is not None and not request.wait_for
+    return NewLinks(kept, wait, no_wait, approval and replace(approval, run_id=run.id))
 
 
 def _dependencies(new: Request, tenant: str, planner: Planner) -> tuple[Dependency, ...]:

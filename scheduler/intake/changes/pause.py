@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.changes.draft import Draft
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
@@ -34,14 +34,15 @@ class Pause(NamedTuple):
         return task.paused == self.paused and task.paused_until == self.until
 
 
-def pause_asked(request: Reschedule, task: Task, planner: Planner, now: datetime) -> Pause:
-    """Read what a call says of a pause. Raises InvalidArgument for an end in the past, or of a resume."""
+def pause_asked(draft: Draft) -> Pause:
+    """Read the pause or resume of a call. Raises InvalidArgument for an end in the past, or of a resume."""
+    request = draft.request
     if request.pause_until is None:
         return Pause(request.pause)
     if request.pause is False:
         example = f"pause=true, pause_until={str(request.pause_until)!r}"
         raise InvalidArgument("pause_until", "pause=false resumes the task", accepted="one of the two", example=example)
-    end = pause_end(request.pause_until, "pause_until", planner, task.timezone, now)
+    end = pause_end(request.pause_until, "pause_until", draft.planner, draft.task.timezone, draft.now)
     return Pause(True, end.instant, end.assumptions)
 
 
@@ -64,8 +65,7 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)
 
 
-def still_over(record: TaskRecord, change: Change) -> tuple[str, ...]:
+def still_over(draft: Draft) -> tuple[str, ...]:
     """Say that a task which a call resumes has ended: it does not start by that."""
-    resumed = record.task.paused and not change.task.paused
-    run = change.next_run or change.run
+    resumed, run = draft.record.task.paused and not draft.task.paused, draft.change.coming
     return (f"it has ended ({run.state}): it starts once it is given a time",) if resumed and run.ended_at else ()

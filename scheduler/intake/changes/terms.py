@@ -1,19 +1,21 @@
-"""Changes of the terms of a task: what its results have to meet, what follows from a failure, how it is tried again."""
+"""Changes of the terms of a task: what its results have to meet, what follows from a failure, where outcomes go."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 
+from duetime.scheduler.calls.origin import CHANNEL_PREFIX, ORIGIN, read_origin
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.changes.draft import Draft
 from duetime.scheduler.intake.terms.outcome_contract import check_expected
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord
 
 AFTER_THE_ATTEMPT = Translatable.of(
     NoteKind.AFTER_THE_ATTEMPT,
@@ -24,17 +26,19 @@ PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
 )
 
 
-def promised(task: Task, request: Reschedule, planner: Planner, now: datetime) -> Task:
-    """Change what the results of a task have to meet, and what follows from its failures."""
+def terms_step(draft: Draft) -> Draft:
+    """Change what the results of the task have to meet, and what follows from its failures."""
+    request, task, planner = draft.request, draft.task, draft.planner
     if request.expect is None and request.on_failure is None:
-        return task
-    problems, reader = ProblemCollector(), planner.follow_ups(Principal(task.tenant, task.owner), now, task.origin)
+        return draft
+    by = Principal(task.tenant, task.owner)
+    problems, reader = ProblemCollector(), planner.follow_ups(by, draft.now, task.origin)
     problems.of(check_expected, request, planner.handlers, task.action)
     on_failure = None if request.on_failure is None else problems.of(reader.read, request.on_failure)
     if problems:
         raise problems.error()
     expect = task.expect if request.expect is None else request.expect
-    return replace(task, expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
+    return draft.with_task(expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
 
 
 def unblocked(run: Run) -> Run:
@@ -42,14 +46,52 @@ def unblocked(run: Run) -> Run:
     return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
 
 
-def late_for_the_attempt(record: TaskRecord, task: Task, request: Reschedule) -> tuple[str, ...]:
-    """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
-    if record.run.state is not State.RUNNING:
+def late_for_the_attempt(draft: Draft) -> tuple[str, ...]:
+    """Say that a running attempt ends by the terms that it began with."""
+    was, task, request = draft.record.task, draft.task, draft.request
+    if draft.record.run.state is not State.RUNNING:
         return ()
-    changed = _terms(record.task) != _terms(task) or (record.task.deliver_to != task.deliver_to and not task.repeat)
-    paused = (request.pause or request.pause_until is not None) and not record.task.paused
+    changed = _terms(was) != _terms(task) or (was.deliver_to != task.deliver_to and not task.repeat)
+    paused = (request.pause or request.pause_until is not None) and not was.paused
     return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
 
 
 def _terms(task: Task) -> tuple[object, ...]:
     return task.retry, task.expect, task.on_failure
+
+
+def sends_back(request: Reschedule) -> bool:
+    """Whether a change sends outcomes to the conversation that asks for it."""
+    return ORIGIN in (request.deliver_to or ()) or (request.on_failure or {}).get(ON_FAILURE_NOTIFY) == ORIGIN
+
+
+def with_origin(task: Task, request: Reschedule) -> Task:
+    """Return the task with the origin of a change that sends outcomes back, if it names one.
+
+    An origin that names a client alone, as a handshake does, leaves an origin of this client as it is. Raises
+    InvalidArgument for an origin that is none, or that nothing goes back to.
+    """
+    if request.origin is None:
+        return task
+    origin, old = read_origin(request.origin), task.origin.get("client")
+    if not sends_back(request):
+        raise InvalidArgument(
+            "origin",
+            "nothing is sent back to it",
+            accepted="with deliver_to=['origin'], or on_failure={'notify': 'origin'}",
+            example="deliver_to=['origin'], origin={'client': 'my-app'}",
+        )
+    if list(origin) == ["client"] and origin["client"] == old:
+        return task
+    moved = {f"{CHANNEL_PREFIX}{old}": f"{CHANNEL_PREFIX}{origin['client']}"}
+    channels = tuple(moved.get(name, name) for name in task.deliver_to)
+    return replace(task, origin=origin, deliver_to=channels, on_failure=_moved(task.on_failure, moved))
+
+
+def _moved(on_failure: Mapping[str, object], addresses: Mapping[str, str]) -> Mapping[str, object]:
+    channel = on_failure.get(ON_FAILURE_NOTIFY)
+    return (
+        {**on_failure, ON_FAILURE_NOTIFY: addresses[channel]}
+        if isinstance(channel, str) and channel in addresses
+        else on_failure
+    )

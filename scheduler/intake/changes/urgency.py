@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
-from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import Refused
+from duetime.scheduler.intake.changes.draft import Draft
 from duetime.scheduler.intake.demand import Demand, RunContext
-from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.series.run_again import has_ended
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.viewpoint import Frame
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import State
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 DEMAND_ARGUMENTS = ("priority", "deadline", "deadline_type", "estimate", "needs")
@@ -26,44 +21,49 @@ FROM_THE_NEXT_RUN = Translatable.of(
 )
 
 
-def demand_step(
-    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
-) -> tuple[Change, tuple[str, ...]]:
-    """Return `change` with the requested tier, deadline, estimate and needs, and the warnings about them.
+def demand_step(draft: Draft) -> Draft:
+    """Change tier, deadline, estimate and needs of the task, and warn of what cannot be.
 
     A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
     run stays as it is.
     """
+    record, change, request = draft.record, draft.change, draft.request
     given = [name for name in DEMAND_ARGUMENTS if getattr(request, name) is not None]
-    run = change.next_run or change.run
-    moved = run != record.run or change.task.repeat != record.task.repeat
+    run = change.coming
+    moved = run != record.run or draft.task.repeat != record.task.repeat
     if not given and not (moved and run.deadline):
-        return change, ()
+        return draft
     if given:
-        _refuse_what_is_over(record, change, given[0])
-    frame = planner.times.frame(request.timezone, own=change.task.timezone)
-    found = planner.demands.read(request, _situation(change, run, now, frame), Demand.of(change.task, run))
-    task = replace(change.task, **found.parts())
+        _refuse_what_is_over(draft, given[0])
+    found = draft.planner.demands.read(request, _context(draft), Demand.of(draft.task, run))
+    draft = draft.with_task(**found.parts()).warning(*found.warnings)
     if run.state in HAS_STARTED:
-        return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
-    ordered = to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
+        return draft.warning(FROM_THE_NEXT_RUN) if given else draft
+    change, task = draft.change, draft.task
     if change.extra_run is not None:
         change = replace(change, extra_run=dated(task, change.extra_run, at=found.instant, p50=found.p50))
+    ordered = to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
     if change.next_run is not None:
-        return replace(change, task=task, next_run=ordered), found.warnings
-    return replace(change, task=task, run=ordered), found.warnings
+        return draft.with_change(replace(change, next_run=ordered))
+    return draft.with_change(replace(change, run=ordered))
 
 
-def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> None:
-    run = change.next_run or change.run
+def _refuse_what_is_over(draft: Draft, argument: str) -> None:
+    task, run = draft.record.task, draft.change.coming
     if run.state in TERMINAL:
-        raise has_ended(record.task, run, argument)
-    if run.state in HAS_STARTED and change.task.repeat is None:
-        raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)
+        raise has_ended(task, run, argument)
+    if run.state in HAS_STARTED and draft.task.repeat is None:
+        raise Refused(f"{task.id} has already started. Cancel it, or let it finish.", argument=argument)
 
 
-def _situation(change: Change, run: Run, now: datetime, frame: Frame) -> RunContext:
-    task, recurring = change.task, change.task.repeat is not None
+def _context(draft: Draft) -> RunContext:
+    task = draft.task
     return RunContext(
-        task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=recurring, frame=frame
+        task.tenant,
+        task.action,
+        draft.change.coming.scheduled_for,
+        now=draft.now,
+        zone=task.timezone,
+        recurring=task.repeat is not None,
+        frame=draft.frame(),
     )

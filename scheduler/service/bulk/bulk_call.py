@@ -27,7 +27,6 @@ from duetime.scheduler.calls.bulk_parts import parts
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
-from duetime.scheduler.intake.changes.bulk import previewed
 from duetime.scheduler.intake.validation import check_filter, check_key_text, check_reason, tenant_changed
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
@@ -268,11 +267,11 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
         change = decision.decide(record, None)
     except (Refused, InvalidArgument, InvalidArguments) as refused:
         return TaskOutcome(record, Became.REFUSED, str(refused))
-    after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
+    after = change.applied_to(record) if decision.verb is BulkVerb.MOVE else record
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, side_run_at = replaced_times(record, due_at(after.run), change)
-    undo, note = decision.undo_of(previewed(record, change)), moved_onto(change) or asked_anew(record, change) or None
+    undo, note = decision.undo_of(change.applied_to(record)), moved_onto(change) or asked_anew(record, change) or None
     return TaskOutcome(after, Became.CHANGED, note, undo, was, side_run_at)
 
 

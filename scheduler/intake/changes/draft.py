@@ -1,0 +1,63 @@
+"""A reschedule while it is decided, which its steps complete one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.calls.reschedule import Reschedule
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.time.viewpoint import Frame
+from duetime.scheduler.task import Task
+from duetime.scheduler.views import TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The stored task, the call that changes it, and the change as far as it is decided.
+
+    Each step of a reschedule takes a draft and returns the next one. `in_recurring_chain` is set for a step of such a
+    chain, whose rule the task follows. `assumptions` say how times were read; `warnings` are all other notes.
+    """
+
+    record: TaskRecord
+    request: Reschedule
+    planner: Planner
+    now: datetime
+    change: Change
+    in_recurring_chain: bool = False
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> Task:
+        """The task as the change leaves it so far."""
+        return self.change.task
+
+    @property
+    def zone(self) -> str:
+        """The zone of the wall times in the call: the one it names, else that of the task."""
+        return self.request.timezone or self.task.timezone
+
+    def frame(self, moved_from: datetime | None = None) -> Frame:
+        """Return how the times of the call are read; `moved_from` is the time that `when` replaces."""
+        return self.planner.times.frame(self.request.timezone, moved_from=moved_from, own=self.task.timezone)
+
+    def with_change(self, change: Change) -> Draft:
+        return replace(self, change=change)
+
+    def with_task(self, **fields: Any) -> Draft:
+        """Change fields of the task."""
+        return replace(self, change=replace(self.change, task=replace(self.task, **fields)))
+
+    def with_request(self, **arguments: Any) -> Draft:
+        """Replace arguments of the call that a step has dealt with, or has put into other words."""
+        return replace(self, request=replace(self.request, **arguments))
+
+    def assuming(self, *assumptions: str) -> Draft:
+        return replace(self, assumptions=(*self.assumptions, *assumptions))
+
+    def warning(self, *warnings: str) -> Draft:
+        return replace(self, warnings=(*self.warnings, *warnings))
