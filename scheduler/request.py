@@ -39,7 +39,7 @@ DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
 
 
 class AfterFailure(StrEnum):
-    """The lot of a run when a task that it comes after ends without success."""
+    """What happens to a run when a task that it comes after ends without success."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -50,17 +50,17 @@ AfterFailureWord = AfterFailure | Literal["fail", "skip", "run_anyway"]
 
 ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done", "approve", "reject"]
 ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
-"""Actions that models see where a host draws no cards: an agent does not approve its own work."""
+"""Actions of buttons that a model may call. The answers to an approval are missing: no agent approves its own work."""
 
 REMINDER_ACTION = "reminder"  # delivers a message, and does no work
 NEVER_REMINDS: Final = frozenset({Notify.NEVER, Notify.FAILURE})
-"""Values of `notify` with which a reminder notifies nobody: all that it does is to succeed."""
+"""Values of `notify` that silence a reminder, whose runs only ever succeed."""
 
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 
 
 def never_reminds(action: str, notify: NotifyWord | None) -> bool:
-    """Whether a task is a reminder whose outcomes its user is not told of."""
+    """Whether a task is a reminder that notifies nobody."""
     return action == REMINDER_ACTION and notify in NEVER_REMINDS
 
 
@@ -159,7 +159,7 @@ def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _endless(given: Mapping[str, Any]) -> str:
-    """Return the name of the argument that cannot be written as JSON."""
+    """Return the name of the argument that cannot be written as JSON, as it contains itself or is nested too deep."""
     for name, value in given.items():
         try:
             _ENCODE(value)

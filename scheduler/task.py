@@ -34,7 +34,7 @@ class State(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery is: telling the user an outcome succeeds or fails apart from the run."""
+    """The state of a delivery, which succeeds or fails independently of its run."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -42,7 +42,7 @@ class DeliveryState(StrEnum):
 
 
 class ApprovalAnswer(StrEnum):
-    """The answer to the question whether a run may go."""
+    """The user's answer to the question whether a run may start or go on."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -99,7 +99,7 @@ class RetryPolicy:
 
 
 class Overlap(StrEnum):
-    """The lot of an occurrence that falls due while the run before it is open: Temporal's words."""
+    """What happens to an occurrence that falls due while the run before it is still open; the values are Temporal's."""
 
     SKIP = "skip"
     BUFFER_ONE = "buffer_one"
@@ -109,7 +109,7 @@ class Overlap(StrEnum):
 
 
 class Coalesce(StrEnum):
-    """The occurrence that runs for all that were missed while nothing ran; or each of them."""
+    """Which of the occurrences that were missed while nothing ran still run: the first, the latest, or all of them."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -132,14 +132,14 @@ class RepeatPolicy:
     leave_out: tuple[date, ...] = ()
 
     def parts(self) -> dict[str, Any]:
-        """Return what is not as usual, by the names that callers use."""
+        """Return the members that differ from their defaults, under the names that callers use."""
         usual = RepeatPolicy()
         names = ((field.name, "except" if field.name == "leave_out" else field.name) for field in fields(self))
         return {word: getattr(self, name) for name, word in names if getattr(self, name) != getattr(usual, name)}
 
 
 class Notify(StrEnum):
-    """Outcomes of a task that its user is told of."""
+    """Which outcomes of a task its user is notified of."""
 
     ALWAYS = "always"
     FAILURE = "failure"
@@ -234,12 +234,12 @@ class Run:
 
     @property
     def gives_way(self) -> bool:
-        """Whether it is stopped, or was, because the next occurrence is due: its series goes on."""
+        """Whether the run was cancelled, or is asked to stop, because the next occurrence of its series is due."""
         return self.overtaken_at is not None and (self.cancel_requested or self.state is State.CANCELLED)
 
     @property
     def unverified(self) -> str | None:
-        """Why a run that succeeded did not meet what its task expects; None when it did, or for any other run."""
+        """Why the result of a succeeded run does not meet the expectation of its task; None where it does."""
         return self.error if self.state is State.SUCCEEDED else None
 
 
@@ -259,7 +259,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Telling a user one outcome through one channel; trace context is that of the attempt which had the outcome."""
+    """The delivery of one outcome to a user through one channel, with the trace context of the attempt that ended."""
 
     id: str
     tenant: str

@@ -50,7 +50,7 @@ class ChainStep:
 
 @dataclass(frozen=True, slots=True)
 class ChainView:
-    """A chain, its steps in the order in which they may run, and the `step` that a task is which is shown."""
+    """A chain with its steps in the order in which they may run; `step` names the shown task's own step, if any."""
 
     id: str
     title: str
@@ -93,7 +93,7 @@ class TaskView:
 
     @property
     def coming(self) -> tuple[Occurrence, ...]:
-        """The next occurrences: none while it is paused until somebody resumes it."""
+        """The next occurrences; none during a pause without an end."""
         task = self.record.task
         return () if task.paused and task.paused_until is None else self.upcoming
 
@@ -108,7 +108,7 @@ class TaskView:
 
 
 def due_at(run: Run) -> datetime:
-    """Return when a run is due for its reader: once it has begun at its next attempt or step, else at its own time.
+    """Return when a reader expects the run: at its next attempt or step once it has begun, before that at its own time.
 
     A run that waited past its time, for an answer or an event, keeps that and is late. In SQL: `task_filter.DUE_AT`.
     """
@@ -128,7 +128,7 @@ class ChainName(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """Occurrences, each with its length, that need more of a pool together than it has (`room`), from `at` on."""
+    """Coming runs that overlap from `at` on and together need more units of a pool than it has (`room`)."""
 
     pool: str
     room: str
@@ -137,7 +137,7 @@ class Clash(NamedTuple):
 
 
 class Standing(StrEnum):
-    """The standing of a run within its state: without what is expected, without what it needs, or held by a pause."""
+    """A condition that a run has in addition to its state: unverified, blocked or paused."""
 
     UNVERIFIED = "unverified"
     BLOCKED = "blocked"

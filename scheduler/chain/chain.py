@@ -88,7 +88,7 @@ _OPEN_FIRST: Final = (
     State.SUCCEEDED,
     State.SKIPPED,
 )
-"""The state of a chain is the first of these in which a step is."""
+"""States by precedence: a chain is in the first of these that any of its steps is in."""
 
 _LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
@@ -99,7 +99,7 @@ def is_spawned(name: str) -> bool:
 
 
 def chain_state(states: Sequence[State]) -> State:
-    """Return how a chain stands: open while a step is, and failed in the end if one has failed."""
+    """Return the state of a chain: open while a step is open, then failed if a step has failed."""
     return next(state for state in _OPEN_FIRST if state in states)
 
 
@@ -145,7 +145,7 @@ def view_of_chain(
 
 
 def foremost(found: ChainRecord) -> list[StepRecord]:
-    """Return the open steps that come after no open one."""
+    """Return the open steps that wait for no other open step."""
     open_steps = [step for step in found.steps if step.record.run.ended_at is None]
     names = {step.name for step in open_steps}
     return [step for step in open_steps if names.isdisjoint(step.after)]
@@ -160,13 +160,13 @@ def failed_first(found: ChainRecord) -> list[StepRecord]:
 
 
 def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
-    """Return what every first step asks, None where they ask different things or nothing."""
+    """Return the approval that all first steps share; None where they differ or ask nothing."""
     approvals = [step.record.task.asks for step in found.steps if not step.after and not is_spawned(step.name)]
     return approvals[0] if approvals and all(each == approvals[0] for each in approvals) else None
 
 
 def _task(found: ChainRecord) -> Task:
-    """Return the chain as a task: what it has in common with its first step is as there."""
+    """Return the chain as a task, with the fields that it shares with its first step."""
     chain, first = found.chain, found.steps[0].record.task
     next_ones = [step.record.task for step in foremost(found)]
     paused = bool(next_ones) and all(task.paused for task in next_ones)

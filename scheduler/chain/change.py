@@ -29,19 +29,19 @@ class ChainChange:
 
     @property
     def reversed(self) -> ChainChange:
-        """The change that takes this one back."""
+        """Return the change that takes this one back."""
         return ChainChange(self.chain_id, self.after, self.before)
 
     def applied(self, chain: Chain) -> Chain:
-        """Return the chain as it is then."""
+        """Return the chain with the new values."""
         return replace(chain, **self.after)
 
     def audited(self) -> dict[str, Json]:
-        """Return the values after it, as the audit log names them."""
+        """Return the new values under the names of the audit log."""
         return {name: None if value is None else str(value) for name, value in self.after.items() if name != "due_at"}
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as a row keeps it."""
+        """Return the change as JSON, for `from_json`."""
         return {"chain": self.chain_id, "before": _to_json(self.before), "after": _to_json(self.after)}
 
     @classmethod

@@ -44,7 +44,7 @@ class LinkVerdict(NamedTuple):
 
 
 def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
-    """Return how a run ends whose upstream ended so; None if that does not keep it from running.
+    """Return the state in which an upstream's end leaves the waiting run; None if it may still run.
 
     A failure fails what comes after it; a cancelled task cancels it, and a skipped one skips it.
     """
@@ -54,14 +54,14 @@ def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
 
 
 def keeps_from_running(link: DependencyLink) -> bool:
-    """Whether the upstream ended so that what comes after it does not run."""
+    """Whether the upstream's end keeps the waiting run from running."""
     return link.outcome is not None and end_after(link.outcome, link.after_failure) is not None
 
 
 def judge(
     links: Iterable[DependencyLink], awaited: KeptWait | None = None, *, approval_open: bool = False
 ) -> LinkVerdict:
-    """Return what follows from all that a run waits for: a bad end decides, the last good one or the signal frees.
+    """Return whether the run ends, goes or waits on: one bad end ends it, the last good one or the signal frees it.
 
     Nothing frees it while `approval_open`.
     """
@@ -90,7 +90,7 @@ def _by_links(known: list[DependencyLink]) -> LinkVerdict:
 
 
 def in_words(link: DependencyLink | None) -> str:
-    """Return how the upstream ended, as the reason of what follows."""
+    """Return the upstream's end in words, as the reason in the event of the waiting run."""
     if link is None:
         return "it waits for no other task any more"
     if link.mismatch:
@@ -100,12 +100,12 @@ def in_words(link: DependencyLink | None) -> str:
 
 
 def came_in_words(signal: ReceivedSignal) -> str:
-    """Return what a signal did, as the reason of what follows."""
+    """Return the arrival of a signal in words, as the reason in the event of the waiting run."""
     return f"the event {signal.name!r} came ({signal.id})"
 
 
 def too_late_in_words(awaited: KeptWait) -> str:
-    """Return that no signal has come, as the reason of what follows."""
+    """Return the timeout of a wait in words, as the reason in the event of the waiting run."""
     event_names = awaited.wait.event_names
     return (
         f"its time came before the event {event_names}"

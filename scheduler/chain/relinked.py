@@ -15,7 +15,7 @@ from duetime.scheduler.waits.signal import SignalWait
 
 @dataclass(frozen=True, slots=True)
 class NewLinks:
-    """The new things that a task waits for; what is None stays. `no_wait`: it waits for no event any more."""
+    """What a task waits for after a change; None keeps a part as it is. `no_wait` removes the wait for an event."""
 
     after: tuple[Dependency, ...] | None = None
     wait: SignalWait | None = None
@@ -24,7 +24,7 @@ class NewLinks:
 
 
 class LinkLocks(NamedTuple):
-    """Rows and names that a change of links locks before any other: the tasks, and the events that are waited for."""
+    """The locks that a change of links takes first: the rows of these tasks, and the names of these events."""
 
     task_ids: tuple[str, ...]
     events: tuple[str, ...] = ()

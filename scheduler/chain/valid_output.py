@@ -1,4 +1,4 @@
-"""The form that the result of an upstream has to have: a JSON Schema within bounds, and how a result differs from it.
+"""The JSON Schema that the result of an upstream has to meet: which schemas are accepted, and how a result fails one.
 
 A result is checked in the transaction that settles it, behind locks. So a schema has only keywords whose cost is
 bounded by its own size and that of the result. It has no pattern, no reference, and no comparison of each item with
@@ -57,7 +57,7 @@ def mismatch(schema: Mapping[str, Any], result: Json) -> str | None:
 
 
 def _parts(schema: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Yield each schema inside this one, with how deep it is."""
+    """Yield each schema inside this one, with its depth."""
     yield schema, level
     if level > MAX_OUTPUT_SCHEMA_LEVELS:
         return

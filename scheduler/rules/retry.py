@@ -35,7 +35,7 @@ def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | No
 
 
 def is_sound(policy: object) -> bool:
-    """Whether it is a policy with attempts, but not endless ones, and with pauses that do not shrink."""
+    """Whether the policy has at least one attempt, a bound, and pauses that do not shrink."""
     if not isinstance(policy, RetryPolicy):
         return False
     spans: tuple[Any, ...] = (policy.backoff, policy.max_backoff)
@@ -64,7 +64,7 @@ def next_attempt(
 
 
 def max_attempts(run: Run, policy: RetryPolicy) -> int:
-    """Return the number of the last attempt that a run may have: one that waited or gave way counts for nothing."""
+    """Return the number of the last attempt that a run may have; attempts that waited or yielded do not count."""
     ended = run.attempt - (run.state is State.RUNNING)
     return policy.max_attempts + max(ended - run.failures, 0)
 

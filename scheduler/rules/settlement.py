@@ -56,7 +56,7 @@ _NOTES = re.compile(
     r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?$",
     re.ASCII,
 )
-"""The notes of a settlement at the end of a message, and nothing else: what a task says could end in other brackets."""
+"""The notes that a settlement adds at the end of a message. The pattern spares brackets that a task wrote itself."""
 
 
 def settle(
@@ -71,7 +71,7 @@ def settle(
 
 
 def _quieted(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
-    """Make an outcome quiet that the user is not to be told of: it counts as read, and goes to no channel."""
+    """Make an outcome quiet that the task's `notify` leaves out: it counts as read, and goes to no channel."""
     message, claim = settlement.inbox, settlement.claim
     if message is None or claim is None or settlement.asks:
         return settlement

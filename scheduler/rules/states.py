@@ -42,18 +42,18 @@ TERMINAL = frozenset(state for state in State if not LEGAL_MOVES[state])
 OPEN = frozenset(State) - TERMINAL
 
 FAILURES = frozenset({State.FAILED, State.EXPIRED})
-"""States of a run that ended without what it was for."""
+"""States of a run that ended without success and was not cancelled or skipped."""
 
 
 BLOCKED_PREFIX: Final = "blocked: "
-"""The start of the summary of a run that misses something which does not come back by itself."""
+"""The first words in the summary of a blocked run: it needs something that does not come back by itself."""
 
 BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 """States of runs that may be blocked: those that are open, and neither in line nor running."""
 
 
 def blocked_by(run: Run) -> str | None:
-    """Return what an open run misses that does not come back by itself; None for one that is not blocked."""
+    """Return what blocks an open run, such as a missing handler; None for a run that is not blocked."""
     text = run.summary or ""
     return (
         text.removeprefix(BLOCKED_PREFIX) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED_PREFIX) else None
@@ -61,12 +61,12 @@ def blocked_by(run: Run) -> str | None:
 
 
 def is_held_by_pause(state: State, *, paused: bool) -> bool:
-    """Whether the pause of its task keeps an open run from its next attempt: one that runs already goes on."""
+    """Whether the pause of its task holds an open run; a running attempt goes on."""
     return paused and state in OPEN and state is not State.RUNNING
 
 
 def only_failures(states: Collection[State]) -> bool:
-    """Whether a filter names failures alone: then it is about the latest run that ended, not about the current one."""
+    """Whether a filter names only failures, and so is about the latest ended run instead of the current one."""
     return bool(states) and FAILURES.issuperset(states)
 
 
@@ -78,5 +78,5 @@ def check_move(before: State | None, after: State) -> None:
 
 
 def attempt_outcome(outcome: str, to: State) -> str:
-    """Return the outcome of an attempt as it is read later: one after which its run failed has failed for good."""
+    """Return the outcome to store for an attempt: a retry for which no attempt is left counts as `failed`."""
     return "failed" if to is State.FAILED and outcome == "retry" else outcome

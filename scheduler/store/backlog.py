@@ -32,7 +32,7 @@ _LEFT = (State.READY, State.RUNNING, State.RETRYING, State.SUSPENDED)
 
 
 class Backlog:
-    """Reads the backlog, a bounded part of it where it is long."""
+    """Reads the backlog; of a long one a bounded part."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""An approval: the question whether a run may go, and the answer that somebody, or its deadline, gave."""
+"""An approval: the question whether a run may go on, and the answer that a user, or its deadline, gave."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
 
 
 def meant_answer(word: Any) -> ApprovalAnswer:
-    """Return the answer that another word most likely means; of one that means none, the usual one."""
+    """Return the answer that a word most likely means, or the default one where none is close."""
     return _WORDS_OF_ANSWERS.get(str(word)[:40].strip().lower(), ApprovalAnswer.REJECT)
 
 
@@ -65,14 +65,14 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class UserNotice:
-    """A word to the owner of a task: the message of the inbox, and its deliveries through the task's channels."""
+    """A message to the owner of a task: its row in the inbox, and its deliveries through the task's channels."""
 
     message: InboxMessage
     deliveries: tuple[Delivery, ...] = ()
 
 
 def notice(task: Task, run: Run, text: str, state: State, at: datetime) -> UserNotice:
-    """Return how the owner of a task is told what became of a run, or is asked about it."""
+    """Return the message that tells the owner of a task the end of a run, or asks about it."""
     message = InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, text, state, at)
     channels = (channel for channel in task.deliver_to if channel != "inbox")
     sent = (Delivery(new_id("d"), task.tenant, task.id, run.id, name, next_at=at) for name in channels)
@@ -80,7 +80,7 @@ def notice(task: Task, run: Run, text: str, state: State, at: datetime) -> UserN
 
 
 def question_of(task: Task, run: Run, approval: Approval) -> UserNotice:
-    """Return how the owner of a task is asked."""
+    """Return the message that asks the owner of a task for an approval."""
     return notice(task, run, approval.question or USUAL_QUESTION, State.WAITING, approval.asked_at)
 
 
@@ -98,7 +98,7 @@ class ReceivedAnswer:
         return self.answer is ApprovalAnswer.APPROVE
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as the process of a handler gets it."""
+        """Return the answer as JSON, for the process of a handler."""
         return {"answer": self.answer.value, "by": self.by, "reason": self.reason}
 
     @classmethod
@@ -108,7 +108,7 @@ class ReceivedAnswer:
 
 
 def as_answer(approval: Approval | None) -> dict[str, Json] | None:
-    """Return an answer as the process of a handler gets it."""
+    """Return the stored answer of an approval; None while it is open."""
     if approval is None or approval.answer is None:
         return None
     return ReceivedAnswer(approval.answer, approval.answered_by or DUETIME_ACTOR, approval.reason).to_json()
@@ -136,7 +136,7 @@ def taken_back_by(approval: Approval) -> str:
 
 
 def is_of_answer(token: str) -> bool:
-    """Whether a token takes back a yes: that is possible until the run starts."""
+    """Whether a token takes back an approval, which is possible until the run starts."""
     return _TOKEN.fullmatch(token) is not None
 
 

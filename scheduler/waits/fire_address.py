@@ -1,4 +1,4 @@
-"""Fire addresses: a task may have one, and whoever knows it may start this task, and nothing else."""
+"""Fire addresses: URLs with which anyone who knows one can start its task, and do nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoSuchAddress(DuetimeError):
 
 
 class FireToken(BearerToken):
-    """The two parts of an address."""
+    """The public half of an address, by which it is found, and its secret half."""
 
     __slots__ = ()
     PREFIX: ClassVar[str] = "df_"

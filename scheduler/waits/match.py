@@ -1,4 +1,4 @@
-"""Compares the data of a signal with what a wait wants of them."""
+"""Compares the data of a signal with the `match` of a wait."""
 
 from __future__ import annotations
 

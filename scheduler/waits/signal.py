@@ -14,17 +14,17 @@ SIGNAL_KEPT: Final = timedelta(days=7)
 """Time for which a received signal is kept: the longest lookback, and as long a repeated id is known."""
 
 MAX_SIGNALS_KEPT = 10_000
-"""Signals that a tenant has stored, and a few hundred more for a while; the oldest go first."""
+"""Signals that are kept for one tenant; beyond this number the oldest are deleted, a few hundred at a time."""
 
 MAX_EVENTS_AWAITED = 5
 """Events of which a wait ends by any."""
 
 MAX_WAITS_OPEN = 10_000
-"""Waits of a tenant for one name: a signal is compared with all of them in one transaction."""
+"""Waits that a tenant may have for one name, as one transaction compares a signal with all of them."""
 
 
 class OnTimeout(StrEnum):
-    """The lot of a run when no signal has come in time."""
+    """What happens to a run whose signal has not come in time."""
 
     EXPIRE = "expire"
     RUN = "run"

@@ -15,7 +15,7 @@ from duetime.scheduler.views import TaskRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ChangeDraft:
     """The stored task, the call that changes it, and the change as far as it is decided.
 
     Each step of a reschedule takes a draft and returns the next one. `in_recurring_chain` is set for a step of such a
@@ -45,19 +45,19 @@ class Draft:
         """Return how the times of the call are read; `moved_from` is the time that `when` replaces."""
         return self.planner.times.frame(self.request.timezone, moved_from=moved_from, own=self.task.timezone)
 
-    def with_change(self, change: Change) -> Draft:
+    def with_change(self, change: Change) -> ChangeDraft:
         return replace(self, change=change)
 
-    def with_task(self, **fields: Any) -> Draft:
+    def with_task(self, **fields: Any) -> ChangeDraft:
         """Change fields of the task."""
         return replace(self, change=replace(self.change, task=replace(self.task, **fields)))
 
-    def with_request(self, **arguments: Any) -> Draft:
+    def with_request(self, **arguments: Any) -> ChangeDraft:
         """Replace arguments of the call that a step has dealt with, or has put into other words."""
         return replace(self, request=replace(self.request, **arguments))
 
-    def assuming(self, *assumptions: str) -> Draft:
+    def assuming(self, *assumptions: str) -> ChangeDraft:
         return replace(self, assumptions=(*self.assumptions, *assumptions))
 
-    def warning(self, *warnings: str) -> Draft:
+    def warning(self, *warnings: str) -> ChangeDraft:
         return replace(self, warnings=(*self.warnings, *warnings))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.instants import LAST_OF_DAY
 from duetime.scheduler.intake.series_end import is_endless, refuse_second_count, series_end
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
@@ -23,7 +23,7 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 
-def max_runs_step(draft: Draft) -> Draft:
+def max_runs_step(draft: ChangeDraft) -> ChangeDraft:
     """Change the number of runs of the task; a one-shot has one, whatever a client fills in."""
     task, request = draft.task, draft.request
     if "max_runs" in request.remove:
@@ -38,7 +38,7 @@ def max_runs_step(draft: Draft) -> Draft:
     return draft.with_task(max_runs=request.max_runs)
 
 
-def end_step(draft: Draft) -> Draft:
+def end_step(draft: ChangeDraft) -> ChangeDraft:
     """Change the end of a series; an ended series continues, if the new end leaves it an occurrence.
 
     The task has its new number of runs already.
@@ -62,7 +62,7 @@ def end_step(draft: Draft) -> Draft:
     return draft.with_change(replace(draft.change, next_run=following)).assuming(_goes_on_note(draft.task, following))
 
 
-def _until(draft: Draft, rule: Recurrence, first: datetime) -> datetime | None:
+def _until(draft: ChangeDraft, rule: Recurrence, first: datetime) -> datetime | None:
     """Return the end of the series, which is not before its next occurrence, `first`."""
     given, task = draft.request.until, draft.task
     if given is None or is_endless(draft.request):
@@ -81,7 +81,7 @@ def _check_number(task: Task, coming: Run) -> None:
         )
 
 
-def _continued(draft: Draft) -> Run:
+def _continued(draft: ChangeDraft) -> Run:
     """Return the successor of the last run of an ended series; raises Refused when there is none."""
     task, last, ends = draft.task, draft.change.coming, draft.request.until is not None
     argument = "until" if ends else "max_runs"

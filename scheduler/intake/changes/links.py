@@ -15,7 +15,7 @@ from duetime.scheduler.chain.dependency import Dependency, Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.each_wait import (
     changes_each_wait,
     each_question_step,
@@ -92,7 +92,7 @@ def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime)
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
 
 
-def links_step(draft: Draft) -> Draft:
+def links_step(draft: ChangeDraft) -> ChangeDraft:
     """Change what the task is to wait for; its run waits then, until it is judged by all of that.
 
     A step of a chain that recurs waits for an event, and for an answer, in each generation.
@@ -112,7 +112,7 @@ def links_step(draft: Draft) -> Draft:
     return draft.with_change(RelinkedChange.of(change, links))
 
 
-def _each_run(draft: Draft) -> Draft:
+def _each_run(draft: ChangeDraft) -> ChangeDraft:
     """Change what each run waits for, and leave in the call what is asked besides that."""
     record, now, in_chain = draft.record, draft.now, draft.in_recurring_chain
     wait, approval, each = draft.request.wait_for, draft.request.approval, changes_each_wait(record, draft.change)
@@ -127,7 +127,7 @@ def _each_run(draft: Draft) -> Draft:
     return draft
 
 
-def _refuse_what_is_over(draft: Draft) -> None:
+def _refuse_what_is_over(draft: ChangeDraft) -> None:
     task_id, run = draft.record.task.id, draft.change.run
     given = next(name for name in LINK_ARGUMENTS if getattr(draft.request, name) is not None)
     refuse_ended(draft.record, run, given)
@@ -136,7 +136,7 @@ def _refuse_what_is_over(draft: Draft) -> None:
         raise Refused(text, argument=given, remedy=remedies.ScheduleAnother())
 
 
-def _read(draft: Draft) -> NewLinks:
+def _read(draft: ChangeDraft) -> NewLinks:
     task, run, request, now = draft.task, draft.change.run, draft.request, draft.now
     if task.repeat is not None and (request.after or request.wait_for or request.approval):
         name = next(name for name in LINK_ARGUMENTS if getattr(request, name))

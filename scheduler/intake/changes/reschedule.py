@@ -10,7 +10,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule, with_removed
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step, still_over
@@ -69,7 +69,7 @@ def decide_reschedule(
             example=f"title={record.task.title!r}",  # an example harms nothing: this changes nothing
         )
     unchanged = Change(record.task, record.run, kind=EventKind.RESCHEDULED)
-    described = terms_step(_describe_step(Draft(record, request, planner, now, unchanged, recurs)))
+    described = terms_step(_describe_step(ChangeDraft(record, request, planner, now, unchanged, recurs)))
     draft = demand_step(_timing_step(described))
     pause = pause_asked(draft)
     draft = draft.assuming(*pause.warnings)
@@ -86,7 +86,7 @@ def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mappi
     return found if isinstance(found, dict) else payload
 
 
-def _describe_step(draft: Draft) -> Draft:
+def _describe_step(draft: ChangeDraft) -> ChangeDraft:
     """Change what a task is and does: its title, payload, retries, channels, labels and notifications."""
     task, request, planner, problems = draft.task, draft.request, draft.planner, ProblemCollector()
     title = None if request.title is None else problems.of(check_title, request.title)
@@ -114,7 +114,7 @@ def _describe_step(draft: Draft) -> Draft:
     return draft.with_change(replace(draft.change, task=task, run=run))
 
 
-def _timing_step(draft: Draft) -> Draft:
+def _timing_step(draft: ChangeDraft) -> ChangeDraft:
     """Change when the task runs: its time, zone, rule, policy and end."""
     timed = draft
     if draft.request.repeat is not None and never_recurs(draft.request.repeat):
@@ -133,7 +133,7 @@ def _timing_step(draft: Draft) -> Draft:
     return replace(end_step(timed), request=draft.request)
 
 
-def _new_time_step(draft: Draft) -> Draft:
+def _new_time_step(draft: ChangeDraft) -> ChangeDraft:
     """Move the current run to `when`, or to its wall time in the zone of the call."""
     record, task, request, run, zone = draft.record, draft.task, draft.request, draft.record.run, draft.zone
     if request.when is None and (run.scheduled_for <= draft.now or changes.has_started(run)):
@@ -161,7 +161,7 @@ def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
     return (Translatable.of(NoteKind.WALL_TIME_KEPT, text, at=record.run.scheduled_for.isoformat()),)
 
 
-def _pause_step(draft: Draft, pause: Pause) -> Draft:
+def _pause_step(draft: ChangeDraft, pause: Pause) -> ChangeDraft:
     """Pause or resume the task, if the call asks for it."""
     if pause.is_of(draft.task) and replace(draft.request, pause=None, pause_until=None) != Reschedule():
         return draft.warning(*still_over(draft))  # clients fill in what is usual
@@ -170,7 +170,7 @@ def _pause_step(draft: Draft, pause: Pause) -> Draft:
     return draft.warning(*still_over(draft))
 
 
-def _skip_step(draft: Draft) -> Draft:
+def _skip_step(draft: ChangeDraft) -> ChangeDraft:
     if not draft.request.skip_next:
         return draft
     step = changes.skip_next(draft.change.applied_to(draft.record), draft.now)

@@ -8,7 +8,7 @@ from typing import Final
 
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import check_end, check_runs_left, end_in_zone, refuse_cancelled
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
@@ -45,12 +45,12 @@ MAX_TIMES_NAMED: Final = 3
 """Occurrences of a series, or generations of a chain, that a note names."""
 
 
-def has_new_days(draft: Draft) -> bool:
+def has_new_days(draft: ChangeDraft) -> bool:
     """Whether the occurrences of a series change without a new rule: by a zone, or by dates that it leaves out."""
     return has_new_zone(draft) or dates_of(draft.task) != dates_of(draft.record.task)
 
 
-def has_new_zone(draft: Draft) -> bool:
+def has_new_zone(draft: ChangeDraft) -> bool:
     """Whether the call names another zone than that of the task, which only says how to read its other arguments."""
     named = draft.request.timezone
     return named is not None and zones.find(named).key != draft.task.timezone
@@ -61,7 +61,7 @@ def wall_time(instant: datetime, zone: str) -> datetime:
     return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
 
 
-def move_series_step(draft: Draft) -> Draft:
+def move_series_step(draft: ChangeDraft) -> ChangeDraft:
     """Move the whole series: its days stay, and its time of day becomes that of `when`."""
     rule, task, request, run = recurrence_of(draft.task), draft.task, draft.request, draft.record.run
     if request.when is None or request.repeat is not None or rule is None:
@@ -130,7 +130,7 @@ def series_notes(change: Change) -> tuple[str, ...]:
     return (PAST_OTHERS if change.extra_run else ONE_OCCURRENCE,)
 
 
-def new_rule_step(draft: Draft, *, words: Moment | None = None) -> Draft:
+def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeDraft:
     """Give the series a rule, a zone, or dates that it leaves out; `words` are what `when` was before it was read."""
     request, task, run, now = draft.request, draft.task, draft.record.run, draft.now
     refuse_cancelled(draft.record, "repeat" if request.repeat is not None else "timezone")
@@ -166,7 +166,7 @@ def new_rule_step(draft: Draft, *, words: Moment | None = None) -> Draft:
 
 
 def _without_skipped(
-    draft: Draft, rule: Recurrence, first: Occurrence, when: Moment | None
+    draft: ChangeDraft, rule: Recurrence, first: Occurrence, when: Moment | None
 ) -> tuple[Occurrence, tuple[str, ...]]:
     """Return where a new rule begins that would begin at `first`, and a note if days come again that were skipped.
 

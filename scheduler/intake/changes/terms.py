@@ -8,7 +8,7 @@ from dataclasses import replace
 from duetime.scheduler.calls.origin import CHANNEL_PREFIX, ORIGIN, read_origin
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.terms.outcome_contract import check_expected
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.principal import Principal
@@ -26,7 +26,7 @@ PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
 )
 
 
-def terms_step(draft: Draft) -> Draft:
+def terms_step(draft: ChangeDraft) -> ChangeDraft:
     """Change what the results of the task have to meet, and what follows from its failures."""
     request, task, planner = draft.request, draft.task, draft.planner
     if request.expect is None and request.on_failure is None:
@@ -46,7 +46,7 @@ def unblocked(run: Run) -> Run:
     return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
 
 
-def late_for_the_attempt(draft: Draft) -> tuple[str, ...]:
+def late_for_the_attempt(draft: ChangeDraft) -> tuple[str, ...]:
     """Say that a running attempt ends by the terms that it began with."""
     was, task, request = draft.record.task, draft.task, draft.request
     if draft.record.run.state is not State.RUNNING:

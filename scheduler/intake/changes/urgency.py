@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.intake.changes.draft import Draft
+from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import dated
@@ -21,7 +21,7 @@ FROM_THE_NEXT_RUN = Translatable.of(
 )
 
 
-def demand_step(draft: Draft) -> Draft:
+def demand_step(draft: ChangeDraft) -> ChangeDraft:
     """Change tier, deadline, estimate and needs of the task, and warn of what cannot be.
 
     A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
@@ -48,7 +48,7 @@ def demand_step(draft: Draft) -> Draft:
     return draft.with_change(replace(change, run=ordered))
 
 
-def _refuse_what_is_over(draft: Draft, argument: str) -> None:
+def _refuse_what_is_over(draft: ChangeDraft, argument: str) -> None:
     task, run = draft.record.task, draft.change.coming
     if run.state in TERMINAL:
         raise has_ended(task, run, argument)
@@ -56,7 +56,7 @@ def _refuse_what_is_over(draft: Draft, argument: str) -> None:
         raise Refused(f"{task.id} has already started. Cancel it, or let it finish.", argument=argument)
 
 
-def _context(draft: Draft) -> RunContext:
+def _context(draft: ChangeDraft) -> RunContext:
     task = draft.task
     return RunContext(
         task.tenant,

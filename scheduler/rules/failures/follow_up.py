@@ -1,4 +1,4 @@
-"""The `on_failure` of a task: a channel that is told, a task that runs, a tier that the next attempts have."""
+"""The `on_failure` of a task: a channel to notify, a task to run, and a tier for the next attempts."""
 
 from __future__ import annotations
 

@@ -23,19 +23,19 @@ ANSWER_MEMBER: Final = "default"
 
 
 class Rejection(NamedTuple):
-    """The change by which a run does not go, and the runs of occurrences that fell due while it was asked for."""
+    """The change that skips a rejected run, and runs for the occurrences that fell due while the question was open."""
 
     change: Change
     left_out: tuple[Run, ...] = ()
 
 
 def asks_first(task: Task) -> bool:
-    """Whether a run that is due is asked for before its first start, unless it was approved."""
+    """Whether runs of the task need an approval when they are due, before their first start."""
     return task.asks is not None and ANSWER_MEMBER in task.asks
 
 
 def asks_each_run(task: Task) -> bool:
-    """Whether each run of a series is asked for when it is due."""
+    """Whether each run of a series needs an approval when it is due."""
     return task.repeat is not None and asks_first(task)
 
 
@@ -50,28 +50,28 @@ def holds_each_time(task: Task) -> bool:
 
 
 def asks_each_generation(task: Task) -> bool:
-    """Whether a step is asked for when it is due, in each generation of its chain."""
+    """Whether a step of a chain that recurs needs an approval in each generation."""
     return task.asks is not None and bool(task.asks.get(IN_CHAIN))
 
 
 def no_stays(task: Task) -> str:
-    """Return what an undo says of a step that a no may have skipped: the chain may be at its next generation since."""
+    """Return what a refused undo adds for a step of a recurring chain, where no rejection can be undone."""
     return " A no to a step of a chain that recurs cannot be undone." if asks_each_generation(task) else ""
 
 
 def asks_when_due(task: Task) -> bool:
-    """Whether a run is asked for when it is due, and one that is left out lets a series go on."""
+    """Whether runs need an approval when they are due, and a rejected one is skipped instead of ending its task."""
     return asks_each_run(task) or asks_each_generation(task)
 
 
 def waits_alone(task: Task, run: Run) -> bool:
-    """Whether nothing but an answer or an event of its own may keep a run from its start: no step before it."""
+    """Whether only the run's own approval or event can keep it from its start, and no other step."""
     is_asked = run.state is State.WAITING and run.first_ready_at is not None
     return asks_each_run(task) or (asks_each_generation(task) and is_asked) or has_its_turn(task, run)
 
 
 def asked_anew(record: TaskRecord, change: Change) -> str:
-    """Return what a change says of a question that it withdraws, as its run asks at another time; else nothing."""
+    """Return a note for a change that withdraws an open question, as its run asks again at its new time; else empty."""
     old, run, task = record.run, change.run, change.task
     is_moved = run.id == old.id and run.state is State.SCHEDULED and run.scheduled_for != old.scheduled_for
     if not (is_moved and asks_when_due(task) and old.state is State.WAITING and waits_alone(record.task, old)):
@@ -80,12 +80,12 @@ def asked_anew(record: TaskRecord, change: Change) -> str:
 
 
 def asked(run: Run, at: datetime) -> Run:
-    """Return a due run that waits for an answer; from now on it is open, so that the overlap policy applies."""
+    """Return the due run as waiting for its approval. It counts as open from now on, for the overlap policy."""
     return replace(run, state=State.WAITING, wake_at=None, first_ready_at=run.first_ready_at or at)
 
 
 def let_go(task: Task, run: Run, now: datetime) -> Run:
-    """Return an occurrence that waits no longer: it keeps its time, and so its place in the series and its deadline."""
+    """Return the run as scheduled again, now that its wait is over. It keeps its time, place and deadline."""
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
 
@@ -96,22 +96,22 @@ def keeps_its_time(task: Task, run: Run) -> bool:
 
 
 def counts_from_its_turn(task: Task, run: Run) -> bool:
-    """Whether the relative deadline of a run that waits counts from when it may start: until then there is none."""
+    """Whether the relative deadline of a waiting run counts from when it may start, and so does not exist before."""
     return run.state is State.WAITING and task.deadline_after is not None and not keeps_its_time(task, run)
 
 
 def without_early_deadline(task: Task, run: Run) -> Run:
-    """Return a run whose relative deadline neither ends it nor is missed while it waits for its turn."""
+    """Return the waiting run without a relative deadline that would count before its turn has come."""
     return replace(run, deadline=None, drop_at=None) if counts_from_its_turn(task, run) else run
 
 
 def was_let_go(task: Task, run: Run) -> bool:
-    """Whether a run that was due waits no longer: it was approved, or its event has come."""
+    """Whether a run that waited when it was due has been approved, or has received its event."""
     return holds_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
 
 
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
-    """Return what a no does: the occurrence is skipped and its series goes on; without a next one the task ends.
+    """Return the effect of a rejection: the occurrence is skipped and its series goes on, or the task ends.
 
     As any skipped occurrence it uses up no number. A step of a chain that recurs is skipped in this generation.
     """

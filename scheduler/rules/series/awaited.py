@@ -40,12 +40,12 @@ def awaits_each_run(task: Task) -> bool:
 
 
 def waiter_of(task: Task, run: Run) -> str:
-    """Return under which id the event is awaited that a run needs before its first start."""
+    """Return the id under which the wait for a run's event is stored."""
     return run.id if awaits_when_due(task) else task.id
 
 
 def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) -> dict[str, Json]:
-    """Return what a task keeps of a wait that was read `now`: its lengths of time, and no instant.
+    """Return the form in which a task keeps a wait that was read `now`: with spans of time instead of instants.
 
     It is a task of its own, or a step `in_chain` that recurs.
     """
@@ -60,7 +60,7 @@ def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) 
 
 
 def names_awaited(each_run: object) -> tuple[str, ...]:
-    """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
+    """Return the names of the events any of which each run waits for; none where the stored wait cannot be read."""
     wait: Any = each_run.get(EVENT_MEMBER) if isinstance(each_run, Mapping) else None
     try:
         _read(wait, _EPOCH, _EPOCH)
@@ -70,7 +70,7 @@ def names_awaited(each_run: object) -> tuple[str, ...]:
 
 
 def wait_of_each(task: Task, time: datetime, opened: datetime) -> SignalWait:
-    """Return the wait of the occurrence of a `time`, which has waited since it was `opened`."""
+    """Return the wait of the occurrence that is due at `time` and has been open since `opened`."""
     return _read((task.asks or {})[EVENT_MEMBER], time, opened)
 
 
@@ -84,12 +84,12 @@ def _read(wait: Mapping[str, Any], time: datetime, opened: datetime) -> SignalWa
 
 
 def opened_at(run: Run, now: datetime) -> datetime:
-    """Return since when a due run waits; from then on it is open, so that the overlap policy applies."""
+    """Return since when a due run waits. It counts as open from then on, for the overlap policy."""
     return run.first_ready_at or max(now, run.wake_at or now)
 
 
 def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
-    """Return the run of a changed task that is to wait as one that is due, unless it waits on as before.
+    """Return the run of a changed task as due, so that its wait begins again; a wait that did not change goes on.
 
     It waits again at once, behind the lock of the name of its event, which no change of a task takes. Where it asks as
     well, it asks again then. As the same occurrence it has waited since the same moment. A run that is to wait no more
@@ -110,7 +110,7 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
 
 
 def has_its_turn(task: Task, run: Run) -> bool:
-    """Whether nothing but an event of its own may keep a run from its start: no step before it."""
+    """Whether only the run's own event can keep it from its start, and no other step."""
     waits_since = run.first_ready_at if run.state is State.WAITING else None  # a ready run has one as well
     return awaits_each_run(task) or (awaits_each_generation(task) and waits_since is not None)
 
@@ -121,7 +121,7 @@ def is_same_occurrence(old: Run, run: Run) -> bool:
 
 
 def left_out(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:
-    """Return the end of an occurrence that is skipped as no event came: the series goes on.
+    """Return the change that skips an occurrence whose event did not come in time; its series goes on.
 
     As any skipped occurrence it uses up no number.
     """

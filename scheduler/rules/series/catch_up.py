@@ -1,4 +1,4 @@
-"""Occurrences that were missed while nothing ran, or while their task was paused: which of them still run."""
+"""Catching up: which occurrences still run that were missed while nothing ran, or while their task was paused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from duetime.scheduler.views import TaskRecord
 
 
 def catches_up(policy: RepeatPolicy | None) -> bool:
-    """Whether a policy says what becomes of missed occurrences; else the first one runs, for all."""
+    """Whether a policy says which missed occurrences run; by default the first one runs for all of them."""
     return policy is not None and (policy.catchup_window is not None or policy.coalesce is not None)
 
 
 def caught_up(record: TaskRecord, now: datetime) -> Change | None:
-    """Return the change by which another occurrence takes the place of a due one; None where it may run itself."""
+    """Return the change that replaces a due run by the occurrence to catch up with; None where it runs itself."""
     task, run = record.task, record.run
     coming = _chosen(task, run, now)
     if coming is None or coming.id == run.id:
@@ -30,7 +30,7 @@ def caught_up(record: TaskRecord, now: datetime) -> Change | None:
 
 
 def after_missing(task: Task, run: Run, opened: datetime, now: datetime) -> Run | None:
-    """Return the next of the occurrences that passed before a run was `opened`, where each of them is to run."""
+    """Return the next missed occurrence before `opened`, where the policy runs every one of them."""
     policy = task.repeat_policy
     if policy is None or policy.coalesce is not Coalesce.ALL:
         return None

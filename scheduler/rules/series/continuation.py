@@ -1,4 +1,4 @@
-"""A settled run with the next one of its series: none after a side run, or after a cancel of the task."""
+"""Adds the next run of a series to the settlement of a run, unless it is a side run or its task was cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.scheduler.task import Run, State
 
 
 def continued(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
-    """Add how the series goes on. The task pauses where so many runs in a row have failed as its policy says."""
+    """Add the next run of the series. The task pauses after as many failures in a row as its policy allows."""
     task, run = claim.task, claim.run
     ends = not run.current or ends_series(run)
     coming = Continuation() if ends else after_end(task, run, now)

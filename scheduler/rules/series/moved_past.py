@@ -28,7 +28,7 @@ from duetime.scheduler.views import TaskRecord
 
 
 def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind) -> Change | None:
-    """Return the move of the current occurrence to or past the next one; None where it comes before that.
+    """Return the change that moves the current occurrence to or past the next one; None for a time before that.
 
     At the time of another occurrence the two are one: the moved one is skipped, and says why. Else it becomes a side
     run, and the next one the current run. Raises InvalidArgument where each run is asked for first.
@@ -48,7 +48,7 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
 
 
 def _asks_before(task: Task, due: datetime, end: datetime, now: datetime, kind: EventKind) -> InvalidArgument:
-    """Return the refusal to move what is asked for to or past the next occurrence, with a time between the two."""
+    """Return the refusal of such a move where each run needs an approval; its example is a time before the next one."""
     between = due + (end - due) / 2
     minute = between.replace(second=0, microsecond=0)
     shown = describe(minute, task.timezone) if minute > due else f"in {length(between - now)}"
@@ -63,17 +63,17 @@ def is_moved(run: Run) -> bool:
 
 
 def snoozes_to_come(side_runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return the snoozes of outcomes that fired, which have not come yet: a new snooze replaces them."""
+    """Return the side runs of earlier snoozes that are still to come, which a new snooze replaces."""
     return tuple(run for run in side_runs if run.state is State.SCHEDULED and not is_moved(run))
 
 
 def snoozed_until(side_runs: Iterable[Run]) -> datetime | None:
-    """Return when the outcome that was snoozed comes again, from where a new snooze counts; None without one."""
+    """Return when the snoozed outcome comes again, which is where a new snooze counts from; None without a snooze."""
     return max((run.wake_at or run.scheduled_for for run in snoozes_to_come(side_runs)), default=None)
 
 
 def moved_onto(change: Change) -> str:
-    """Return what a change says of an occurrence that it moved to the time of another one; nothing otherwise."""
+    """Return a note for a change that moved an occurrence to the time of another one; empty for any other change."""
     onto = change.kind in {EventKind.RESCHEDULED, EventKind.SNOOZED} and change.run.state is State.SKIPPED
     return (change.run.error or "") if onto else ""
 

@@ -17,12 +17,12 @@ from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Overlap, Run, State, Task
 
 MAX_SKIPPED_RUNS = 10
-"""So many skipped occurrences get a run of their own at each end; `missed` of the next run counts them all."""
+"""Skipped occurrences that get a row each when a run ends; `missed` of the next run counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The run that follows an end, None at the end of a series; and runs for occurrences that were left out before."""
+    """The run that follows when one ends (None at the end of a series), and the occurrences skipped before it."""
 
     next_run: Run | None = None
     skipped: tuple[Run, ...] = ()
@@ -51,7 +51,7 @@ def after_end(task: Task, run: Run, now: datetime) -> Continuation:
 
 
 def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuation:
-    """Let the newest of the occurrences that fell due run, else the next one."""
+    """Return the newest occurrence that fell due in the meantime, or else the next one."""
     coming = newest_due(task, run, opened, now)
     if coming is None:
         return Continuation(next_run(task, run, now))
@@ -60,7 +60,7 @@ def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuati
 
 
 def paused_after(task: Task, failed: int) -> str:
-    """Return why a task pauses of which so many runs in a row have failed; nothing if it does not."""
+    """Return why the task pauses after too many failures in a row; empty while it does not."""
     most = task.repeat_policy.pause_after if task.repeat_policy else None
     if most is None or failed < most:
         return ""

@@ -17,13 +17,13 @@ from duetime.scheduler.task import Overlap, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 MAX_RUNS_AT_ONCE = 20
-"""Open runs of one series at most; further occurrences are skipped while there are so many."""
+"""Open runs that one series has at most; further occurrences are skipped until one of them ends."""
 
 OVERTAKING_POLICIES = frozenset({Overlap.CANCEL_OTHER, Overlap.ALLOW_ALL})
 
 
 def is_stopping(run: Run) -> bool:
-    """Whether a run is, or was, to stop because its task was cancelled."""
+    """Whether a cancel was requested for a run with its task; not where it gives way to the next occurrence."""
     return run.cancel_requested and not run.gives_way
 
 
@@ -33,7 +33,7 @@ def ends_series(run: Run) -> bool:
 
 
 def overtakable(task: Task, run: Run) -> Run:
-    """Return the run with the time at which the next occurrence overtakes it; one that is to stop stays as it is."""
+    """Return the run with the time at which the next occurrence overtakes it, unless it was asked to stop already."""
     if run.cancel_requested or run.state in TERMINAL:
         return run
     policy = task.repeat_policy
@@ -42,7 +42,7 @@ def overtakable(task: Task, run: Run) -> Run:
 
 
 def overtaken(record: TaskRecord, now: datetime) -> Change | None:
-    """Return the change by which the next occurrence overtakes the current run; None while that has to wait."""
+    """Return the change that starts the next occurrence while the current run is open; None while it has to wait."""
     task, run = record.task, record.run
     allows = task.repeat_policy is not None and task.repeat_policy.overlap is Overlap.ALLOW_ALL
     coming = newest_due(task, run, _opened(run), now)
@@ -57,7 +57,7 @@ def overtaken(record: TaskRecord, now: datetime) -> Change | None:
 
 
 def put_off(task: Task, run: Run, now: datetime) -> datetime | None:
-    """Return when a run is overtaken that is not now."""
+    """Return when to try again to overtake a run that cannot be overtaken now."""
     coming = next_run(task, run, max(_opened(run), now))
     return coming.scheduled_for + delay_of(task) if coming else None
 

@@ -18,7 +18,7 @@ from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 _INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
-"""States after which the next generation does again what was not completed, under the same idempotency key."""
+"""States after which the next generation completes the work of the ended run, under the same idempotency key."""
 
 
 def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
@@ -40,20 +40,20 @@ def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Ru
 
 
 def has_ended(task: Task, run: Run, argument: str) -> Refused:
-    """Return the refusal of a change for which a task would have to run again first."""
+    """Return the refusal of a change to a task that has ended: it would have to run again first."""
     at = f"{run.state} {describe(run.ended_at or run.scheduled_for, task.timezone)} {task.timezone}"
     remedy = remedies.ScheduleAnother() if ends_series(run) else remedies.RunAgain(task.id)
     return Refused(f"{task.id} has already ended ({at}).", argument=argument, remedy=remedy)
 
 
 def side_run(task: Task, run: Run, to: datetime) -> Run:
-    """Return a side run: it has no next occurrence of its own. Raises Refused where each run is asked for first."""
+    """Return a side run, which no series follows. Raises Refused where each run needs an approval."""
     refuse_side_run(task)
     return replace(again(task, run, to, wake_at=to), current=False, slot=None)
 
 
 def refuse_side_run(task: Task) -> None:
-    """Raise Refused where each run is asked for first."""
+    """Raise Refused where each run needs an approval."""
     if asks_each_run(task):
         raise Refused(
             f"{task.id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
@@ -61,7 +61,7 @@ def refuse_side_run(task: Task) -> None:
 
 
 def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
-    """Return a run that is `completing` what failed last, under its key, or an occurrence of its own."""
+    """Return a side run that is due now: if `completing`, it repeats the last failure under its idempotency key."""
     last = record.last_run
     if completing and last is not None and last.state in FAILURES:
         return side_run(record.task, last, now)
@@ -69,6 +69,6 @@ def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
 
 
 def of_its_own(task: Task, run: Run, now: datetime) -> Run:
-    """Return a run as an occurrence of its own, of this moment, which does nothing again."""
+    """Return the run as an occurrence of its own that is due now and repeats no other run."""
     at = now if now.microsecond else now + MICROSECOND  # planned ones are whole seconds: never the same
     return replace(run, repeats=None, occurrence=kept_window(task, at))

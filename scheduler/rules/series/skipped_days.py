@@ -35,7 +35,7 @@ class SkippedDays:
 
 
 def skipped_days(task: Task, run: Run, now: datetime) -> SkippedDays:
-    """Return what was skipped between `now` and `run`, which is still to come: by its rule others come before it.
+    """Return the days whose occurrences were skipped between `now` and `run`, the next one to come.
 
     Where it comes on a later day than the last of them, that whole day was skipped; else the day up to that one.
     """

@@ -158,7 +158,7 @@ def _check_value(value: str) -> None:
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
-    """Say that there is no such secret, and which there are or how one is stored."""
+    """Return the error for an unknown secret; it names the known ones, or shows how to store one."""
     if known:
         return f"this tenant has no secret of that name ({', '.join(known)})"
     stored = f"`duetime secrets set {name}`" if is_name(name) else "`duetime secrets set NAME`"

@@ -1,4 +1,4 @@
-"""Alerts of an installation, and what each channel was told of them."""
+"""Alerts of an installation, and the last notice of each that every channel has sent."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Alerts:
         return [Alert(rule, key, Phase(phase), since, value) for rule, key, phase, since, value in known]
 
     def replace(self, rule: str, known: Mapping[str, Alert], found: Mapping[str, Alert]) -> None:
-        """Keep the alerts of a rule as they were `found`, in place of those `known`, both by key."""
+        """Replace the `known` alerts of a rule by the `found` ones, both by key."""
         gone = [key for key in known if key not in found]
         changed = [alert for key, alert in found.items() if known.get(key) != alert]
         if gone or changed:
             self._database.write(lambda connection: _replace(connection, rule, gone, changed))
 
     def forget(self, rule: str, keys: Sequence[str]) -> None:
-        """Delete the alerts of a rule with these keys, and what channels were told of them."""
+        """Delete the alerts of a rule with these keys, and their notices."""
         self._database.write(lambda connection: _forget(connection, rule, keys))
 
     def notices(self) -> dict[NoticeKey, Notice]:
-        """Return what channels were told last."""
+        """Return the last notice of each alert in each channel."""
         table = alert_notices.c
         columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
         rows = self._database.read(lambda connection: unreadable.rows(connection, select(*columns)))
@@ -68,7 +68,7 @@ class Alerts:
         return self._database.write(work)
 
     def settle(self, of: NoticeKey, notice: Notice) -> None:
-        """Store how the try of a claimed notice ended."""
+        """Store the result of a try to send a claimed notice."""
         named = and_(*(alert_notices.c[name] == value for name, value in _named(of).items()))
         values = {"told": notice.told, "told_at": notice.told_at, "tries": notice.tries, "try_at": notice.try_at}
         statement = alert_notices.update().where(named).values(values)

@@ -1,4 +1,4 @@
-"""Turns: work that one process of an installation does at a time, any of them, as each other is idle or gone."""
+"""Turns: work that only one process of an installation does at a time, whichever takes the turn first."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ class ProcessTurns:
         return self._database.write(work)
 
     def plan(self, name: str, next_at: datetime) -> None:
-        """Say when the next turn is, once the work of this one is done."""
+        """Set the time of the next turn, after the work of this one is done."""
         statement = update(turns).where(turns.c.name == name).values(next_at=next_at)
         self._database.write(lambda connection: connection.execute(statement))

@@ -50,7 +50,7 @@ class Removed:
 
 
 def of(connection: Connection, tenant: str) -> Removed:
-    """Read what was recorded for a tenant."""
+    """Return the recorded removals of a tenant."""
     statement = select(audit_entries.c.detail).where(
         audit_entries.c.tenant == tenant, audit_entries.c.kind == AuditKind.ROWS_REMOVED
     )
@@ -62,7 +62,7 @@ def of(connection: Connection, tenant: str) -> Removed:
 
 
 def _merged(some: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Return the ranges in order, those that meet as one."""
+    """Return the ranges in order, with adjacent ones merged."""
     last: tuple[int, int] | None = None
     for first, end in sorted(some):
         if last is not None and first <= last[1] + 1:

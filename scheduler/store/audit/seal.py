@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Progress(NamedTuple):
-    """The rows up to which all is in the chains."""
+    """The positions up to which all rows are sealed in the chains."""
 
     events: CommitPosition = CommitPosition(0, 0)
     entries: CommitPosition = CommitPosition(0, 0)
@@ -157,7 +157,7 @@ def _store(connection: Connection, read: _Read, segments: list[Segment]) -> None
 
 
 def _advance(connection: Connection, read: _Read) -> None:
-    """Move the progress, if it is still where it was; also where nothing moves, so that who seals is alone."""
+    """Store the new progress if it is still the old one, even where the two are equal: so only one process seals."""
     if read.before == Progress():
         first = dialect_of(connection).insert(audit_progress).on_conflict_do_nothing()
         connection.execute(first, {"id": 1, **_values(read.before)})

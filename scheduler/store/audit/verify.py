@@ -175,7 +175,7 @@ class ChainVerification:
             raise _Broken(max(1, kept.entries), "the chain is another one than that of the head that you kept")
 
     def _check_unsealed_rows(self) -> None:
-        """Look for rows that are no entries although the chain has passed them, and for what it has twice."""
+        """Look for rows that the chain has passed without an entry, and for rows with two entries."""
         for source in Source:
             known = array("q", sorted(self._rows[source]))
             twice = next((one for one, two in pairwise(known) if one == two), None)
@@ -186,7 +186,7 @@ class ChainVerification:
                 raise _Broken(self._head.entries + 1, f"{source.noun} {added} was added behind the chain's back")
 
     def _unsealed_row(self, source: Source, known: Sequence[int]) -> Any | None:
-        """Return the first row that the chain should have and has not."""
+        """Return the first row that lacks its entry in the chain."""
 
         def work(connection: Connection) -> Any | None:
             statement = content.statements(connection, source).sealed_ids.execution_options(yield_per=MAX_IDS_PER_READ)

@@ -30,14 +30,14 @@ _LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for
 
 
 class FirstStep(NamedTuple):
-    """The first step of a chain; its events tell what changed of the chain."""
+    """The first step of a chain, whose events record the changes of the chain itself."""
 
     tenant: str
     task_id: str
 
 
 def follow(connection: Connection, change: ChainChange, kind: EventKind, write: BatchWrite, now: datetime) -> None:
-    """Store the new values, tell of them, and let a chain go on of which every step had ended."""
+    """Store the new values and their event, and start the next generation where every step has ended already."""
     steps = [FirstStep(*row) for row in connection.execute(_FIRST, {"chain_id": change.chain_id})]
     _write(connection, change)
     [step] = steps  # a chain goes with its last step
@@ -58,7 +58,7 @@ def _write(connection: Connection, change: ChainChange) -> None:
 def _log_change(
     connection: Connection, change: ChainChange, step: FirstStep, *, kind: EventKind, write: BatchWrite, now: datetime
 ) -> None:
-    """Tell of the change by an event of a step, whose row is locked; it makes no revision of it."""
+    """Record the change as an event of a step, whose row is locked and keeps its revision."""
     stored = change.to_json()
     sides = [{**dict(stored[side]), OF_CHAIN: change.chain_id} for side in ("before", "after")]  # type: ignore[arg-type]  # objects
     entry = event_log.entry(

@@ -1,4 +1,4 @@
-"""Answers to the questions whether runs may go: somebody's, or the default one at the deadline."""
+"""Answers to approvals: that of a user, or the default one at the deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals: what users are asked before a run, their answers, and those that deadlines give."""
+"""Approvals: the questions of runs, the answers of users, and default answers at deadlines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_ANSWERED: Final = Blame("run", "cannot give its question the default answer
 
 
 class Approvals:
-    """Questions whether runs may go. An answer, its event and what follows from it are one transaction."""
+    """Approvals of runs. An answer, its event and its consequences are one transaction."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class Approvals:
         return self._database.look(lambda connection: questions.open_of(connection, tenant, run_ids))
 
     def answered(self, tenant: str, run_id: str) -> Approval | None:
-        """Return what the handler of a run asked last, and was answered."""
+        """Return the last answered question of a run's handler."""
         return self._database.read(lambda connection: questions.answered(connection, tenant, run_id))
 
     def answer(

@@ -1,4 +1,4 @@
-"""Dependencies: what tasks come after, and what goes on when that ends."""
+"""Dependencies between tasks, and the transactions whose ends let waiting tasks go on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _nobody(_task_ids: Sequence[str]) -> None:
 
 
 class Dependencies:
-    """Tasks that come after others. `listen` and `listen_for_urgency` name who is told what, after each commit."""
+    """Dependencies of tasks. Listeners are called after each commit that frees runs, or changes what waits for them."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -47,16 +47,16 @@ class Dependencies:
         self._rescore: Callable[[Sequence[str]], None] = _nobody
 
     def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
-        """Call `on_freed` with tasks from now on, in place of an earlier one: their runs are due, or will be."""
+        """Call `on_freed` with tasks whose waiting runs go on. It replaces the listener before it."""
         self._on_freed = on_freed
 
     def tell(self, task_ids: Sequence[str]) -> None:
-        """Tell of tasks whose runs wait from now on, as of those that go on."""
+        """Report tasks to the listener of `listen`, as if their runs went on: theirs wait from now on."""
         if task_ids:
             self._on_freed(task_ids)
 
     def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
-        """Call `rescore` from now on with ready runs for which other tasks wait now than before."""
+        """Call `rescore` with ready runs whose waiting tasks have changed. It replaces the listener before it."""
         self._rescore = rescore
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
@@ -64,11 +64,11 @@ class Dependencies:
         return self._database.look(lambda connection: upstreams.known(connection, tenant, task_ids))
 
     def upstreams(self, tenant: str, task_id: str) -> Sequence[Upstream]:
-        """Return what a task comes after, the oldest first."""
+        """Return the upstreams of a task, the oldest first."""
         return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
     def results(self, tenant: str, task_id: str) -> Mapping[str, Json]:
-        """Return the last results of what a task comes after, by task and by the name of its step."""
+        """Return the last results of a task's upstreams, by task id and by step name."""
         return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id))
 
     def failure(self, tenant: str, task_id: str) -> Failure | None:
@@ -90,12 +90,12 @@ class Dependencies:
         return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
 
     def repair(self, *, limit: int) -> int:
-        """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
+        """Follow up ends of at most `limit` tasks for which others still wait; return how many there were."""
         ends = self._gone_on(unfollowed_ends.ended, unfollowed_ends.follow, limit, _NOT_FOLLOWED)
         return ends + self._gone_on(unfollowed_ends.free, unfollowed_ends.let_go, limit, _NOT_FREED)
 
     def _gone_on(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
-        """Look without holding up any writer, and go on after what was found."""
+        """Look for such ends in a read transaction, and take the write lock only where there are any."""
         found = list(self._database.read(lambda connection: find(connection, limit)))
 
         def work(only: Only) -> int:
@@ -104,7 +104,7 @@ class Dependencies:
         return sum(apart.each(self._database, work, lambda _: found, blame)) if found else 0
 
     def rehearsal(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` as `ending` does and return its result; the transaction is rolled back, and nobody is told."""
+        """Run `work` as `ending` does and return its result; then roll back and call no listener."""
         found: list[T] = []
 
         def once(connection: Connection) -> None:
@@ -116,7 +116,7 @@ class Dependencies:
         return found[0]
 
     def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
-        """Run `work`, which ends runs or changes who waits, in one transaction, and tell what follows from it."""
+        """Run `work`, which ends runs or changes waits, in one transaction; after the commit, call the listeners."""
         freed: list[str] = []
         rescored: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A yes that is taken back before its run has started: the run waits again, and its user is asked again."""
+"""Takes an approval back whose run has not started: the run waits again, and its user is asked again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 _REVISION = "revision"
 _MOVED = ("scheduled_for", "deadline", "drop_at", "generation", "first_ready_at")
-"""Fields of a run that a yes may change: one that comes late lets it run at another time."""
+"""Fields of a run that an approval may change: a late one lets it run at another time."""
 
 _YES = (
     select(events.c.before)
@@ -43,7 +43,7 @@ _REOPEN = (
 
 
 def kept_of(record: TaskRecord) -> Mapping[str, Json]:
-    """Return what the event of a yes keeps of a run that waits for it, so that it can be taken back."""
+    """Return the fields of a waiting run that the event of its approval keeps, for taking it back."""
     return {_REVISION: record.task.revision, **{name: in_json(getattr(record.run, name)) for name in _MOVED}}
 
 

@@ -42,27 +42,27 @@ _FREE_ALREADY = (
 
 
 def ended(connection: Connection, limit: int, only: Collection[str] | None = None) -> dict[str, State]:
-    """Return how tasks ended for which others still wait, at most `limit`; one that is there no more was cancelled."""
+    """Return the ends of at most `limit` tasks for which others still wait; a deleted task counts as cancelled."""
     wanted = unreadable.without(connection, _UNFOLLOWED, dependencies.c.upstream_id, only)
     found = connection.execute(wanted, {"most": limit}).all()
     return {row.upstream_id: row.state or State.CANCELLED for row in found}
 
 
 def follow(connection: Connection, only: Collection[str], limit: int, now: datetime) -> int:
-    """Go on after those of these tasks that have ended; return how many they are."""
+    """Follow up the ends of those of the tasks that have ended; return their number."""
     found = ended(connection, limit, only)
     dependants.follow(connection, found, now)
     return len(found)
 
 
 def free(connection: Connection, limit: int, only: Collection[str] | None = None) -> list[str]:
-    """Return at most `limit` tasks that wait for nothing any more."""
+    """Return at most `limit` waiting tasks that have nothing left to wait for."""
     wanted = unreadable.without(connection, _FREE_ALREADY, runs.c.task_id, only)
     return list(connection.execute(wanted, {"most": limit}).scalars())
 
 
 def let_go(connection: Connection, only: Collection[str], limit: int, now: datetime) -> int:
-    """Let those of these tasks go, or end them, that wait for nothing any more; return how many they are."""
+    """Free or end those of the tasks that have nothing left to wait for; return their number."""
     found = free(connection, limit, only)
     dependants.follow(connection, dependants.settle_waiting(connection, found, now), now)
     return len(found)

@@ -67,7 +67,7 @@ def gathered(
 
 
 def alone(database: Database, row_id: str, work: Callable[[], T], blame: Blame) -> list[T]:
-    """Return what `work` on one row returns; nothing where it fails, which is logged at first and once an hour."""
+    """Return the result of `work` on one row, or nothing if it fails. A failure is logged at first and once an hour."""
     try:
         return [work()]
     except (StoreUnavailable, RunnerReplaced):

@@ -39,7 +39,7 @@ class Database(ABC):
 
     @cached_property
     def unwritable(self) -> UnwritableRows:
-        """The rows that this process tries in vain to write."""
+        """The rows that this process has failed to write."""
         return UnwritableRows()
 
     @cached_property

@@ -39,12 +39,12 @@ _DUE = _TO_CHECK.where(runs.c.check_at <= bindparam("now", type_=Instant())).ord
 _LATER = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(check_at=bindparam("at")))
 
 NextCheck = Callable[[str, datetime, datetime], datetime]
-"""Returns when a run is checked next, from its id, when its task was made, and now."""
+"""Returns the time of a run's next check, from its id, the time its task was made, and now."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedRun:
-    """A blocked run that is to be checked, and what it missed when it was last checked."""
+    """A blocked run that is to be checked, and what its last check found missing."""
 
     run_id: str
     tenant: str
@@ -73,7 +73,7 @@ class BlockedRuns:
         return self._database.write(work, durable=False)
 
     def checked(self, run: BlockedRun, missing: str | None) -> bool:
-        """Store what a run misses by now, None if nothing; False where the run has changed since it was taken."""
+        """Store what the check found missing, None if nothing; False where the run has changed since it was taken."""
 
         def work(connection: Connection) -> bool:
             record, now = read.locked_record(connection, run.tenant, run.task_id), self._now()

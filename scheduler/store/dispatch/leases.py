@@ -43,6 +43,6 @@ def unwanted(connection: Connection, run_ids: Sequence[str], worker: str) -> set
 
 
 def announce_end(connection: Connection, run_ids: Sequence[str], worker: str) -> None:
-    """Note that a worker ends in order, before it hands back these runs."""
+    """Note that a worker shuts down, before it hands back these runs: none of them counts as crashed."""
     mine = {"run_ids": list(run_ids), "of_worker": worker, "why": recover.ENDED_IN_ORDER}
     connection.execute(_ANNOUNCE_END, mine)

@@ -39,7 +39,7 @@ class Held:
     awaited: list[str] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Forget them, before they are looked for once more."""
+        """Remove all, before another search."""
         self.approval_tasks.clear()
         self.awaited.clear()
 

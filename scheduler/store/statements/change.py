@@ -81,14 +81,14 @@ def apply(
 
 
 def _move_side_runs(connection: Connection, stored: StoredChange, cancelled: Sequence[Run]) -> list[RunMove]:
-    """Move the side runs as a change requires, and end what those wait for that it ends."""
+    """Write the side runs that a change moves or cancels; cancelled ones wait for nothing any more."""
     moves = side_runs.follow(connection, stored) + side_runs.cancel(connection, cancelled, stored.at)
     _end_waits(connection, [move.old for move in moves if move.new.ended_at], stored.at)
     return moves
 
 
 def _end_waits(connection: Connection, before: Sequence[Run], now: datetime, why: str | None = None) -> None:
-    """Withdraw the questions of runs that wait no longer, and end their waits for events."""
+    """Withdraw the open questions of ended runs, and close their waits for events."""
     questions.withdraw(connection, [(run.id, run.state) for run in before], now, why)
     ended_waits.end(connection, [(run.id, run.task_id, run.state) for run in before], now)
 
@@ -132,7 +132,7 @@ def _follow_waits(connection: Connection, stored: StoredChange, next_run: Run | 
 
 
 def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:
-    """Make the run current that takes over, and return it as it is stored; None where none does."""
+    """Store the run that takes over as the current one, and return it; None where the current run stays."""
     if restored:
         connection.execute(update(runs).where(runs.c.id == restored.id).values(current=True))
         return replace(restored, current=True)

@@ -130,7 +130,7 @@ class _Judged(NamedTuple):
 
 
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
-    """Go on after these ends; costs nothing where no task comes after theirs."""
+    """Update the tasks that come after these ended ones; makes no query where there are none."""
     if ends := _followed(ended):
         follow(connection, ends, now)
 
@@ -203,7 +203,7 @@ def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list
 
 
 def _results(connection: Connection, found: Sequence[Any], ends: Ends) -> dict[str, Json]:
-    """Return the results, by task, of those ends that have to have a certain form."""
+    """Return the results, by task, that a dependency compares with a schema."""
     checked = {row.upstream_id for row in found if row.valid_output and ends[row.upstream_id] is State.SUCCEEDED}
     return read.last_results(connection, checked) if checked else {}
 
@@ -244,7 +244,7 @@ def _freed(run: Run) -> Sequence[Any]:
 
 
 def _is_first(run: Run) -> bool:
-    """Whether no run of its task can have been before it."""
+    """Whether the run is the first of its task."""
     return run.generation == run.number == 1
 
 

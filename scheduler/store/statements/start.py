@@ -41,10 +41,10 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 Columns = ReadOnlyColumnCollection[str, Any]
 Conditions = Sequence[ColumnElement[bool]]
 Move = Callable[[Connection, Sequence[Row[Any]], datetime], None]
-"""Moves runs that are due to ready, with their events: the form of one kind of database."""
+"""Moves due runs to ready and writes their events, in the form of one kind of database."""
 
 LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
-"""Returns those of the due runs that may run."""
+"""Returns the due runs that may become ready now."""
 
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))

@@ -38,10 +38,10 @@ MAX_RUNS_RESCORED = 1_000
 """Ready runs that get a new place by one change of what waits for them."""
 
 RESCORED_INFO = "duetime_rescored"
-"""The name under which a connection keeps the ready runs for which other tasks wait now than before."""
+"""The key of `Connection.info` with the ready runs whose waiting tasks the present transaction has changed."""
 
 OPEN_DEPENDENCY: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
-"""Dependencies that are waited for; literal, as in the partial index."""
+"""The condition of open dependencies: literal, as in the partial index."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 
@@ -97,7 +97,7 @@ _READY_OR_ENDED = (
 
 
 def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> dict[str, frozenset[Waiter]]:
-    """Return what waits for each of these tasks, directly or behind others; a deadline that has passed is left out."""
+    """Return the waiters of each of these tasks, direct and indirect ones, without deadlines that have passed."""
     found: dict[str, set[Waiter]] = {}
     given = {"task_ids": list(task_ids), "most": MAX_WAITERS_READ}
     for root, upstream_id, task_id, tier, action, deadline, estimate, relative in unreadable.rows(
@@ -109,14 +109,14 @@ def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> 
 
 
 def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) -> frozenset[Waiter]:
-    """Return what waits for a task of the tenant; nothing where the tenant has no such task."""
+    """Return the waiters of a task of the tenant; none where the tenant has no such task."""
     if connection.execute(_THEIRS, {"tenant": tenant, "of_task": task_id}).first() is None:
         return frozenset()
     return of_tasks(connection, [task_id], now).get(task_id, frozenset())
 
 
 def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -> list[ReadyRun]:
-    """Return these runs with what waits for them; costs nothing where no task comes after theirs."""
+    """Return the runs with their waiters; makes no query where no task comes after theirs."""
     followed = [run.task_id for run in ready if run.followed]
     if not followed:
         return ready
@@ -125,7 +125,7 @@ def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -
 
 
 def note(connection: Connection, task_ids: Sequence[str]) -> None:
-    """Note the ready runs for which these tasks wait, or did: they get a new place once this is committed."""
+    """Note the ready runs for which these tasks wait, or waited; after the commit they get new keys in the queue."""
     noted = connection.info.get(RESCORED_INFO)
     if noted is not None and task_ids:
         followed = max(MAX_UPSTREAMS_READ, len(task_ids))

@@ -29,7 +29,7 @@ _NEXT_REVISION = (
     .where(exists().where(runs.c.task_id == tasks.c.id, runs.c.id == approvals.c.run_id, questions.OPEN_APPROVAL))
     .values(revision=tasks.c.revision + 1, updated_at=bindparam("at"))
 )
-"""A task that asks more moves on, so that a click on the card of one question does not answer the next one."""
+"""A task with further questions gets a new revision, so that a click on an old card does not answer the next one."""
 
 
 def unanswered(ends_at: datetime, timezone: str) -> str:
@@ -38,7 +38,7 @@ def unanswered(ends_at: datetime, timezone: str) -> str:
 
 
 def give(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> None:
-    """Give the default answers to what those of the due runs ask that their handlers had suspended.
+    """Give the default answers to the open questions of those due runs that their handlers had suspended.
 
     Their next attempts read them; a question that stayed open would be in the inbox in place of their outcome.
     """

@@ -1,4 +1,4 @@
-"""Occurrences that are due and ask first: each waits for an answer of its own from then on."""
+"""Occurrences that need an approval when they are due: each waits for an answer of its own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _IN_THIS_WAIT = (
 def without_unasked(
     connection: Connection, found: Sequence[Row[Any]], now: datetime, asked: list[str]
 ) -> list[Row[Any]]:
-    """Return the rows of due runs that may run; the others wait for an answer now, and `asked` gets their tasks."""
+    """Return the rows of due runs that need no approval; the others now wait for one, and `asked` gets their tasks."""
     asking = [row.id for row in found if row.asks is not None and ANSWER_MEMBER in row.asks and row.attempt == 0]
     if not asking:
         return list(found)
@@ -104,7 +104,7 @@ def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now
 
 
 def forget(connection: Connection, run: Run, now: datetime) -> None:
-    """Take back what was asked for a run whose task asks no longer."""
+    """Withdraw the question of a run whose task needs no approval any more."""
     questions.close(connection, [run.id], now)
     connection.execute(_FORGET, {"run_ids": [run.id]})
 
@@ -132,7 +132,7 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
 
 
 def _ask_as_before(connection: Connection, task: Task, run: Run, now: datetime) -> None:
-    """Ask once more for a run that is back at its time, and waits as it did, until the same time."""
+    """Open the old question of a run again, with its old deadline, as the run is back at its time."""
     opened = run.first_ready_at
     if run.state is not State.WAITING or opened is None:
         return

@@ -26,7 +26,7 @@ _TASK_OF = select(runs.c.task_id).where(runs.c.id == bindparam("of_run"), runs.c
 
 
 class Asked(NamedTuple):
-    """An open question; the run of the `record` is the one that asks. `more` says whether the task asks others too."""
+    """An open question; `record` has the run that asks it. `more` says whether the task has other open questions."""
 
     record: TaskRecord
     approval: Approval
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 def task_of(connection: Connection, tenant: str, run_or_task_id: str) -> tuple[str, str | None]:
-    """Return the task that an id names, and the run if it is that of one. Raises TaskNotFound for an unknown run."""
+    """Return the task of an id, and the run where it is the id of a run. Raises TaskNotFound for an unknown run."""
     if not is_run_id(run_or_task_id):
         return run_or_task_id, None
     found = None
@@ -46,7 +46,7 @@ def task_of(connection: Connection, tenant: str, run_or_task_id: str) -> tuple[s
 
 
 def open_questions(connection: Connection, record: TaskRecord) -> list[Asked]:
-    """Return what the open runs of a task ask, the oldest question first."""
+    """Return the open questions of a task's runs, the oldest first."""
     of_run = {run.id: run for run in _open(record)}
     found = questions.open_of(connection, record.task.tenant, list(of_run)).values() if of_run else ()
     oldest = sorted(found, key=lambda each: (each.asked_at, each.run_id))
@@ -84,5 +84,5 @@ def _named(question: Asked) -> str:
 
 
 def waits_before_start(run: Run) -> bool:
-    """Whether an answer decides if a run goes at all; else its handler reads it."""
+    """Whether the answer decides if the run starts at all; else the handler of the run reads it."""
     return run.current and run.state is State.WAITING

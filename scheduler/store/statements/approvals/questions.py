@@ -117,18 +117,18 @@ def tell(connection: Connection, notices: Sequence[UserNotice]) -> None:
 
 
 def unanswered(connection: Connection, run_ids: Sequence[str]) -> set[str]:
-    """Return those of the runs for which a question is open."""
+    """Return those of the runs that have an open question."""
     return set(connection.execute(_OPEN_OF, {"run_ids": list(run_ids)}).scalars()) if run_ids else set()
 
 
 def newest(connection: Connection, run_id: str) -> Approval | None:
-    """Return what was asked last for a run."""
+    """Return the last question of a run, open or closed."""
     found = unreadable.values(connection, _NEWEST, Approval, APPROVAL_FIELDS, {"of_run": run_id})
     return found[0][0] if found else None
 
 
 def answered(connection: Connection, tenant: str, run_id: str) -> Approval | None:
-    """Return what the handler of a run asked last, and was answered."""
+    """Return the last answered question of a run's handler."""
     found = unreadable.values(connection, _LATEST, Approval, APPROVAL_FIELDS, {"of_run": run_id, "tenant": tenant})
     return found[0][0] if found else None
 
@@ -225,7 +225,7 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
 
 
 def _is_again(task: Task, old: Run, run: Run) -> bool:
-    """Whether a run takes the place of the one before it; another occurrence is asked for when it is due."""
+    """Whether a run repeats the one before it; a later occurrence gets a question of its own when it is due."""
     return not asks_each_run(task) or (run.number == old.number and run.generation == old.generation + 1)
 
 
@@ -237,7 +237,7 @@ def _of_wait(connection: Connection, task: Task, run: Run) -> Approval | None:
 
 
 def _of_task(connection: Connection, run: Run) -> Approval | None:
-    """Return what the task of a run asks before its start; None for a question of its handler."""
+    """Return the approval that the task of a run needs before its start; None for a question of its handler."""
     found = unreadable.values(connection, _BEFORE_ALL, Approval, APPROVAL_FIELDS, {"of_run": run.id})
     return found[0][0] if found else None
 

@@ -1,4 +1,4 @@
-"""A claimed run as its end finds it, and what is to become of it."""
+"""A claimed run as its end finds it in the database, and the settlement that is to be written."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AttemptEnd:
         return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None
 
     def beginning(self) -> tuple[Run, ...]:
-        """Return the runs that the end adds: those that it leaves out, and the next one."""
+        """Return the runs that the end inserts: skipped occurrences, and the next one."""
         following = self.next_run()
         return (*self.settlement.skipped, *((following,) if following else ()))
 

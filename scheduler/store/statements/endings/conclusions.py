@@ -1,4 +1,4 @@
-"""The consequences of ends that no worker decides: of crashes, of expiries, and of runs that waited in vain."""
+"""The consequences of ends that no worker decides: crashes, expiries, and waits that nothing ended in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duetime.scheduler.task import Run, State, Task
 log = logging.getLogger(__name__)
 
 Conclude = Callable[[Claim, Settlement], Settlement]
-"""Adds to an end what the store cannot derive: the message, the deliveries and the next occurrence."""
+"""Adds the parts of an end that the store cannot compute: the message, the deliveries and the next occurrence."""
 
 _KINDS = {
     State.FAILED: EventKind.FAILED,
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
-    """Add the consequences of an end; those that cannot be worked out are left out, and hold up no other run."""
+    """Add the consequences of an end. Consequences that cannot be computed are left out, so that others can end."""
     if conclude is None:
         return settlement
     for known in (claim, without_series(claim)):

@@ -174,12 +174,12 @@ def _write_next(connection: Connection, endings: Sequence[AttemptEnd], now: date
 
 
 def may_have_heirs(settlement: Settlement, revision: int) -> bool:
-    """Whether a side run may have to replace the ending one; an unchanged task has none."""
+    """Whether a side run may have to become the current run; a task that nobody changed has no side runs."""
     return settlement.to in TERMINAL and settlement.next_run is None and revision > 1
 
 
 def next_rows(endings: Sequence[AttemptEnd]) -> list[dict[str, Any]]:
-    """Return the rows of the next occurrences, and of those left out, each with the run that is `ending`."""
+    """Return the rows of next and of skipped occurrences; each names the `ending` run before it."""
     return [_next_values(ending.claim, run) for ending in endings for run in ending.beginning()]
 
 

@@ -28,7 +28,7 @@ from duetime.scheduler.task import Tier
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 FREED_INFO = "duetime_freed"
-"""The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
+"""The key of `Connection.info` with the tasks whose waiting runs go on by the present transaction."""
 
 MAX_FOLLOW_UPS_SHOWN = 3
 

@@ -115,7 +115,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
 
 
 def _let_go_on(connection: Connection, latest: Sequence[Run]) -> bool:
-    """Whether the next generation may come after these runs.
+    """Whether the chain has a next generation after these runs.
 
     A handler that succeeds in spite of a cancel ends the series, unless that cancel was taken back.
     """
@@ -127,7 +127,7 @@ def _let_go_on(connection: Connection, latest: Sequence[Run]) -> bool:
 
 
 def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]) -> None:
-    """Let what runs spawned leave the chain: its ends decide nothing in the next generation."""
+    """Remove spawned tasks from the chain, so that their ends decide nothing in the next generation."""
     if spawned:
         connection.execute(_FORGET, {"task_ids": list(spawned)})
         connection.execute(_FORGET_ENDS, {"task_ids": list(steps), "spawned": list(spawned)})

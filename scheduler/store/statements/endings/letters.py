@@ -27,7 +27,7 @@ _DISCARDED = (dead_letters.c.run_id.in_(_IDS), dead_letters.c.replayed_as.is_(No
 
 
 def follow_change(connection: Connection, record: TaskRecord, current: Run, change: Change, now: datetime) -> None:
-    """Close the letter of a failed run that a change runs again; open it again when that is taken back."""
+    """Close the dead letter of a failed run that a change runs again, and open it when that change is undone."""
     old, failed, side_run = record.run, record.last_run, change.extra_run
     if current.id != old.id and old.state is State.FAILED:
         _close(connection, old, current, now)

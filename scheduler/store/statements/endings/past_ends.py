@@ -23,7 +23,7 @@ _INNER = (
 
 
 def without(connection: Connection, links: Links) -> Links:
-    """Leave out ends in spite of which somebody ran a task again, and those outside a chain in earlier generations."""
+    """Leave out ends from before the task was run again, or, outside its chain, from before its current generation."""
     bad = [task_id for task_id, found in links.items() if any(map(keeps_from_running, found))]
     wanted, generations = event_log.begun_again_at(connection, bad)
     given = {"task_ids": sorted(generations)}

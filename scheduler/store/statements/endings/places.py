@@ -1,4 +1,4 @@
-"""Places of runs in time: a run is unique by its task, its time and a generation, and takes one that is free."""
+"""Generations: a run is unique by its task, its time and a generation, so a new run takes a free generation."""
 
 from __future__ import annotations
 
