@@ -39,7 +39,7 @@ DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
 
 
 class AfterFailure(StrEnum):
-    """What happens to a run when a task that it comes after ends without success."""
+    """The effect on a run when a task that it comes after ends without success."""
 
     FAIL = "fail"
     SKIP = "skip"

@@ -99,7 +99,7 @@ class RetryPolicy:
 
 
 class Overlap(StrEnum):
-    """What happens to an occurrence that falls due while the run before it is still open; the values are Temporal's."""
+    """The effect on an occurrence that falls due while the run before it is still open; the values are Temporal's."""
 
     SKIP = "skip"
     BUFFER_ONE = "buffer_one"
@@ -109,7 +109,7 @@ class Overlap(StrEnum):
 
 
 class Coalesce(StrEnum):
-    """Which of the occurrences that were missed while nothing ran still run: the first, the latest, or all of them."""
+    """The occurrences that still run of those missed while nothing ran: the earliest, the latest, or all of them."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -139,7 +139,7 @@ class RepeatPolicy:
 
 
 class Notify(StrEnum):
-    """Which outcomes of a task its user is notified of."""
+    """The outcomes of a task that its user is notified of."""
 
     ALWAYS = "always"
     FAILURE = "failure"

@@ -15,7 +15,7 @@ from duetime.scheduler.waits.signal import SignalWait
 
 @dataclass(frozen=True, slots=True)
 class NewLinks:
-    """What a task waits for after a change; None keeps a part as it is. `no_wait` removes the wait for an event."""
+    """The waits of a task after a change; None keeps a part as it is. `no_wait` removes the wait for an event."""
 
     after: tuple[Dependency, ...] | None = None
     wait: SignalWait | None = None

@@ -72,7 +72,7 @@ class UserNotice:
 
 
 def notice(task: Task, run: Run, text: str, state: State, at: datetime) -> UserNotice:
-    """Return the message that tells the owner of a task the end of a run, or asks about it."""
+    """Return the message to the owner of a task that reports the end of a run, or asks a question."""
     message = InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, text, state, at)
     channels = (channel for channel in task.deliver_to if channel != "inbox")
     sent = (Delivery(new_id("d"), task.tenant, task.id, run.id, name, next_at=at) for name in channels)

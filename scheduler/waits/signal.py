@@ -24,7 +24,7 @@ MAX_WAITS_OPEN = 10_000
 
 
 class OnTimeout(StrEnum):
-    """What happens to a run whose signal has not come in time."""
+    """The effect on a run whose signal has not come in time."""
 
     EXPIRE = "expire"
     RUN = "run"
