@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 
 from duetime.scheduler.calls.bulk_change import BatchWrite, Became, BulkDecision, TaskOutcome, replaced_times
@@ -11,7 +11,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
-from duetime.scheduler.store.bulk import plain_changes
+from duetime.scheduler.store.bulk import lone_cancels, plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log
@@ -36,13 +36,15 @@ class ChangeSequence:
         decision: BulkDecision,
         write: BatchWrite,
         now: datetime,
-        records: Iterable[TaskRecord],
+        records: Sequence[TaskRecord],
     ) -> None:
         self._connection = connection
         self._decision = decision
         self._write = write
         self._now = now
-        self._last = event_log.last_changes(connection, [each.task for each in records if decision.takes_back])
+        undone = records if decision.takes_back else ()
+        self._last = event_log.last_changes(connection, [each.task for each in undone])
+        self._lone_cancels = lone_cancels.among(connection, undone)
         self._plain: list[PlainChange] = []
         self._outcomes: dict[str, TaskOutcome] = {}
 
@@ -52,7 +54,7 @@ class ChangeSequence:
             if record.damage:
                 record = damaged.mended(self._connection, record, self._decision.kind, self._write.acting, self._now)
             change = self._decision.decide(record, self._last_of(record, again=again))
-            if plain_changes.is_plain(record, change):
+            if plain_changes.is_plain(record, change, self._lone_cancels):
                 self._plain.append(PlainChange(record, change))
                 return
             self.flush()

@@ -1,11 +1,12 @@
 """Changes of tasks and their current runs alone, which need no other row: all of a kind are written by one statement.
 
-A change with another run, a question, an awaited event or new links is no plain one; `statements/change.py` writes it.
+A change with a question, an awaited event or new links is no plain one; `statements/change.py` writes it. Neither is
+one with another run, unless it takes back the cancel of a task that stands alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -19,7 +20,7 @@ from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
-from duetime.scheduler.store.schema.rows import held, listed_at
+from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
@@ -46,17 +47,28 @@ class _Changed(NamedTuple):
     change: Change
     task: Task
     run: Run
+    next_run: Run | None
 
     @property
     def is_empty(self) -> bool:
-        return self.change.task == self.record.task and self.run == self.record.run
+        return self.change.task == self.record.task and self.run == self.record.run and self.next_run is None
+
+    @property
+    def current(self) -> Run:
+        return self.next_run or self.run
 
 
-def is_plain(record: TaskRecord, change: Change) -> bool:
-    """Whether a change touches a task and its current run alone, and only what has no rows of its own."""
-    if record.damage or record.side_runs or record.run.state not in _STATES or change.run.state is State.WAITING:
+def is_plain(record: TaskRecord, change: Change, lone_cancels: Collection[str] = ()) -> bool:
+    """Whether a change touches a task and its runs alone, and only what has no rows of its own.
+
+    `lone_cancels` are cancelled tasks with which nothing else ended.
+    """
+    is_lone = change.kind is EventKind.CANCEL_UNDONE and record.task.id in lone_cancels
+    if record.damage or record.side_runs or change.run.state is State.WAITING:
         return False
-    if change.next_run or change.restored or isinstance(change, RelinkedChange) or changing.touches_side_runs(change):
+    if (record.run.state not in _STATES or change.next_run) and not is_lone:
+        return False
+    if change.restored or isinstance(change, RelinkedChange) or changing.touches_side_runs(change):
         return False
     old, new = record.task, change.task
     return old.asks is new.asks is None and (old.title, old.labels, old.payload) == (new.title, new.labels, new.payload)
@@ -69,10 +81,11 @@ def write(
     every = _changed(connection, plain, now)
     changed = [each for each in every if not each.is_empty]
     for each in changed:
-        changing.check_legal(each.record.run, each.run, None)
+        changing.check_legal(each.record.run, each.run, each.next_run)
     changed = [_as_stored(each, now) for each in changed]
     _write_tasks(connection, [(each.record.task, each.task) for each in changed])
     _write_runs(connection, [(each.record.run, each.run) for each in changed])
+    places.ADD_RUNS.run(connection, [new_run_values(each.task, each.next_run) for each in changed if each.next_run])
     ready_runs.follow_pauses(connection, ((each.record.task, each.task) for each in changed))
     event_log.append(connection, [entry for each in changed for entry in _entries(each, kind, write, now)])
     ends = {each.run.task_id: each.run.state for each in changed if each.run.ended_at and not each.record.run.ended_at}
@@ -87,10 +100,19 @@ def _changed(connection: Connection, plain: Sequence[PlainChange], now: datetime
     moves = [
         run for (record, _), run in zip(plain, asked, strict=True) if run.scheduled_for != record.run.scheduled_for
     ]
-    placed = {run.id: run for run in places.placed(connection, moves)}
+    begun = [
+        _due(record, change, held(change.next_run, now), now) if change.next_run else None for record, change in plain
+    ]
+    placed = {run.id: run for run in places.placed(connection, [*moves, *filter(None, begun)])}
     return [
-        _Changed(record, change, change.task, _due(record, change, placed.get(run.id, run), now))
-        for (record, change), run in zip(plain, asked, strict=True)
+        _Changed(
+            record,
+            change,
+            change.task,
+            _due(record, change, placed.get(run.id, run), now),
+            placed[begins.id] if begins else None,
+        )
+        for (record, change), run, begins in zip(plain, asked, begun, strict=True)
     ]
 
 
@@ -100,7 +122,9 @@ def _due(record: TaskRecord, change: Change, run: Run, now: datetime) -> Run:
 
 def _as_stored(each: _Changed, now: datetime) -> _Changed:
     task = replace(each.task, revision=each.record.task.revision + 1, updated_at=now)
-    return each._replace(task=task, run=overtakable(task, replace(each.run, current=True)))
+    next_run = overtakable(task, each.next_run) if each.next_run else None
+    run = overtakable(task, replace(each.run, current=next_run is None))
+    return each._replace(task=task, run=run, next_run=next_run)
 
 
 def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) -> list[event_log.EventValues]:
@@ -109,7 +133,7 @@ def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) 
         each.record,
         each.task,
         each.run,
-        None,
+        each.next_run,
         kind=each.change.kind or kind,
         at=now,
         **{"via": None, **write.acting},
@@ -119,7 +143,7 @@ def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) 
 
 def _as_it_is(each: _Changed) -> TaskRecord:
     ended = each.run if read.ran(each.run) else each.record.last_run
-    return replace(each.record, task=each.task, run=each.run, last_run=ended)
+    return replace(each.record, task=each.task, run=each.current, last_run=ended)
 
 
 def _write_tasks(connection: Connection, pairs: Iterable[tuple[Task, Task]]) -> None:

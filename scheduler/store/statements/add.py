@@ -13,24 +13,23 @@ from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.rows import (
     LABEL_VALUES,
-    NEW_RUN_VALUES,
     NEW_TASK_VALUES,
     in_json,
     label_rows,
     new_run_values,
     new_task_values,
 )
-from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log, idempotency, links, read, twins
 from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
 
 _TASKS = Batch(insert(tasks), NEW_TASK_VALUES)
-_RUNS = Batch(insert(runs), NEW_RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
 _THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 
@@ -131,7 +130,7 @@ def _twin(connection: Connection, item: NewTask) -> str | None:
 def _insert(connection: Connection, items: Sequence[NewTask], entries: Sequence[event_log.EventValues]) -> None:
     followed = followed_among(items)
     _TASKS.run(connection, [new_task_values(item.task, followed) for item in items])
-    _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
+    places.ADD_RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
     idempotency.store(connection, items)
     event_log.append(connection, entries)

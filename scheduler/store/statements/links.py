@@ -20,7 +20,7 @@ from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import IS_CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, new_run_values, task_and_run
 from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
@@ -76,7 +76,6 @@ _ENDED_RUNS = (
 )
 _TAKEN_BACK = frozenset({EventKind.CANCEL_UNDONE, EventKind.UNDONE})
 _PAST = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(current=false())
-_AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 
 
 def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[str, TaskRecord]:
@@ -231,7 +230,7 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
     pairs = [(*each, new) for each, new in zip(found, again, strict=True)]
     if pairs:
         connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
-        _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
+        places.ADD_RUNS.run(connection, [new_run_values(task, again) for task, _, again in pairs])
         event_log.append(connection, [turns.event_of(None, again, now) for _, _, again in pairs])
         questions.carry_over(connection, pairs, now)
     waiting = kept_waits.kept(connection, [task.id for task, _, _ in pairs])

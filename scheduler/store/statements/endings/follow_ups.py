@@ -12,7 +12,6 @@ from duetime.scheduler.run_records import Failure, MadeTask
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import (
     LABEL_VALUES,
-    NEW_RUN_VALUES,
     TASK_VALUES,
     in_json,
     label_rows,
@@ -20,9 +19,10 @@ from duetime.scheduler.store.schema.rows import (
     task_values,
 )
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
-from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Tier
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
@@ -33,7 +33,6 @@ FREED_INFO = "duetime_freed"
 MAX_FOLLOW_UPS_SHOWN = 3
 
 _TASKS = Batch(insert(tasks), TASK_VALUES)
-_RUNS = Batch(insert(runs), NEW_RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
 _ADD = Batch(insert(follow_ups), [column.name for column in follow_ups.c])
 _TIERS = select(tasks.c.id, tasks.c.priority, tasks.c.revision).where(
@@ -109,7 +108,7 @@ def _raised(claim: Claimed, was: Row[str, Tier, int], to: Tier, now: datetime) -
 def _add(connection: Connection, following: Sequence[tuple[Claimed, MadeTask]], now: datetime) -> None:
     items = [each.new for _, each in following]
     _TASKS.run(connection, [task_values(item.task) for item in items])
-    _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
+    places.ADD_RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
     _ADD.run(connection, [_row(each, now) for _, each in following])
     event_log.append(connection, [_created(each, now) for _, each in following])

@@ -18,7 +18,6 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
     IS_CURRENT,
-    NEW_RUN_VALUES,
     RUN_FIELDS,
     TASK_FIELDS,
     columns_of,
@@ -28,11 +27,10 @@ from duetime.scheduler.store.schema.rows import (
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, null, select, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, delete, null, select, true, update
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _CHAIN = columns_of(Chain, chains)
@@ -55,7 +53,6 @@ _INNER = dependencies.c.task_id.in_(_IDS) & dependencies.c.upstream_id.in_(_IDS)
 _WAITING = select(dependencies.c.task_id).where(_INNER).distinct()
 _REOPEN = update(dependencies).where(_INNER).values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
 _PAST = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(current=False)
-_NEXT = Batch(insert(runs), NEW_RUN_VALUES)
 _HOLD = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(paused=true())
 _FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
 _FORGET_ENDS = delete(dependencies).where(
@@ -107,7 +104,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     connection.execute(_PAST, ids)
     again = places.placed(connection, [_again(*each, coming, waits=each[0].id in waiting) for each in steps])
     pairs = [(task, run) for (task, _), run in zip(steps, again, strict=True)]
-    _NEXT.run(connection, [new_run_values(task, run) for task, run in pairs])
+    places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
     _hold(connection, [task.id for task, _ in steps if task.paused])
     connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
     event_log.append(connection, [_event(run, now) for _, run in pairs])

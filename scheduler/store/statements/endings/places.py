@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES
 from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import Run
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
+
+ADD_RUNS = Batch(insert(runs), NEW_RUN_VALUES)
+"""Stores runs of which each has a place; its rows are those of `new_run_values`."""
 
 _TAKEN = select(runs.c.id, runs.c.task_id, runs.c.scheduled_for, runs.c.generation).where(
     runs.c.task_id.in_(bindparam("task_ids", expanding=True)),
