@@ -6,11 +6,13 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
@@ -44,8 +46,8 @@ class Conversation:
 
     def __init__(self, database: Path) -> None:
         self.store = open_store(f"sqlite:///{database}", clock=lambda: NOW, synchronous="OFF")
-        scheduler = Scheduler(self.store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
-        self.tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+        self.scheduler = Scheduler(self.store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
+        self.tools = {tool.name: tool for tool in make_tools(lambda: self.scheduler)}
         self.real: dict[str, str] = {}
 
     def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
@@ -119,15 +121,56 @@ def test_the_calls_on_a_page_have_the_arguments_that_the_tools_accept(page: str,
     assert {code for code in codes if code} <= {"not_found"}, [answer.content for answer in answers]
 
 
-def test_the_example_of_a_chain_is_answered_as_the_page_shows(tmp_path: Path) -> None:
-    [call] = calls_of("chains.md")
-    [shown] = [text for language, text in BLOCK.findall((DOCS / "chains.md").read_text("utf-8")) if language == "text"]
+@pytest.mark.parametrize("page", ["chains.md", "tools.md"])
+def test_the_first_call_of_a_page_is_answered_as_it_shows(page: str, tmp_path: Path) -> None:
+    call, *_ = calls_of(page)
+    [shown] = [text for language, text in BLOCK.findall((DOCS / page).read_text("utf-8")) if language == "text"]
     conversation = Conversation(tmp_path / "duetime.db")
     part = conversation.call(call["tool"], call["arguments"]).content[0]
     conversation.store.close()
 
     assert isinstance(part, TextContent)
     assert ID.sub(r"\1_", part.text) == ID.sub(r"\1_", shown)
+
+
+def clearing() -> dict[str, str]:
+    """Return what the page says to write for each value that is to be cleared."""
+    section = (DOCS / "tools.md").read_text("utf-8").partition("\n## Clear a value\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?`) \| `(.+?)` \|", section, re.MULTILINE)
+    return {name: code for names, code in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_every_value_that_can_be_cleared_has_its_row() -> None:
+    by_value = {name: code.replace('"', "'") for name, code in clearing().items() if not code.startswith("remove=")}
+    assert by_value == REMOVED_BY_VALUE
+    assert set(clearing()) - set(by_value) == set(REMOVABLE_ARGUMENTS)
+
+
+FULL_TASK = {
+    "title": "Stretch",
+    "repeat": "daily at 9:00",
+    "until": "2027-03-01",
+    "deadline": "2 hours",
+    "estimate": "5 min",
+    "priority": "high",
+    "notify": "failure",
+    "needs": {"key:mat": 1},
+    "labels": ["home"],
+}
+
+
+@pytest.mark.parametrize("code", sorted(set(clearing().values())))
+def test_a_value_is_cleared_by_what_the_page_says(code: str, tmp_path: Path) -> None:
+    conversation = Conversation(tmp_path / "duetime.db")
+    task_id = (conversation.call("schedule_task", FULL_TASK).structured_content or {})["id"]
+    before = conversation.scheduler.get(task_id).record.task
+    name, _, value = code.partition("=")
+    answer = conversation.call("reschedule_task", {"task_id": task_id, name: json.loads(value)})
+    after = conversation.scheduler.get(task_id).record.task
+    conversation.store.close()
+
+    assert not answer.is_error, answer.content
+    assert replace(after, revision=before.revision) != before
 
 
 def fields(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") -> Iterator[str]:
