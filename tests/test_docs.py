@@ -41,6 +41,9 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MAX_LINKS_OF_README = 25
 """The links with which the README ends; `docs/index.md` has all pages."""
 
+BEGINNERS_WORD_COUNT = 10
+"""Words of the glossary that a new user needs."""
+
 Move = tuple[State | None, State]
 
 
@@ -112,6 +115,13 @@ def test_every_state_event_and_outcome_has_its_row() -> None:
     assert documented(states, "## From outcome to state") == [one.__name__ for one in get_args(outcomes.Outcome)]
     assert documented(states, "## Events") == [*events.EventKind]
     assert all(f"`{state}`" in states for state in DeliveryState)
+
+
+def test_the_glossary_is_sorted_has_each_word_once_and_marks_ten_for_beginners() -> None:
+    words = re.findall(r"^\| (.+?) \| .+ \|$", page("glossary.md"), re.MULTILINE)[2:]
+    plain = [re.sub(r"[*\[\]]|\(.*\)", "", word).casefold() for word in words]
+    assert plain == sorted(set(plain))
+    assert len([word for word in words if word.startswith("**")]) == BEGINNERS_WORD_COUNT
 
 
 @pytest.mark.parametrize("tool", definitions(REMINDER), ids=lambda tool: tool.name)
