@@ -38,6 +38,9 @@ SHOWN_BY_HOSTS = {"README.md", "CONTRIBUTING.md"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+MAX_CELL_CODE_CHARS = 120
+"""Longer code stands in a block of its own."""
+
 MAX_LINKS_OF_README = 25
 """The links with which the README ends; `docs/index.md` has all pages."""
 
@@ -264,6 +267,12 @@ def test_python_in_the_pages_is_python(path: Path) -> None:
 
 README = (ROOT / "README.md").read_text("utf-8")
 RUN_BY_CI = ("Install", "Use it from your chat", "For several clients", "Test it")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_code_in_a_table_is_short_enough_for_a_cell(path: Path) -> None:
+    rows = re.findall(r"^\|.*\|$", FENCE.sub("", path.read_text("utf-8")), re.MULTILINE)
+    assert [code for row in rows for code in re.findall(r"`[^`]+`", row) if len(code) > MAX_CELL_CODE_CHARS] == []
 
 
 def test_ci_runs_the_commands_of_the_readme_from_the_install_to_a_server_and_the_tests() -> None:

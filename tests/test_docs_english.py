@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAX_SENTENCE_WORDS = 25
+MIN_REPEATED_WORDS = 13
+"""Words of a sentence that only one page may have; shorter ones are alike by chance."""
+
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?:.|\n(?!\n))+?\1")
 TARGET = re.compile(r"\]\([^)\s]+\)")
@@ -64,6 +68,23 @@ def test_no_sentence_of_a_page_is_long(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_no_sentence_of_a_page_opens_with_a_relative_clause(path: Path) -> None:
     assert indirect_openings(path.read_text("utf-8")) == []
+
+
+def repeated_sentences(pages: Mapping[str, str]) -> list[str]:
+    """List the sentences of some length that several pages have: one page has it, the others link to it."""
+    found = [(sentence, page) for page, text in pages.items() for sentence in set(sentences(text))]
+    times = Counter(sentence for sentence, _ in found if len(sentence.split()) >= MIN_REPEATED_WORDS)
+    return [f"{page}: {sentence}" for sentence, page in found if times[sentence] > 1]
+
+
+def test_no_page_repeats_a_sentence_of_another() -> None:
+    assert repeated_sentences({path.name: path.read_text("utf-8") for path in PAGES}) == []
+
+
+def test_a_repeated_sentence_is_noticed() -> None:
+    twice, short = f"A run {'word ' * 12}ends.", "A run ends."
+    pages = {"a.md": f"# A\n\n{twice} {short}", "b.md": f"* {short}\n* {twice}", "c.md": f"> {twice}"}
+    assert repeated_sentences(pages) == [f"a.md: {twice}", f"b.md: {twice}"]
 
 
 LONG = f"A run {'word ' * 23}end"

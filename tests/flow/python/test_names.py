@@ -17,6 +17,7 @@ from duetime.server.python.calls import names_of_rest
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("alembic", "dramatiq", "mcp", "pydantic", "redis", "sqlalchemy")
+PYTHON_PAGE = (ROOT / "docs/python.md").read_text("utf-8")
 
 
 def loaded_by(program: str) -> set[str]:
@@ -28,7 +29,7 @@ def loaded_by(program: str) -> set[str]:
 
 def table(heading: str) -> list[str]:
     """Return the names in the first column of the table under a heading of the page about Python."""
-    text = (ROOT / "docs/python.md").read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    text = PYTHON_PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     return [name for row in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
 
 
@@ -70,15 +71,19 @@ def test_the_package_costs_nothing_until_a_name_is_used() -> None:
 
 
 SPELLED = re.compile(r"`(\w+)\((.*?)\)`")
+IN_A_BLOCK = re.compile(r"^```text\n(\w+)\(\n(.*?)^\)\n```$", re.MULTILINE | re.DOTALL)
+"""A method with more arguments than a cell of a table can show."""
+
 IN_WHOSE_NAME = {"by", "raw"}
 """Arguments of every method, which the page names once; and what a front end of Duetime passes."""
 
 
 def spelled() -> dict[str, str]:
-    """Return the arguments of the methods as the first column of the page's table has them."""
-    text = (ROOT / "docs/python.md").read_text("utf-8").split("| method | what it does |", 1)[1].split("\n\n", 1)[0]
+    """Return the arguments of the methods as the first column of the page's table has them, or a block of their own."""
+    text = PYTHON_PAGE.split("| method | what it does |", 1)[1].split("\n\n", 1)[0]
     cells = [row.split(" | ")[0] for row in text.splitlines()]
-    return {name: given for cell in cells for name, given in SPELLED.findall(cell) if name != "open"}
+    found = {name: given for cell in cells for name, given in SPELLED.findall(cell) if name != "open"}
+    return found | {name: " ".join(given.split()).rstrip(",") for name, given in IN_A_BLOCK.findall(PYTHON_PAGE)}
 
 
 def test_the_page_has_every_method() -> None:
