@@ -1,4 +1,4 @@
-"""Duetime: scheduling that LLM agents can trust.
+"""Duetime: stores what LLM agents schedule, and runs it when it is due.
 
 The names below are the public ones. They are imported when first used. A command that needs none of them, or a handler
 module that needs only `handler` and `Done`, does not wait for a database layer.
