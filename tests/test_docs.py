@@ -47,6 +47,9 @@ MAX_LINKS_OF_README = 25
 BEGINNERS_WORD_COUNT = 10
 """Words of the glossary that a new user needs."""
 
+ANY_FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+"""Blocks of code, also those in an item of a list."""
+
 Move = tuple[State | None, State]
 
 
@@ -273,6 +276,13 @@ RUN_BY_CI = ("Install", "Use it from your chat", "For several clients", "Test it
 def test_code_in_a_table_is_short_enough_for_a_cell(path: Path) -> None:
     rows = re.findall(r"^\|.*\|$", FENCE.sub("", path.read_text("utf-8")), re.MULTILINE)
     assert [code for row in rows for code in re.findall(r"`[^`]+`", row) if len(code) > MAX_CELL_CODE_CHARS] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_code_in_a_sentence_stands_on_one_line(path: Path) -> None:
+    paragraphs = re.split(r"\n\s*\n", ANY_FENCE.sub("", path.read_text("utf-8")))
+    spans = [code[0] for text in paragraphs for code in re.finditer(r"(`+)(?:.|\n)+?\1", text)]
+    assert [code for code in spans if "\n" in code] == []
 
 
 def test_ci_runs_the_commands_of_the_readme_from_the_install_to_a_server_and_the_tests() -> None:

@@ -27,8 +27,10 @@ CELL_BREAK = re.compile(r"(?<!\\)\||;\s")
 
 SENTENCE_BREAK = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))\s+(?=[^a-z0-9])")
 
-INDIRECT_OPENING = re.compile(r"(?:What|Who|Whom|Whose|Which|Whoever|Whatever|Those|One (?:of )?(?:that|which|who))\b")
-"""A relative clause in place of a noun; a cell of a table is no sentence where it begins with a small letter."""
+INDIRECT_OPENING = re.compile(
+    r"(?:What|Who|Whom|Whose|Which|Whoever|Whatever|Those|One (?:of )?(?:that|which|who)|Of)\b"
+)
+"""A relative clause in place of a noun, or a genitive before it; a cell with a small first letter is no sentence."""
 
 
 def prose(text: str) -> Iterator[str]:
@@ -56,7 +58,7 @@ def long_sentences(text: str) -> list[str]:
 
 
 def indirect_openings(text: str) -> list[str]:
-    """List the sentences of a page that open with a relative clause; a question may."""
+    """List the sentences of a page that do not open with their subject; a question may."""
     return [found for found in sentences(text) if INDIRECT_OPENING.match(found) and not found.endswith("?")]
 
 
@@ -130,6 +132,7 @@ def test_short_sentences_code_and_quotations_are_left_alone(text: str) -> None:
         "* One that waits stays.",
         "A | cell.\n\n| a | it waits. What is due starts |",
         "One of which each step ended is over.",
+        "A run is due. Of a series the next one starts.",
     ],
 )
 def test_a_relative_clause_at_the_start_is_noticed(text: str) -> None:
