@@ -42,8 +42,8 @@ class FastPath:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 
-    def serves(self, record: TaskRecord, now: datetime, *, timed: bool = False) -> bool:
-        """Tell of a new run, and put it into the queue if it was stored as ready; False when others have to look.
+    def hand_over(self, record: TaskRecord, now: datetime, *, timed: bool = False) -> bool:
+        """Queue a new run if it is READY, and notify listeners. Return False if the dispatcher must be woken instead.
 
         `timed` is a run whose wait for an approval or an event may end by time.
         """
@@ -60,7 +60,7 @@ class FastPath:
 
 
 def _can_wait(run: Run, now: datetime) -> bool:
-    """Tell whether the dispatcher finds a new run, and the timer of its deadline, in time without being woken.
+    """Whether the dispatcher finds a new run, and the timer of its deadline, in time without being woken.
 
     A run that waits for others is handed on by their ends.
     """

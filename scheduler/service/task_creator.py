@@ -89,7 +89,7 @@ class TaskCreator:
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
         timed = planned.approval is not None or planned.wait is not None
-        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
+        if added.created and not (self._fast_path and self._fast_path.hand_over(added.record, now, timed=timed)):
             self._on_change([added.record.task.id])
         return self._view_of_added(added, planned, now)
 
