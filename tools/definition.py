@@ -135,10 +135,11 @@ def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[Invali
 class Definition(Generic[CallT]):
     """One tool: `call` makes a typed call of the arguments that were read, `answer` does what it asks.
 
-    `first` is awaited before the answer. `also_wrong` finds further problems of a call that is refused anyway: a caller
-    that corrects everything at once needs one more call, not two. `describes_output`: the schema of its answers is
-    listed. The answers of the others are as those of `get_task`, and five copies of one schema would only cost room.
-    One without a `card` has none; callers without its `scope` are not shown it. `elsewhere` is as in `Arguments`.
+    `before_answer` is awaited between the two, while no thread is held. `also_wrong` finds further problems of a call
+    that is refused anyway: a caller that corrects everything at once needs one more call, not two. `describes_output`:
+    the schema of its answers is listed. The answers of the others are as those of `get_task`, and five copies of one
+    schema would only cost room. `card` is the address of the card that shows an answer, None where nothing does.
+    Callers without `scope` are refused. `elsewhere` is as in `Arguments`.
     """
 
     name: str
@@ -148,12 +149,12 @@ class Definition(Generic[CallT]):
     call: Callable[..., CallT]
     answer: Callable[[CallT, Sender], CallToolResult]
     hints: ToolAnnotations
-    card: str = TASK_CARD
+    card: str | None = TASK_CARD
     output: Output = "task"
     for_models: bool = True
     describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
-    first: Callable[[CallT, Sender], Awaitable[None]] | None = None
+    before_answer: Callable[[CallT, Sender], Awaitable[None]] | None = None
     scope: Scope = Scope.TASKS
     elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
 

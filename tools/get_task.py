@@ -73,5 +73,5 @@ GET_TASK = Definition(
     _answer,
     hints(read_only=True, idempotent=True, outside=False),
     describes_output=True,
-    first=_until_it_ended,
+    before_answer=_until_it_ended,
 )

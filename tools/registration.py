@@ -17,7 +17,7 @@ from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.change_tasks import CHANGE_TASKS
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
-from duetime.tools.get_task import GET_TASK, WAIT
+from duetime.tools.get_task import GET_TASK
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -93,11 +93,11 @@ class StrictTool(Tool):
             return apology(self.name, defect)
 
     async def _answered(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
-        first = self._definition.first
-        if first is None or given.get(WAIT.name) is None:
+        before_answer = self._definition.before_answer
+        if before_answer is None:
             return await cross(self.answer, given, by, origin)
         call, sender = await cross(self._read, given, by, origin)
-        await first(call, sender)
+        await before_answer(call, sender)
         return await cross(self._definition.answer, call, sender)
 
     def answer(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin = UNKNOWN_ORIGIN) -> CallToolResult:
@@ -105,7 +105,7 @@ class StrictTool(Tool):
         return self._definition.answer(*self._read(given, by, origin))
 
     def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
-        if self._definition in ADMIN_TOOLS and not by.may(self._definition.scope):
+        if not by.may(self._definition.scope):
             raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
         sender = Sender(self._scheduler(), by, given, origin)
         values, problems = self._arguments.read(given, partial(action_of, sender.scheduler, given.get("task_id"), by))
@@ -153,7 +153,7 @@ def make_tools(
     """
     known = {card.uri for card in (cards() if served is None else served)}
     found = definitions(actions, pools)
-    if missing := [tool.name for tool in found if tool.card and tool.card not in known]:
+    if missing := [tool.name for tool in found if tool.card is not None and tool.card not in known]:
         raise ValueError(f"no resource has the cards of {', '.join(missing)}")
     return [StrictTool.of(definition, scheduler, caller, observe) for definition in found]
 
@@ -168,7 +168,7 @@ def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:
 
 
 def _meta(definition: AnyDefinition) -> dict[str, Any]:
-    if not definition.card:
+    if definition.card is None:
         return {}
     visibility = ["model", "app"] if definition.for_models else ["app"]
     return {

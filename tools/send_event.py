@@ -38,6 +38,6 @@ SEND_EVENT = Definition(
     SendEvent,
     _answer,
     hints(idempotent=False, outside=False),
-    card="",
+    card=None,
     output="event",
 )

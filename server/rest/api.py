@@ -154,10 +154,10 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
     caller, served = _caller_of(operation), _Served(operation, parts)
 
     async def answered(by: Principal, request: Request, body: bytes) -> RestAnswer:
-        if operation.first is None:
+        if operation.before_answer is None:
             return await cross(served.answered, by, request, body)
         call = await cross(served.read, by, request, body)
-        await operation.first(call)
+        await operation.before_answer(call)
         return await cross(operation.answer, call)
 
     async def outcome(request: Request) -> Response:

@@ -115,8 +115,8 @@ class Operation:
     `body` is None where the request has none. `conditional` ones take If-Match, these and
     `tagged` ones answer with an ETag, `repeatable` ones Idempotency-Key.
     `created`: the answer may have the status 201. `also_wrong` finds further problems of a request that is refused.
-    `first` is awaited before the answer is made. `for_operators`: an administrator of one tenant is refused, before
-    anything else of the request is read.
+    `before_answer` is awaited before the answer is made. `for_operators`: an administrator of one tenant is refused,
+    before anything else of the request is read.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Operation:
     for_operators: bool = False
     statuses: tuple[HTTPStatus, ...] = ()
     also_wrong: Callable[[RestCall, Mapping[str, Any]], Sequence[InvalidArgument]] = field(default=nothing_else)
-    first: Callable[[RestCall], Awaitable[None]] | None = None
+    before_answer: Callable[[RestCall], Awaitable[None]] | None = None
 
     @property
     def route(self) -> str:

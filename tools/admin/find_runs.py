@@ -141,6 +141,6 @@ FIND_RUNS = Definition(
     FindRuns,
     _answer,
     hints(read_only=True, idempotent=True, outside=False),
-    card="",
+    card=None,
     scope=Scope.ADMIN_READ,
 )

@@ -256,7 +256,7 @@ OF_TASKS = (
         show,
         model=ShownTaskPayload,
         in_query=(Argument("history", Flag(), "With attempts and the newest events", "history=true"), WAIT),
-        first=_until_it_ended,
+        before_answer=_until_it_ended,
     ),
     _CHANGE(
         "change_task",

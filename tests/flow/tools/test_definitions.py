@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.payload import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import LOCAL, Scope
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
@@ -21,9 +23,10 @@ from duetime.server.protocol.server import INSTRUCTIONS
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import AnyDefinition
 from duetime.tools.output_schema import SCHEMAS, output_schema, schema_files
-from duetime.tools.registration import definitions, make_tools
+from duetime.tools.registration import ADMIN_TOOLS, StrictTool, definitions, make_tools
 from duetime.tools.schedule_task import actions_of
 from duetime.widgets.cards import TASK_LIST, cards
+from mcp.types import TextContent
 
 CHARS_PER_TOKEN = 4
 HANDLERS = Handlers.load(entry_points=False)
@@ -218,3 +221,12 @@ def test_a_tool_whose_card_is_no_resource_is_refused_at_the_start(tmp_path: Path
     with pytest.raises(ValueError, match="no resource has the cards of schedule_task, get_task"):
         make_tools(lambda: scheduler, served=listed)
     store.close()
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, *ADMIN_TOOLS], ids=lambda tool: tool.name)
+def test_a_caller_without_the_scope_of_a_tool_is_refused(tool: AnyDefinition, scheduler: Scheduler) -> None:
+    worker = dataclasses.replace(LOCAL, scopes=frozenset({Scope.WORKER}))
+    answer = asyncio.run(StrictTool.of(tool, lambda: scheduler, lambda: worker).run({}, None))
+    assert [part.text for part in answer.content if isinstance(part, TextContent)] == [
+        f"{tool.name} needs a token with the scope {tool.scope}."
+    ]
