@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, Request
 from duetime.scheduler.rules.retry import retry_policy
@@ -166,16 +166,14 @@ def _answer(call: Request, sender: Sender) -> CallToolResult:
 
 
 def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:
-    """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
-    found: Sequence[InvalidArgument] = ()
+    """Return what else is wrong with a task some of whose arguments could not be read."""
+    request = _request(**{"title": "-", **values})
     try:
-        request = _request(**{"title": "-", **values, "dry_run": True})
-        sender.scheduler.submit(replace(request, origin=request.origin or sender.origin.of_task(request)), by=sender.by)
-    except InvalidArgument as problem:
+        origin = request.origin or sender.origin.of_task(request)
+        found = sender.scheduler.problems(replace(request, origin=origin), by=sender.by)
+    except InvalidArgument as problem:  # of the origin
         found = (problem,)
-    except InvalidArguments as several:
-        found = several.problems
-    except DuetimeError:
+    except DuetimeError:  # the call is refused anyway
         return ()
     timed = "when" in values or not _wrongly_timed(values, sender.raw)
     return [problem for problem in found if timed or problem.argument != "when"]

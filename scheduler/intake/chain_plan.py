@@ -109,6 +109,18 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     )
 
 
+def problems_of(planner: Planner, request: Request, by: Principal, now: datetime) -> Sequence[InvalidArgument]:
+    """Return all that is wrong with the arguments of a request, for a task or for a chain."""
+    try:
+        plan = partial(plan_chain, planner) if request.steps else planner.plan
+        plan(request, by, now)
+    except InvalidArgument as problem:
+        return (problem,)
+    except InvalidArguments as several:
+        return several.problems
+    return ()
+
+
 def _at_once(steps: Sequence[StepRequest], plans: Mapping[str, Plan]) -> tuple[str, ...]:
     """Say that all steps of a chain start at the same time, where no step is said to come after another."""
     ordered = any(not is_outside(each) for step in steps for each in step.after)

@@ -13,6 +13,7 @@ from typing import TypedDict, Unpack
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.readers.decision_reader import DecisionReader
@@ -23,6 +24,7 @@ from duetime.scheduler.foresight.readers.run_ends import RunEnds
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.chain_plan import problems_of
 from duetime.scheduler.intake.changes.actions import refuse_of_others
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL, Principal
@@ -168,6 +170,10 @@ class Scheduler:
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
         """Store what `request` asks for, like `schedule`; of a chain, the view is that of the whole."""
         return (self.chain_creator if request.steps else self.task_creator).create(request, by=by)
+
+    def problems(self, request: Request, *, by: Principal = LOCAL) -> Sequence[InvalidArgument]:
+        """Return all that is wrong with the arguments of `request`; nothing is stored, and no preflight is made."""
+        return problems_of(self._planner, request, by, self.now())
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
         """Return one task and what it waits for, or a chain with its steps.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 from typing import Any
@@ -24,9 +25,11 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing, TaskFilter, TaskRecord, TaskView
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.tools.registration import make_tools
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
+from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from tests.builders import TENANT, Clock
@@ -34,6 +37,7 @@ from tests.flow.waiting import eventually
 
 ALICE = Principal(TENANT, "alice")
 MISSING = "no certificate in /etc/bank"
+CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 
 
 class Bank:
@@ -89,6 +93,19 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
 def test_what_a_task_that_is_due_now_misses_is_said_with_its_reason(bank: Bank) -> None:
     said = task_text(task_payload(bank.schedule(when="now")))
     assert f"it misses what it needs («{MISSING}»), and is checked again before it runs" in said
+
+
+def test_a_call_that_is_refused_for_its_arguments_makes_no_preflight(bank: Bank) -> None:
+    schedule, *_ = make_tools(lambda: bank.scheduler)
+    given = {"title": "Pay rent", "action": "transfer", "when": "soonish", "priority": "urgent"}
+    answer = asyncio.run(schedule.run(given, CONTEXT))
+    assert isinstance(answer, CallToolResult)
+    [part] = answer.content
+    assert isinstance(part, TextContent)
+    assert [line.partition(":")[0] for line in part.text.splitlines()] == ["priority", "when"]
+    del given["when"]
+    asyncio.run(schedule.run(given, CONTEXT))
+    assert bank.looks == 0
 
 
 class Dispatching:
