@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from duetime.scheduler.dispatch.fast_path import FastPath
@@ -28,6 +28,13 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.scheduler.waits.signal import KeptWait
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The task of an earlier call that a new one repeats, although it could not be planned: its time has passed."""
+
+    record: TaskRecord
 
 
 class TaskCreator:
@@ -60,38 +67,55 @@ class TaskCreator:
         """Store the task that `request` asks for, unless it is a dry run or repeats an earlier call."""
         now = self._store.now()
         planned = self._planned(request, by, now)
-        if isinstance(planned, TaskRecord):
-            return answer_of(view_of(planned, now, created=False, warnings=(repeats(planned),)))
-        [planned] = self._early.checked([planned], now)
+        if isinstance(planned, Repeated):
+            return self._view_of_repeated(planned, now)
+        [plan] = self._early.checked([planned], now)
         if request.dry_run:
-            if admission := self._quotas.rehearsal(by.tenant, [planned], now):
-                self._store.tasks.check(by.tenant, admission)
-            tried = TaskRecord(planned.task, planned.run)
-            facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
-            key = planned.key if request.idempotency_key is not None else None
-            made = self._store.tasks.made_by(by.tenant, key) if key else None
-            warnings, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
-            return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=others))
-        admission = self._quotas.admission(by.tenant, [planned], now)
-        fast = self._fast_path if planned.task.asks is None else None
-        run = fast.forward(planned.run, now) if fast else planned.run
-        with self._tracing.scheduling([planned.task]) as span:
+            return self._rehearse(plan, by, now, has_key=request.idempotency_key is not None)
+        added = self._add(plan, by, now)
+        if added.created:
+            self._start_or_wake(added.record, plan, now)
+        return self._view_of_added(added, plan, now)
+
+    def _rehearse(self, plan: Plan, by: Principal, now: datetime, *, has_key: bool) -> TaskView:
+        """Return the view of a task that is not stored. Raises what its quotas would refuse.
+
+        Where the caller gave the key, a task that it has already made is named.
+        """
+        if admission := self._quotas.rehearsal(by.tenant, [plan], now):
+            self._store.tasks.check(by.tenant, admission)
+        tried = TaskRecord(plan.task, plan.run)
+        facts = RunFacts(awaited=KeptWait(plan.wait)) if plan.wait else None
+        made = self._store.tasks.made_by(by.tenant, plan.key) if plan.key and has_key else None
+        warnings = (*plan.warnings, *([repeats(made)] if made else ()))
+        return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=plan.other_actions))
+
+    def _add(self, plan: Plan, by: Principal, now: datetime) -> Added:
+        """Store one task with its first run: READY if it is due, and nothing is asked before."""
+        admission = self._quotas.admission(by.tenant, [plan], now)
+        fast = self._fast_path if plan.task.asks is None else None
+        run = fast.forward(plan.run, now) if fast else plan.run
+        with self._tracing.scheduling([plan.task]) as span:
             added = self._store.tasks.add(
-                with_trace(planned.task, span),
+                with_trace(plan.task, span),
                 run,
-                key=planned.key,
-                after=planned.after,
-                approval=planned.approval,
-                wait=planned.wait,
+                key=plan.key,
+                after=plan.after,
+                approval=plan.approval,
+                wait=plan.wait,
                 admission=admission,
                 **by.acting(self._via),
             )
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
-        timed = planned.approval is not None or planned.wait is not None
-        if added.created and not (self._fast_path and self._fast_path.hand_over(added.record, now, timed=timed)):
-            self._on_change([added.record.task.id])
-        return self._view_of_added(added, planned, now)
+        return added
+
+    def _start_or_wake(self, record: TaskRecord, plan: Plan, now: datetime) -> None:
+        """Hand a new run to the queue if it is READY, and wake the dispatchers if they would find it too late."""
+        timed = plan.approval is not None or plan.wait is not None
+        handled = self._fast_path is not None and self._fast_path.hand_over(record, now, timed=timed)
+        if not handled:
+            self._on_change([record.task.id])
 
     def create_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong.
@@ -103,22 +127,22 @@ class TaskCreator:
     def create_named(self, requests: Sequence[Request], together: str, by: Principal) -> list[TaskView]:
         """Store several tasks like `create_many`; `together` is the argument by which their places are named."""
         now = self._store.now()
-        planned = self._checked(self._all_planned(requests, by, now, together), now)
+        planned = self._all_planned(requests, by, now, together)
+        plans = self._early.checked([each for each in planned if isinstance(each, Plan)], now)
         acting = by.acting(self._via)
-        new = [plan.new_task(plan.task, **acting) for plan in planned if isinstance(plan, Plan)]
+        new = [plan.new_task(plan.task, **acting) for plan in plans]
         admission = self._quotas.admission(by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
             traced = [replace(item, task=with_trace(item.task, span)) for item in new]
             made = self._store.tasks.add_many(traced, admission)
             span.stored([each.record.task.id for each in made])
-        stored = iter(made)
-        added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
-        self._on_change([each.record.task.id for each in added if each.created])
-        return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+        self._on_change([each.record.task.id for each in made if each.created])
+        views = iter([self._view_of_added(added, plan, now) for added, plan in zip(made, plans, strict=True)])
+        return [self._view_of_repeated(each, now) if isinstance(each, Repeated) else next(views) for each in planned]
 
     def _planned(
         self, request: Request, by: Principal, now: datetime, sibling_id: str | None = None
-    ) -> Plan | TaskRecord:
+    ) -> Plan | Repeated:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
             return self._planner.plan(request, by, now, task_id=new_task_id(sibling_id))
@@ -126,15 +150,15 @@ class TaskCreator:
             made = made_by(self._store, request, by, now)
             if made is None:
                 raise
-            return made
+            return Repeated(made)
 
     def _all_planned(
         self, requests: Sequence[Request], by: Principal, now: datetime, together: str
-    ) -> list[Plan | TaskRecord]:
+    ) -> list[Plan | Repeated]:
         """Return what requests mean, or raise the problems of all of them."""
         sibling_id, problems = new_task_id(), ProblemCollector()
 
-        def planned(request: Request) -> Plan | TaskRecord:
+        def planned(request: Request) -> Plan | Repeated:
             check_one_of_many(request)
             return self._planned(request, by, now, sibling_id)
 
@@ -144,20 +168,20 @@ class TaskCreator:
             raise problems.error()
         return [each for each in found if each is not None]
 
-    def _checked(self, planned: Sequence[Plan | TaskRecord], now: datetime) -> list[Plan | TaskRecord]:
-        checked = iter(self._early.checked([plan for plan in planned if isinstance(plan, Plan)], now))
-        return [next(checked) if isinstance(plan, Plan) else plan for plan in planned]
+    def _view_of_repeated(self, repeated: Repeated, now: datetime) -> TaskView:
+        record = repeated.record
+        facts = self._facts.of(record) if record.run.state is State.WAITING else None
+        return answer_of(view_of(record, now, created=False, warnings=(repeats(record),), facts=facts))
 
-    def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
-        planned_warnings, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+    def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
-        warnings = warned(planned_warnings, added)
+        warnings, others = warned(plan.warnings, added), plan.other_actions
         view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
         return answer_of(view)
 
-    def _facts_of_added(self, added: Added, plan: Plan | TaskRecord) -> RunFacts:
+    def _facts_of_added(self, added: Added, plan: Plan) -> RunFacts:
         """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
-        if not added.created or not isinstance(plan, Plan) or plan.approval or plan.wait:
+        if not added.created or plan.approval or plan.wait:
             return self._facts.of(added.record)
         task = added.record.task
         return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
