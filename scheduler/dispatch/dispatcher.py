@@ -28,6 +28,8 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
 MAX_DISPATCH_SLEEP_S = 2.0
+OVERDUE_RETRY_S = MAX_DISPATCH_SLEEP_S / 100
+"""Pause before the next look at what is overdue and could not be moved: another process has its rows locked."""
 READY_AHEAD = timedelta(seconds=1)
 """Time before its due time at which a run enters the queue, which grants it at its due time and not before."""
 
@@ -94,6 +96,42 @@ def _lost(store: Store, runs: Sequence[ReadyRun], missing: int) -> int:
     return max(0, missing - (len(runs) - waiting))
 
 
+class ExpiryReport:
+    """The runs that one transaction expires: why each could not start in time, and the event of its end."""
+
+    def __init__(self, queue: DispatchQueue, now: Callable[[], datetime]) -> None:
+        self._queue = queue
+        self._now = now
+        self._explanations_left = MAX_EXPIRED_RUNS_EXPLAINED
+        self._ends: dict[str, tuple[Settlement, Claim]] = {}
+
+    def conclude(self, claim: Claim, end: Settlement) -> Settlement:
+        """Return the end of a run, with what a ready one waited for."""
+        if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
+            reason = f"{end.reason}; {waited}"
+            end = replace(end, reason=reason, error=reason)
+        settled = concluded(claim, end, now=self._now())
+        self._ends[claim.run.id] = settled, claim
+        return settled
+
+    def event(self, run_id: str) -> RunEvent:
+        """Return the event of a run that expired; a damaged one was not concluded, and has no settlement."""
+        settlement, claim = self._ends.get(run_id, (None, None))
+        return RunEvent(EventKind.EXPIRED, run_id, settlement=settlement, claim=claim)
+
+    def _last_waited_for(self, claim: Claim) -> str:
+        """Query the queue for what kept a run; only a few of each batch, because the transaction waits."""
+        if self._explanations_left == 0:
+            return ""
+        self._explanations_left -= 1
+        try:
+            found = self._queue.explain(claim.run.id)
+        except (QueueLost, QueueUnavailable):
+            self._explanations_left = 0
+            return ""
+        return last_waited_for(found, TaskRecord(claim.task, claim.run), self._now())
+
+
 class Dispatcher:
     """Makes due runs ready, as the runner of `epoch`. `notifier` is called with moved and expired runs."""
 
@@ -112,8 +150,6 @@ class Dispatcher:
         self._placement = placement
         self._epoch = epoch
         self._notifier = notifier
-        self._asking = 0
-        self._expired: dict[str, tuple[Settlement, Claim]] = {}
         self._clock = clock
         self._parts = StepParts("dispatcher", QueueLost, QueueUnavailable, clock=clock)
         self._new: deque[ReadyRun] = deque()
@@ -151,45 +187,44 @@ class Dispatcher:
     def _look(self) -> float:
         times = self._store.claims.next_times()
         others = (times.drop_at, times.late_at, times.series_at, times.resume_at)
-        due, lost = self._until(times.wake_at), min(map(self._until, others))
-        early = due - READY_AHEAD.total_seconds()
-        if min(early, lost) > 0:
-            return min(early, lost, MAX_DISPATCH_SLEEP_S)
+        until_due, until_other_timer = self._until(times.wake_at), min(map(self._until, others))
+        until_ready = until_due - READY_AHEAD.total_seconds()
+        if min(until_ready, until_other_timer) > 0:
+            return min(until_ready, until_other_timer, MAX_DISPATCH_SLEEP_S)
         self._parts.failed = False
-        ended = lost <= 0 and self._end_overdue()
+        fired = until_other_timer <= 0 and self._fire_timers()
         ready = False
         with self._parts.isolated("due runs"):
-            ready = early <= 0 and self._make_ready()
-        if ready or ended:
+            ready = until_ready <= 0 and self._make_ready()
+        if ready or fired:
             return 0.0
-        if self._parts.failed:
-            return min(due, MAX_DISPATCH_SLEEP_S) if due > 0 else MAX_DISPATCH_SLEEP_S
-        return min(due, lost, MAX_DISPATCH_SLEEP_S) if min(due, lost) > 0 else MAX_DISPATCH_SLEEP_S / 100
+        until_next = until_due if self._parts.failed else min(until_due, until_other_timer)
+        retry_s = MAX_DISPATCH_SLEEP_S if self._parts.failed else OVERDUE_RETRY_S
+        return min(until_next, MAX_DISPATCH_SLEEP_S) if until_next > 0 else retry_s
 
-    def _end_overdue(self) -> bool:
-        """Fire the timers that come before what is due.
+    def _fire_timers(self) -> bool:
+        """Fire the timers other than those of due runs, before these; return whether anything changed.
 
         A deadline that passed during a pause expires at its end, before its run is made ready. If that fails, the run
         becomes ready and the claim refuses it.
         """
         timers = {
             "pauses": self._end_pauses,
-            "deadlines": self._drop,
+            "deadlines": self._expire,
             "waits": self._end_waits,
             "series": self._overtake,
         }
-        ended = False
+        changed = False
         for name, fire in timers.items():
             with self._parts.isolated(name):
-                ended |= fire()
-        return ended
+                changed |= fire()
+        return changed
 
     def _place_new(self) -> bool:
         """Queue the runs handed in; return whether no other work is left, since no timer belongs to them."""
         new = [self._new.popleft() for _ in range(len(self._new))]
         if new:
-            now = self._store.now()
-            self._queue.put(self._placement.entries(new, now))
+            self._queue.put(self._placement.entries(new, self._store.now()))
         return bool(new) and all(run.drop_at is None for run in new)
 
     def _rescore(self) -> None:
@@ -226,18 +261,17 @@ class Dispatcher:
             self._queue.cancel(entry.run_id)
         self._queue.put(entries)
 
-    def _drop(self) -> bool:
+    def _expire(self) -> bool:
         """End runs that cannot meet their hard deadline any more, and give late soft runs a new key."""
-        self._asking = MAX_EXPIRED_RUNS_EXPLAINED
-        self._expired.clear()
-        expired = self._store.claims.expire(limit=MAX_RUNS_PER_BATCH, conclude=self._conclude)
+        report = ExpiryReport(self._queue, self._store.now)
+        expired = self._store.claims.expire(limit=MAX_RUNS_PER_BATCH, conclude=report.conclude)
         for run in expired:
             self._queue.cancel(run.run_id)
         late = self._store.claims.relax(limit=MAX_RUNS_PER_BATCH)
         for ready in late:
             self._queue.rescore(ready.run_id, self._placement.key(ready))
         self._notifier.changed([run.task_id for run in expired])
-        self._notifier.happened([self._event(run.run_id) for run in expired])
+        self._notifier.happened([report.event(run.run_id) for run in expired])
         return bool(expired or late)
 
     def _end_waits(self) -> bool:
@@ -261,30 +295,6 @@ class Dispatcher:
         resumed = self._store.series.end_pauses(limit=MAX_TASKS_RESUMED)
         self._notifier.changed(resumed)
         return bool(resumed)
-
-    def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
-        if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
-            reason = f"{end.reason}; {waited}"
-            end = replace(end, reason=reason, error=reason)
-        settled = concluded(claim, end, now=self._store.now())
-        self._expired[claim.run.id] = settled, claim
-        return settled
-
-    def _event(self, run_id: str) -> RunEvent:
-        settlement, claim = self._expired.get(run_id, (None, None))  # a damaged run has neither
-        return RunEvent(EventKind.EXPIRED, run_id, settlement=settlement, claim=claim)
-
-    def _last_waited_for(self, claim: Claim) -> str:
-        """Query the queue for what kept a run; only a few of each batch, because the transaction waits."""
-        self._asking -= 1
-        if self._asking < 0:
-            return ""
-        try:
-            found = self._queue.explain(claim.run.id)
-        except (QueueLost, QueueUnavailable):
-            self._asking = 0
-            return ""
-        return last_waited_for(found, TaskRecord(claim.task, claim.run), self._store.now())
 
     def _until(self, moment: datetime | None) -> float:
         return math.inf if moment is None else (moment - self._store.now()).total_seconds()

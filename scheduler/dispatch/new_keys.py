@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.rules.estimates import ActionKey
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store import Store
@@ -21,9 +22,6 @@ MIN_ESTIMATE_MOVE = timedelta(seconds=1)
 MIN_ESTIMATE_MOVE_DIVISOR = 4
 """An estimate has changed when it differs by more than a fourth, and by a second at least."""
 
-Of = tuple[str, str]
-"""A tenant and one of its actions."""
-
 
 class NewKeys:
     """Compares estimates with those of the current keys: at first, with the estimates without learning.
@@ -35,14 +33,14 @@ class NewKeys:
         self._store = store
         self._queue = queue
         self._placement = placement
-        self._keyed_by: dict[Of, timedelta] = {}
-        self._now: dict[Of, timedelta] = {}
-        self._done_to: dict[Of, str] = {}
-        self._unfinished: set[Of] = set()
-        self._left = MAX_NEW_KEYS
+        self._keyed_p90: dict[ActionKey, timedelta] = {}
+        self._current_p90: dict[ActionKey, timedelta] = {}
+        self._resume_after: dict[ActionKey, str] = {}
+        self._unfinished: set[ActionKey] = set()
+        self._keys_left = MAX_NEW_KEYS
         self._policy = self._next_policy = DEFAULT_POLICY
-        self._policy_done_to = ""
-        self._policy_left = MAX_POLICY_KEYS
+        self._policy_resume_after = ""
+        self._policy_keys_left = MAX_POLICY_KEYS
 
     def has_new_policy(self) -> bool:
         """Whether the patience or the values differ from those of the current keys."""
@@ -51,10 +49,10 @@ class NewKeys:
 
     def begin(self) -> None:
         """Begin a look at all ready runs, by id."""
-        self._now, self._unfinished, self._left = {}, set(), MAX_NEW_KEYS
+        self._current_p90, self._unfinished, self._keys_left = {}, set(), MAX_NEW_KEYS
         if self._next_policy != self._placement.policy():
-            self._next_policy, self._policy_done_to = self._placement.policy(), ""
-        self._policy_left = MAX_POLICY_KEYS
+            self._next_policy, self._policy_resume_after = self._placement.policy(), ""
+        self._policy_keys_left = MAX_POLICY_KEYS
 
     def update(self, runs: Iterable[ReadyRun]) -> None:
         """Give a new key to runs whose action takes longer or shorter than their key assumed, or to all of them.
@@ -79,36 +77,38 @@ class NewKeys:
 
     def end(self) -> None:
         """Store the estimates and the policy that the keys now use; forget actions that no run waits for."""
-        if self._policy_left > 0:
-            self._policy, self._policy_done_to = self._next_policy, ""
-        for of in self._now.keys() - self._unfinished:
-            if self._has_moved(of):
-                self._keyed_by[of] = self._now[of]
-            self._done_to.pop(of, None)
-        self._keyed_by = {of: p90 for of, p90 in self._keyed_by.items() if of in self._now}
-        self._done_to = {of: run_id for of, run_id in self._done_to.items() if of in self._now}
+        if self._policy_keys_left > 0:
+            self._policy, self._policy_resume_after = self._next_policy, ""
+        for action in self._current_p90.keys() - self._unfinished:
+            if self._has_moved(action):
+                self._keyed_p90[action] = self._current_p90[action]
+            self._resume_after.pop(action, None)
+        self._keyed_p90 = {action: p90 for action, p90 in self._keyed_p90.items() if action in self._current_p90}
+        self._resume_after = {
+            action: run_id for action, run_id in self._resume_after.items() if action in self._current_p90
+        }
 
     def _follow_policy(self, runs: Sequence[ReadyRun]) -> None:
-        due = [run for run in runs if run.run_id > self._policy_done_to][: self._policy_left]
+        due = [run for run in runs if run.run_id > self._policy_resume_after][: self._policy_keys_left]
         for run in due:
             self._queue.rescore(run.run_id, self._placement.key(run))
-        self._policy_left -= len(due)
+        self._policy_keys_left -= len(due)
         if due:
-            self._policy_done_to = due[-1].run_id
+            self._policy_resume_after = due[-1].run_id
 
     def _is_due(self, run: ReadyRun) -> bool:
-        of = (run.tenant, run.action)
-        if of not in self._now:
-            self._now[of] = self._placement.learned_p90(*of)
-        if not self._has_moved(of) or run.run_id <= self._done_to.get(of, ""):
+        action = (run.tenant, run.action)
+        if action not in self._current_p90:
+            self._current_p90[action] = self._placement.learned_p90(*action)
+        if not self._has_moved(action) or run.run_id <= self._resume_after.get(action, ""):
             return False
-        if self._left == 0:
-            self._unfinished.add(of)
+        if self._keys_left == 0:
+            self._unfinished.add(action)
             return False
-        self._left -= 1
-        self._done_to[of] = run.run_id
+        self._keys_left -= 1
+        self._resume_after[action] = run.run_id
         return True
 
-    def _has_moved(self, of: Of) -> bool:
-        before = self._keyed_by.setdefault(of, self._placement.declared_p90(of[1]))
-        return abs(self._now[of] - before) > max(before / MIN_ESTIMATE_MOVE_DIVISOR, MIN_ESTIMATE_MOVE)
+    def _has_moved(self, action: ActionKey) -> bool:
+        before = self._keyed_p90.setdefault(action, self._placement.declared_p90(action[1]))
+        return abs(self._current_p90[action] - before) > max(before / MIN_ESTIMATE_MOVE_DIVISOR, MIN_ESTIMATE_MOVE)

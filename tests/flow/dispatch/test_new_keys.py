@@ -110,10 +110,10 @@ def test_an_action_is_forgotten_with_its_last_waiting_run(site: Site, store: Sto
     site.add("resize", HOUR)
     site.look()
     known = site.maintenance._new_keys
-    assert {action for _, action in known._keyed_by} == {"render", "resize"}
+    assert {action for _, action in known._keyed_p90} == {"render", "resize"}
     store.claims.start([Start(started)], worker="w", epoch=None, lease=HOUR)
     site.look()
-    assert {action for _, action in known._keyed_by} == {"resize"}, "it grows with each action of each tenant"
+    assert {action for _, action in known._keyed_p90} == {"resize"}, "it grows with each action of each tenant"
 
 
 def test_a_place_in_an_unfinished_look_is_forgotten_with_the_last_waiting_run(
@@ -124,10 +124,10 @@ def test_a_place_in_an_unfinished_look_is_forgotten_with_the_last_waiting_run(
     site.learned["render"] = 600
     site.look()
     known = site.maintenance._new_keys
-    assert list(known._done_to.values()) == [min(run_ids)]
+    assert list(known._resume_after.values()) == [min(run_ids)]
     store.claims.start([Start(run_id) for run_id in run_ids], worker="w", epoch=None, lease=HOUR)
     site.look()
-    assert known._done_to == {}
+    assert known._resume_after == {}
 
 
 def test_the_timer_of_a_deadline_follows_the_estimate(site: Site, store: Store) -> None:
