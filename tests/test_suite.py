@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no stubs of its own
+
+from tests import conftest
 
 ROOT = Path(__file__).resolve().parents[1]
 PASSED_COUNT = 6
@@ -94,3 +98,34 @@ def test_a_random_test_is_the_same_each_time_whatever_threads_of_others_draw(tmp
     drawn = [line for line in one.splitlines() if "drew" in line]
     assert len(drawn) > 50
     assert drawn == [line for line in other.splitlines() if "drew" in line]
+
+
+class FakeWorker:
+    """A worker process, as the scheduler of pytest-xdist sees it: it runs a test once it knows the next one."""
+
+    def __init__(self) -> None:
+        self.shutting_down = False
+        self.given: list[int] = []
+
+    def send_runtest_some(self, numbers: list[int]) -> None:
+        self.given += numbers
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+@pytest.mark.parametrize(("count", "given"), [(4, [2, 3]), (2, [1])], ids=["many are left", "one is left"])
+def test_a_worker_in_place_of_a_crashed_one_runs_the_first_test_that_it_gets(count: int, given: list[int]) -> None:
+    options = SimpleNamespace(loadscopereorder=False)
+    config = SimpleNamespace(option=options, getvalue=lambda _name: ["popen"])
+    scheduler, tests = conftest.Files(config, Producer("test")), [f"test_{n}.py::test_it" for n in range(count)]
+    crashed, new = FakeWorker(), FakeWorker()
+    for worker in (crashed, new):
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, tests)
+        scheduler.schedule()
+        if worker is crashed:
+            assert scheduler.remove_node(worker) == tests[0], "it is not tried again"
+
+    assert new.given == given
+    assert new.shutting_down is (len(given) == 1), "it knows that none follows"

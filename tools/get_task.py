@@ -41,7 +41,7 @@ async def _until_it_ended(call: GetTask, sender: Sender) -> None:
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
     if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
-        sender.scheduler.inbox.mark_read(task_id=call.task_id, by=sender.by)
+        sender.scheduler.inbox_changes.mark_read(task_id=call.task_id, by=sender.by)
     history = _history(call.task_id, view, sender) if call.history else None
     letter = (
         sender.scheduler.letters.newest_of(call.task_id, by=sender.by) if call.history and _has_failed(view) else None

@@ -189,16 +189,15 @@ class Deliverer:
     def _settle(self, sending: _Sending, now: datetime) -> None:
         error = sending.error
         for delivery in sending.deliveries:
-            self._outbox.settle(
-                delivery.id,
-                delivery.attempts,
-                delivered=error is None,
-                error=clean_text(str(error), MAX_DELIVERY_ERROR_CHARS) if error else None,
-                next_at=self._again(delivery, error, now),
-            )
+            if error is None:
+                self._outbox.settle_delivered(delivery.id, delivery.attempts)
+                continue
+            text = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS)
+            next_at = self._again(delivery, error, now)
+            self._outbox.settle_failed(delivery.id, delivery.attempts, text, next_at=next_at)
 
-    def _again(self, delivery: Delivery, error: ChannelError | None, now: datetime) -> datetime | None:
-        if error is None or error.permanent:
+    def _again(self, delivery: Delivery, error: ChannelError, now: datetime) -> datetime | None:
+        if error.permanent:
             return None
         failed = Retry(str(error), error.retry_after)
         return next_attempt(failed, failures=delivery.attempts + 1, policy=self._policy, now=now, jitter=self._draw())

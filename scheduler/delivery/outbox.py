@@ -33,10 +33,11 @@ class Outbox(Protocol):
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend leases."""
 
-    def settle(
-        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
-    ) -> bool:
-        """Store the result of one try, unless the delivery has had more than `attempts` tries."""
+    def settle_delivered(self, delivery_id: str, attempts: int) -> bool:
+        """Store that a try succeeded, unless the delivery has had more than `attempts` tries."""
+
+    def settle_failed(self, delivery_id: str, attempts: int, error: str, *, next_at: datetime | None) -> bool:
+        """Store that a try failed, and when the next one is, unless it has had more than `attempts` tries."""
 
     def next_wake(self) -> datetime | None:
         """Return the time of the next due delivery."""

@@ -44,6 +44,7 @@ from duetime.scheduler.service.chains.chain_undo import ChainUndo
 from duetime.scheduler.service.chains.chain_writer import ChainWriter
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.fire_addresses import FireAddressService
+from duetime.scheduler.service.inbox import InboxService
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
 from duetime.scheduler.service.quiet_hours import QuietHoursService
 from duetime.scheduler.service.signals import SignalService
@@ -101,6 +102,7 @@ class Scheduler:
         self._add_readers(facts, explainer)
         plan = replace(quiet, stored=store.quiet_hours.texts)
         self.quiet_hours = QuietHoursService(store, plan, self.zone, on_change=on_change, via=via)
+        self.inbox_changes = InboxService(store)
         self.signals = SignalService(store)
         self.addresses = FireAddressService(store, recall=recall, on_change=on_change)
         new: Creation = {"early": EarlyChecks(store, planner), "quotas": quotas, "tracing": tracing}

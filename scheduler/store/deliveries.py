@@ -163,26 +163,26 @@ class Deliveries:
         values = {"ids": list(ids), "until": self._now() + lease}
         self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
 
-    def settle(
-        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
-    ) -> bool:
-        """Store the result of a try; False, and nothing written, when another process has settled it.
+    def settle_delivered(self, delivery_id: str, attempts: int) -> bool:
+        """Store that a try succeeded; False, and nothing written, when another process has settled it.
 
-        `attempts` is the delivery's as it was read. A failure without `next_at` gives up.
+        `attempts` is the delivery's as it was read.
         """
-        now = self._now()
-        state = DeliveryState.DELIVERED if delivered else DeliveryState.PENDING if next_at else DeliveryState.FAILED
+        values = {"state": DeliveryState.DELIVERED, "error": None, "delivered_at": self._now(), "next_at": None}
+        return self._settle(delivery_id, attempts, values)
+
+    def settle_failed(self, delivery_id: str, attempts: int, error: str, *, next_at: datetime | None) -> bool:
+        """Store that a try failed, and when the next one is; None gives up. Returns as `settle_delivered` does."""
+        state = DeliveryState.PENDING if next_at else DeliveryState.FAILED
+        values = {"state": state, "error": error, "delivered_at": None, "next_at": next_at}
+        return self._settle(delivery_id, attempts, values)
+
+    def _settle(self, delivery_id: str, attempts: int, values: Mapping[str, Any]) -> bool:
         statement = (
             update(deliveries)
             .where(deliveries.c.id == delivery_id, deliveries.c.attempts == attempts)
             .where(deliveries.c.state == DeliveryState.PENDING)
-            .values(
-                attempts=attempts + 1,
-                state=state,
-                error=error,
-                delivered_at=now if delivered else None,
-                next_at=None if delivered else next_at,
-            )
+            .values(attempts=attempts + 1, **values)
         )
         return self._database.write(lambda connection: connection.execute(statement).rowcount) == 1
 

@@ -86,7 +86,7 @@ def read(
     with session(context).scheduler() as scheduler:
         found = _found(scheduler, ids, limit)
         zone = scheduler.zone or "UTC"
-        scheduler.inbox.mark_read([each.id for each in found])
+        scheduler.inbox_changes.mark_read([each.id for each in found])
         count = scheduler.inbox.unread_count()
     show_read(inbox_json(found, count), zone, as_json=as_json, as_csv=as_csv)
 
@@ -117,7 +117,7 @@ def done(
     """Mark outcomes as done without showing them: those that are named, or all."""
     check_choice(ids, every=every)
     with session(context).scheduler() as scheduler:
-        marked = scheduler.inbox.mark_read() if every else _mark(scheduler, ids or ())
+        marked = scheduler.inbox_changes.mark_read() if every else _mark(scheduler, ids or ())
         count = scheduler.inbox.unread_count()
     show_done(done_json(marked, count), as_json=as_json)
 
@@ -141,8 +141,9 @@ def show_done(found: Mapping[str, Any], *, as_json: bool) -> None:
 def _mark(scheduler: Scheduler, ids: Sequence[str]) -> int:
     named = [_named(scheduler, text) for text in ids]  # all, before any of them is marked
     messages = [name for name in named if name.startswith(MESSAGE_ID_PREFIX)]
-    marked = sum(scheduler.inbox.mark_read(task_id=name) for name in named if not name.startswith(MESSAGE_ID_PREFIX))
-    return marked + (scheduler.inbox.mark_read(messages) if messages else 0)
+    tasks = [name for name in named if not name.startswith(MESSAGE_ID_PREFIX)]
+    mark_read = scheduler.inbox_changes.mark_read
+    return sum(mark_read(task_id=task) for task in tasks) + (mark_read(messages) if messages else 0)
 
 
 def _found(scheduler: Scheduler, ids: Sequence[str] | None, limit: int) -> list[InboxMessage]:

@@ -16,6 +16,7 @@ from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.handlers import Plugin
 from duetime.scheduler.service.bulk.bulk_changes import BulkService
 from duetime.scheduler.service.fire_addresses import FireAddressService
+from duetime.scheduler.service.inbox import InboxService
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
 from duetime.scheduler.service.quiet_hours import QuietHoursService
 from duetime.scheduler.service.scheduler import Scheduler as Service
@@ -33,6 +34,7 @@ _bulk = ServicePart(lambda service: service.bulk)
 _signals = ServicePart(lambda service: service.signals)
 _addresses = ServicePart(lambda service: service.addresses)
 _inbox = ServicePart(lambda service: service.inbox)
+_inbox_changes = ServicePart(lambda service: service.inbox_changes)
 _tasks = ServicePart(lambda service: service.tasks)
 _past = ServicePart(lambda service: service.past)
 _reports = ServicePart(lambda service: service.reports)
@@ -121,7 +123,7 @@ class ProgramScheduler:
     make_fire_address = _addresses.checked(FireAddressService.make, "make_fire_address")
     revoke_fire_address = _addresses.checked(FireAddressService.revoke, "revoke_fire_address")
     act = _whole.checked(Service.act)
-    mark_read = _inbox.checked(InboxReader.mark_read)
+    mark_read = _inbox_changes.checked(InboxService.mark_read)
     get = _whole.checked(Service.get)
     wait = _whole.checked(Service.wait)
     find = _tasks.checked(TaskReader.find)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from duetime.scheduler.foresight.readers.chain_reader import tasks_of
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
@@ -18,7 +17,7 @@ MAX_OUTCOMES_MENTIONED: Final = 5
 
 
 class InboxReader:
-    """Reads the outcomes of the caller's tasks, and marks them as read."""
+    """Reads the outcomes of the caller's tasks; `service.inbox` marks them as read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -49,11 +48,6 @@ class InboxReader:
         (unread, count), held = self._missed(by), self.held(by=by)
         left_out = {"quiet_count": self.quiet_count(by=by), "held_count": held.count, "held_until": held.until}
         return {"unread": tuple(unread), "unread_count": count, **left_out}
-
-    def mark_read(self, ids: Sequence[str] | None = None, *, task_id: str | None = None, by: Principal = LOCAL) -> int:
-        """Mark inbox messages (all when None, or all of a task or a chain) as read; return how many were not before."""
-        whose = [None] if task_id is None else tasks_of(self._store, by.tenant, task_id)
-        return sum(self._store.inbox.mark_read(by.tenant, by.user, ids, task_id=each) for each in whose)
 
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
         return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)

@@ -56,7 +56,7 @@ def mark_read(call: RestCall) -> RestAnswer:
     ids, task_id, every = (call.values.get(name) for name in ("ids", "task_id", "all"))
     if sum((ids is not None, task_id is not None, bool(every))) != 1:
         raise InvalidArgument("ids", "name outcomes, or a task, or all", example="ids=['m_7k3m9qx2w4hb']")
-    done = call.scheduler.inbox.mark_read(ids, task_id=task_id, by=call.by)
+    done = call.scheduler.inbox_changes.mark_read(ids, task_id=task_id, by=call.by)
     return RestAnswer(InboxPayload.model_validate(done_json(done, _unread(call))))
 
 

@@ -91,7 +91,7 @@ def test_each_generation_asks_when_it_is_due_and_goes_when_it_is_approved_as_a_w
         assert len(ended(desk, first)) == 2
         assert ended(desk, desk.start(hour, 6)) == ["Report: mail"]
         assert due(desk.scheduler.get(chain_id)) == (hour + 1, hour - 7)
-        desk.scheduler.inbox.mark_read()
+        desk.scheduler.inbox_changes.mark_read()
     told = desk.scheduler.past.events(
         EventFilter(task_id=step(desk, chain_id, "fetch"), kind=EventKind.APPROVED)
     ).events
@@ -145,7 +145,7 @@ def test_the_default_decides_about_each_generation_at_its_own_deadline(desk: Des
         else:
             said = f"it did not run: nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
             assert [(each.text, each.state) for each in desk.scheduler.inbox.unread()] == [(said, SKIPPED)]
-        desk.scheduler.inbox.mark_read()
+        desk.scheduler.inbox_changes.mark_read()
         assert due(desk.scheduler.get(chain_id))[0] == hour + 1
     sound(desk)
 
@@ -361,7 +361,7 @@ def test_a_step_that_is_run_again_asks_at_once_and_when_it_is_moved_at_its_new_t
     desk.scheduler.approve(fetch, by=BOB)
     desk.end(desk.start(9, 1))
     assert [claim.task.title for claim in desk.start(9, 2)] == ["Report: mail"]
-    desk.scheduler.inbox.mark_read()
+    desk.scheduler.inbox_changes.mark_read()
     assert (desk.scheduler.reschedule(fetch, when="now").record.run.state, questions(desk)) == (WAITING, ["Fetch?"])
     view = desk.scheduler.reschedule(fetch, when="9:40")
     assert (view.record.run.state, questions(desk)) == (SCHEDULED, [])

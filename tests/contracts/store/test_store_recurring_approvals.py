@@ -140,11 +140,11 @@ def test_the_default_decides_about_each_occurrence_at_its_own_deadline(
             said = f"nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
             assert messages[0] == f"it did not run: {said}"
             assert told(desk, task_id, EventKind.REJECTED)[-1].actor == "duetime"
-            desk.scheduler.inbox.mark_read(task_id=task_id)
+            desk.scheduler.inbox_changes.mark_read(task_id=task_id)
         else:
             assert messages == []
             desk.end(desk.start(hour, 10))
-            desk.scheduler.inbox.mark_read(task_id=task_id)
+            desk.scheduler.inbox_changes.mark_read(task_id=task_id)
     sound(desk)
 
 

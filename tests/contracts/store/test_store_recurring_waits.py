@@ -735,7 +735,7 @@ def test_waits_are_deleted_with_their_runs(desk: Desk) -> None:
         send(desk, f"e{hour}")
         desk.end(desk.start(hour))
     assert waits(desk, 11)
-    desk.scheduler.inbox.mark_read()
+    desk.scheduler.inbox_changes.mark_read()
     desk.clock.forward(days=91)
     sweep = Sweep(desk.store, RetentionPolicy((RetentionRule(RetentionKind.RUNS, timedelta(days=90)),)))
     assert list(sweep.run())

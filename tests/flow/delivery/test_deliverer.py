@@ -327,7 +327,8 @@ class LookedBefore:
 
     def __init__(self, outbox: Deliveries) -> None:
         self._found = outbox.due(limit=9)
-        self.take, self.hold, self.settle, self.next_wake = outbox.take, outbox.hold, outbox.settle, outbox.next_wake
+        self.take, self.hold, self.next_wake = outbox.take, outbox.hold, outbox.next_wake
+        self.settle_delivered, self.settle_failed = outbox.settle_delivered, outbox.settle_failed
         self.drop, self.urgent, self.postpone = outbox.drop, outbox.urgent, outbox.postpone
         self.unverified = outbox.unverified
 

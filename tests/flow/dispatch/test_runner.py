@@ -208,6 +208,7 @@ def test_a_wish_to_cancel_that_nobody_told_of_is_found_when_the_lease_is_renewed
     gate.await_begun()
     house.cancel(task_id)
     house.reaches(task_id, State.CANCELLED)
+    assert gate.contexts[0].cancelled
 
 
 def test_a_handler_that_ignores_its_cancellation_keeps_its_slot_until_it_ends(house: House) -> None:
@@ -450,12 +451,18 @@ def test_a_runner_whose_epoch_is_over_starts_nothing_more_and_steps_down(house: 
 
 
 def test_a_listener_that_fails_disturbs_nobody(house: House) -> None:
-    def fail(_: Sequence[object]) -> None:
+    notified: list[object] = []
+
+    def fail(changed: Sequence[object]) -> None:
+        notified.extend(changed)
         raise RuntimeError("the listener is broken")
 
     house.listen(RunNotifier(fail, subscribers=(fail,)))
     house.run()
-    house.reaches(house.add("reminder"), State.SUCCEEDED)
+    task_id = house.add("reminder")
+    run = house.reaches(task_id, State.SUCCEEDED).run
+    eventually(lambda: RunEvent(EventKind.SUCCEEDED, run.id) in notified, "the end to be notified all the same")
+    assert task_id in notified
 
 
 def test_subscribers_get_the_start_and_the_end_of_each_attempt(house: House) -> None:
@@ -487,7 +494,10 @@ def test_the_log_has_a_line_for_the_runs_to_which_the_same_happened(caplog: pyte
 
 
 def test_a_runner_that_was_never_started_stops(house: House) -> None:
-    Runner(house.store, Handlers(), RunnerOptions(house.folder / "runner.lock")).stop()
+    runner = Runner(house.store, Handlers(), RunnerOptions(house.folder / "runner.lock"))
+    runner.stop()
+    assert not runner.running
+    assert house.run().running, "another one can have the lock"
 
 
 def test_retry_after_a_failure_is_not_before_its_time(house: House) -> None:
@@ -516,6 +526,7 @@ def test_a_candidate_that_loses_the_race_for_the_epoch_tries_again(
     monkeypatch.setattr(house.store.claims, "recover", lose_once)
     house.run()
     house.reaches(house.add("reminder"), State.SUCCEEDED)
+    assert races == [], "it lost one"
 
 
 def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
