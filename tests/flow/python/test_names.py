@@ -79,9 +79,9 @@ IN_WHOSE_NAME = {"by", "raw"}
 
 
 def spelled() -> dict[str, str]:
-    """Return the arguments of the methods as the first column of the page's table has them, or a block of their own."""
-    text = PYTHON_PAGE.split("| method | what it does |", 1)[1].split("\n\n", 1)[0]
-    cells = [row.split(" | ")[0] for row in text.splitlines()]
+    """Return the arguments of the methods as the tables of the page have them, or a block of their own."""
+    tables = [text.split("\n\n", 1)[0] for text in PYTHON_PAGE.split("| method | what it does |")[1:]]
+    cells = [row.split(" | ")[0] for text in tables for row in text.splitlines()]
     found = {name: given for cell in cells for name, given in SPELLED.findall(cell) if name != "open"}
     return found | {name: " ".join(given.split()).rstrip(",") for name, given in IN_A_BLOCK.findall(PYTHON_PAGE)}
 
