@@ -27,7 +27,17 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "answers.md").read_text("utf-8")
 PAGES_OF_CALLS = [
     f"{name}.md"
-    for name in ("tools", "chains", "recurring-tasks", "events", "approvals", "outcomes", "bulk-changes", "idempotency")
+    for name in (
+        "tools",
+        "chains",
+        "recurring-tasks",
+        "events",
+        "approvals",
+        "outcomes",
+        "bulk-changes",
+        "idempotency",
+        "webhooks",
+    )
 ]
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
