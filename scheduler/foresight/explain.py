@@ -9,13 +9,22 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.foresight.reasons import processes
-from duetime.scheduler.foresight.reasons.before_start import behind, blocked, once_due, paused, questions, until_event
+from duetime.scheduler.foresight.reasons.before_start import (
+    behind,
+    behind_run,
+    blocked,
+    once_due,
+    paused,
+    questions,
+    until_event,
+)
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
+from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.states import TERMINAL, blocked_by, is_held_by_pause
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.task import State, Tier
@@ -96,7 +105,7 @@ def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Ite
 def is_due(record: TaskRecord, now: datetime) -> bool:
     """Whether nothing but a process that runs it keeps the current run from its start, or from its place in line."""
     run = record.run
-    if record.task.paused or run.state not in UNSTARTED_STATES:
+    if record.task.paused or run.state not in UNSTARTED_STATES or waits_for(record, run, now):
         return False
     return run.state is State.READY or (run.wake_at or run.scheduled_for) < now
 
@@ -128,8 +137,7 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"it waits for nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = due_at(run)
-    then = once_due(record)
-    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
+    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){once_due(record)}"
 
 
 _ENDED = {
@@ -152,7 +160,9 @@ def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
     until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
-    if blocked_by(run):
+    if other := waits_for(record, run, now):
+        yield behind_run(other, record.task)
+    elif blocked_by(run):
         yield from blocked(run)
     elif run.state is State.RETRYING and run.error:
         text = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"

@@ -17,12 +17,13 @@ from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
-from duetime.scheduler.task import Occurrence, State
+from duetime.scheduler.task import Occurrence, Run, State
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -59,7 +60,7 @@ def view_of(
         repeat_notes=(*rule.notes(now, coming), *_awaited(record)) if rule and live else (),
         waits=waits_of(record, now, facts),
         created=created,
-        warnings=(*damage, *warnings, *_also(record)),
+        warnings=(*damage, *warnings, *_also(record, now)),
         undo=undo_token(record.run, now),
         other_actions=other_actions,
     )
@@ -159,14 +160,16 @@ def _damage_notes(damage: Sequence[str]) -> tuple[str, ...]:
     return tuple(Translatable.of(NoteKind.DAMAGED, f"damaged: {each}"[:_MAX_DAMAGE_CHARS]) for each in damage)
 
 
-def _also(record: TaskRecord) -> tuple[str, ...]:
+def _also(record: TaskRecord, now: datetime) -> tuple[str, ...]:
     """Describe when the side runs come: a snoozed run, or one to run now."""
-    times = (run.wake_at or run.scheduled_for for run in record.side_runs)
-    zone = record.task.timezone
-    return tuple(
-        Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
-        for at in times
-    )
+    return tuple(_also_runs(record, run, now) for run in record.side_runs)
+
+
+def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
+    zone, at = record.task.timezone, run.wake_at or run.scheduled_for
+    if waits_for(record, run, now):
+        return f"its run of {describe(run.scheduled_for, zone)} starts when another one has ended"
+    return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
 
 
 def linked(cause: Failure | None, upstreams: Sequence[TaskRecord]) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ class Run:
 
     `id` is what the product calls it; `wake` when it is due, or was; `opened` since when it may start. A run that is to
     stop for the next one `gives_way`: that is no end of the series. Where too many are open, it is `put_off` until when
-    the next one overtakes it. `first` is the run that this one does again.
+    the next one overtakes it. A run is `held` that waits for another one of its series, until that ends or the task
+    changes. `first` is the run that this one does again.
     """
 
     at: datetime
@@ -68,6 +69,7 @@ class Run:
     opened: datetime | None = None
     ended: datetime | None = None
     put_off: datetime | None = None
+    held: bool = False
     first: str = ""
     terms: Terms = Terms()
     serial: int = field(default_factory=lambda: next(_serial))
@@ -382,7 +384,7 @@ class Model:
     def overtake(self, now: datetime) -> None:
         """Let the newest occurrence take its turn that fell due while the current run was open."""
         run = self.run
-        if self.overlap not in OVERTAKING or self.paused or run.opened is None or run.ended or run.stop:
+        if self.overlap not in OVERTAKING or self.paused or run.opened is None or run.ended or run.stop or run.held:
             return
         coming = self._newest_due(run.opened, now)
         if coming is None or (run.put_off and now < run.put_off):
@@ -401,9 +403,62 @@ class Model:
         self.run = Run(coming, run.number + 1, wake=coming)
 
     def make_ready(self, now: datetime) -> None:
-        for run in (self.run, *self.beside):
-            if not self.paused and run.waits and run.wake <= now:
+        for run in sorted(self.open(), key=lambda each: (each.wake, each.id)):
+            is_due = not self.paused and run.waits and run.wake <= now and not run.held
+            if is_due and self._goes(run, now):
                 run.state, run.opened = "ready", run.opened or now
+
+    def look_again(self) -> None:
+        """Let the dispatcher look again at what waits: the task was changed."""
+        self.run.put_off = None
+        for run in self.open():
+            run.held = False
+
+    def _goes(self, run: Run, now: datetime) -> bool:
+        """Whether no other run of the series holds a due one up, where one of the two was moved past the other."""
+        others = [each for each in (self.run, *self.beside) if each is not run and (each is self.run or each.slot)]
+        others = [each for each in others if each.under_way or each.state == "ready"]
+        apart = self.rule is None or self.overlap == "allow_all" or not (run is self.run or run.slot)
+        if run.ended or run.started or apart or not others:
+            return run.ended is None
+        other = min(others, key=lambda each: (each.at, each.id))
+        was_open = other.opened is not None and other.opened < run.wake
+        if was_open and self.overlap == "skip" and self._left_out(run, now):
+            return False
+        if was_open and self.overlap == "cancel_other" and self._gives_way(other, now):
+            return self._goes(run, now)
+        run.held = True
+        if self.overlap == "buffer_all" and run is self.run:
+            run.opened = run.opened or run.at
+        return False
+
+    def _left_out(self, run: Run, now: datetime) -> bool:
+        """Leave a run out, if it is not the last of its series; returns whether it is."""
+        if run is not self.run:
+            self.beside.remove(run)
+        elif self._following(now, run.number):
+            self._replace_by_next(now)
+        else:
+            return False
+        run.finish("skipped", now)
+        return True
+
+    def _gives_way(self, other: Run, now: datetime) -> bool:
+        """Let an open run give way to another; returns whether it has ended by that."""
+        coming = self._following(now, other.number + 1) if other is self.run else None
+        if other.state == "running":
+            other.gives_way = other.gives_way or not other.stop
+            other.stop = True
+            return False
+        if other is not self.run:
+            self._drop(other, now)
+        elif coming is None:
+            return False
+        else:
+            other.finish("cancelled", now)
+            self.fired = self._later(other) if other.started else self.fired
+            self.run = Run(coming, other.number + 1, wake=coming)
+        return True
 
     def startable(self) -> list[Run]:
         return [] if self.paused else [run for run in (self.run, *self.beside) if run.state == "ready"]
@@ -426,6 +481,8 @@ class Model:
             run.finish("succeeded" if well else "failed", now)
             self._tell(run, failed=not well or (how == "odd" and run.terms.expects))
         self.fired = self._later(run)
+        for each in self.open():
+            each.held = False
         if run is not self.run:
             self.beside.remove(run)
         elif following := None if run.ends_series else self._next(now):

@@ -36,6 +36,34 @@ MUTATIONS = (
         (("rules/changes.py", "if not by_rule and (past := moved", "if by_rule and (past := moved"),),
     ),
     Mutation(
+        "a moved occurrence runs at the same time as another one of its series",
+        (
+            (
+                "series/moved_overlap.py",
+                "each: (each.scheduled_for, each.id), default=None)",
+                "each: each.id, default=None) and None",
+            ),
+        ),
+    ),
+    Mutation(
+        "the end of a run lets nothing go that waits for it",
+        (("endings/turns.py", "in TERMINAL and each.claim.repeat]", "in TERMINAL and not each.claim.repeat]"),),
+    ),
+    Mutation(
+        "an open run gives way to no moved one",
+        (
+            (
+                "series/moved_overlap.py",
+                "return Lot.OVERTAKES if overlap is Overlap.CANCEL_OTHER else Lot.WAITS",
+                "return Lot.WAITS",
+            ),
+        ),
+    ),
+    Mutation(
+        "a change of a task leaves what waits for another run of its series",
+        (("statements/ready_runs.py", "or after.paused or before.side_runs:", "or after.paused:"),),
+    ),
+    Mutation(
         "an occurrence that falls on another one runs twice",
         (("series/moved_past.py", "return any(following(record.task", "return not any(following(record.task"),),
     ),

@@ -274,7 +274,7 @@ class Walk:
             assert view is None, "the reference refuses"
             return False
         assert view is not None, f"refused: {refused}"
-        self.model.run.put_off = None  # whatever changes a task, the dispatcher looks again
+        self.model.look_again()
         self.compare(view)
         taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE_RATIO
         if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock tells which came first
@@ -290,7 +290,7 @@ class Walk:
         self.compare(view)
 
     def all_wait_again(self, record: TaskRecord) -> None:
-        self.model.run.put_off = None  # the dispatcher looks again here too
+        self.model.look_again()
         beside = {run.scheduled_for: run for run in record.side_runs}
         for same in self.model.open():
             self.wait_again(same, record.run if same is self.model.run else beside.get(same.at))
@@ -316,6 +316,7 @@ class Walk:
             assert outcome.became is Became.REFUSED, "the reference refuses"
         else:
             assert outcome.became is not Became.REFUSED, f"refused: {outcome.why}"
+            self.model.look_again()
         self.match(outcome.record)
 
     def taken_back_with_others(self, outcome: TaskOutcome, verb: str, before: Callable[[], None]) -> None:
@@ -324,6 +325,7 @@ class Walk:
         assert outcome.became is Became.CHANGED, f"not taken back: {outcome.why}"
         if verb == "cancel":
             self.model.undo(self.now)
+            self.model.look_again()
         else:
             before()
             self.all_wait_again(outcome.record)

@@ -53,6 +53,12 @@ def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitRe
         yield WaitReason(WaitKind.EVENT, awaited, event=events)
 
 
+def behind_run(other: Run, task: Task) -> WaitReason:
+    """Return that a run waits for an open one of its series to end."""
+    at = describe(other.scheduled_for, task.timezone)
+    return WaitReason(WaitKind.TURN, f"the end of its run {other.id} of {at}: one runs at a time", run=other.id)
+
+
 def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     for each in upstreams[:MAX_UPSTREAMS_NAMED]:
         text = f"{each.task_id} {quoted(each.title)}, which is {each.state}"

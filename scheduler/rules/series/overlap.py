@@ -67,6 +67,13 @@ def paused_after(task: Task, failed: int) -> str:
     return "a run failed" if failed == 1 else f"{failed} runs in a row failed"
 
 
+def skipped_behind(task: Task, run: Run, now: datetime) -> tuple[Run, ...]:
+    """Return the runs, skipped, of what fell due while the next occurrence itself waited, where one alone waits."""
+    policy = task.repeat_policy
+    waits_alone = policy is not None and policy.overlap in (Overlap.BUFFER_ONE, Overlap.CANCEL_OTHER)
+    return _skipped(task, run, passed(run), now) if run.current and waits_alone else ()
+
+
 def _skipped(task: Task, run: Run, after: datetime, until: datetime) -> tuple[Run, ...]:
     """Return the runs, skipped, of the first occurrences in a span of time."""
     rule, found = recurrence_of(task), list[Run]()

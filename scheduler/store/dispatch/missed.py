@@ -15,8 +15,9 @@ from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
+from duetime.scheduler.store.statements.series import moved_turns
 from duetime.scheduler.store.statements.signals import own_waits, run_waits
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Overlap, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Row
 
@@ -47,17 +48,26 @@ class Held:
 def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, held: Held) -> list[Row[Any]]:
     """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
 
-    Runs that are asked for first wait now. Runs that need an event first are left as they are. So are those whose wait
-    has not ended yet: the transaction that ends it decides whether the event came in time.
+    An open run of their series may hold others up. Runs that are asked for first wait now. Runs that need an event
+    first are left as they are. So are those whose wait has not ended yet: the transaction that ends it decides whether
+    the event came in time.
     """
     if suspended := [row.id for row in found if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]:
         still_open = run_waits.still_open(connection, suspended)
         found = [row for row in found if row.id not in still_open]
     left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
+    if changed := {row.task_id for row in left if _may_be_held_up(row)}:
+        left = moved_turns.without_held(connection, left, changed, now)
     if needing := [row.id for row in left if _needs_event(row)]:
         held.awaited += own_waits.yet_to_wait(connection, needing)
         left = [row for row in left if row.id not in held.awaited]
     return occurrences.without_unasked(connection, left, now, held.approval_tasks)
+
+
+def _may_be_held_up(row: Row[Any]) -> bool:
+    """Whether a run is of a changed series that keeps its runs apart: only in such a one an occurrence was moved."""
+    apart = row.repeat_policy is None or row.repeat_policy.overlap is not Overlap.ALLOW_ALL
+    return row.repeat is not None and row.revision > 1 and row.attempt == 0 and apart
 
 
 def _needs_event(row: Row[Any]) -> bool:

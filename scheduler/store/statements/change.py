@@ -64,7 +64,7 @@ def apply(
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     run = overtakable(task, replace(run, current=not (next_run or change.restored)))
     _write_task(connection, record.task, task)
-    _write_run(connection, old, run)
+    write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
     stored = StoredChange(record, task, run, current, kind)
     moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
@@ -72,7 +72,7 @@ def apply(
     is_noted = run != old or next_run or relinked or not touches_side_runs(change)
     entries = entries_of(record, task, run, next_run and current, kind=kind, at=now, **by) if is_noted else []
     entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
-    ready_runs.follow_pause(connection, record.task, task)
+    ready_runs.follow_pause(connection, record, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, **by))
     _follow_waits(connection, stored, next_run)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
@@ -189,7 +189,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
         add.insert_labels(connection, new)
 
 
-def _write_run(connection: Connection, old: Run, new: Run) -> None:
+def write_run(connection: Connection, old: Run, new: Run) -> None:
     if values := changed_fields(old, new):
         values["listed_at"] = listed_at(new)
         unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)

@@ -16,6 +16,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -154,9 +155,12 @@ _OVERDUE_PAUSED_LOCKED = _OVERDUE_PAUSED.with_for_update(of=[runs, tasks], skip_
 _NOTE_PAUSED = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(paused=true())
 
 
-def follow_pause(connection: Connection, before: Task, after: Task) -> None:
-    """Copy a changed pause to the open runs of a task; the caller has locked the task."""
-    if before.paused or after.paused:
+def follow_pause(connection: Connection, before: TaskRecord, after: Task) -> None:
+    """Copy a changed pause to the open runs of a task; the caller has locked the task.
+
+    A run that waits for another one of its series is looked at again.
+    """
+    if before.task.paused or after.paused or before.side_runs:
         connection.execute(_FOLLOW_PAUSE, {"of_task": after.id, "now_paused": after.paused})
 
 

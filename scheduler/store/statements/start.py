@@ -51,7 +51,7 @@ _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
 _DUE = (
-    select(*READY_COLUMNS, *_OF_RUN, tasks.c.repeat_policy, tasks.c.asks)
+    select(*READY_COLUMNS, *_OF_RUN, tasks.c.repeat, tasks.c.repeat_policy, tasks.c.asks, tasks.c.revision)
     .select_from(RUNS_OF_TASKS)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),

@@ -30,7 +30,7 @@ from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import events as ending_events
-from duetime.scheduler.store.statements.endings import follow_ups, pauses
+from duetime.scheduler.store.statements.endings import follow_ups, pauses, turns
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
@@ -88,6 +88,7 @@ def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
     """Store the ends, each with its event and consequences."""
     if not endings:
         return
+    endings = turns.released(connection, endings, now)
     _write_next(connection, endings, now)
     settled = together(
         connection, (_SETTLE, [run_row(ending, now) for ending in endings]), *parts(connection, endings, now)
@@ -107,6 +108,7 @@ def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
 def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the consequences of ends: next occurrences, events, messages, use of pools."""
     questions.withdraw(connection, [(ending.claim.run_id, ending.claim.state) for ending in endings], now)
+    endings = turns.released(connection, endings, now)
     _write_next(connection, endings, now)
     together(connection, *_following(connection, endings, now))
     follow_ups.write(connection, endings, now)
