@@ -91,8 +91,7 @@ def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
 def _refuse_series_in_chain(request: Reschedule) -> None:
     if request.repeat is None or never_recurs(request.repeat):
         return
-    example = f"steps=[{{'name': 'load'}}, {{'name': 'mail', 'after': ['load']}}], repeat={request.repeat!r}"
-    raise InvalidArgument("repeat", RUNS_ONCE, accepted=OF_A_NEW_CHAIN, example=example)
+    raise InvalidArgument("repeat", RUNS_ONCE, accepted=f"'never'; or {OF_A_NEW_CHAIN}", example="repeat='never'")
 
 
 def recurs_after_others(request: Reschedule) -> bool:

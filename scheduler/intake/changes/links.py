@@ -36,21 +36,11 @@ from duetime.scheduler.task import State
 LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
 """Arguments of a reschedule that change what a task waits for."""
 
-_IN_CHAIN: Final = (
-    f"a new call: {FOR_A_SERIES}",
-    "steps=[{'name': 'load'}, {'name': 'mail', 'after': ['load']}], after=['t_7k3m9qx2w4hb'], repeat='daily at 9:00'",
-)
 _ALTERNATIVES: Final = {
-    "wait_for": (
-        "a new task with wait_for and repeat, which waits before each run",
-        "wait_for={'event': 'paid', 'timeout': '2 hours'}, repeat='daily at 9:00'",
-    ),
-    "approval": (
-        "a new task with approval and repeat, which asks before each run",
-        "approval={'question': 'Pay?', 'by': '2 hours'}, repeat='daily at 9:00'",
-    ),
+    "wait_for": "a new task with wait_for and repeat, which waits before each run",
+    "approval": "a new task with approval and repeat, which asks before each run",
 }
-"""Words on what to do in place of such a change of a task that repeats, and the example of a new task."""
+"""Words on what to do in place of such a change of a task that repeats; else a new chain."""
 
 
 def asks_for_links(request: Reschedule) -> bool:
@@ -140,9 +130,9 @@ def _read(draft: ChangeDraft) -> NewLinks:
     task, run, request, now = draft.task, draft.change.run, draft.request, draft.now
     if task.repeat is not None and (request.after or request.wait_for or request.approval):
         name = next(name for name in LINK_ARGUMENTS if getattr(request, name))
-        accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
+        accepted = f"no {name}; or {_ALTERNATIVES.get(name, f'a new call with steps: {FOR_A_SERIES}')}"
         problem = "what a task that repeats waits for cannot be changed"
-        raise InvalidArgument(name, problem, accepted=accepted, example=example)
+        raise InvalidArgument(name, problem, accepted=accepted, example=f"title={task.title!r}, {name}=null")
     problems = ProblemCollector()
     policy = request.after_failure if request.after else None
     new = Request(task.title, after=request.after or (), after_failure=policy, valid_output=request.valid_output)
