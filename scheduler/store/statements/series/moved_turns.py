@@ -1,7 +1,7 @@
 """Due runs of series of which an occurrence was moved past others: those that an open run holds up are left out.
 
-A run that waits for the end of another one is kept from the timers, as one of a paused task; `endings.turns` and each
-change of its task let it go, and it is looked at again.
+A run that waits for the end of another one is kept from the timers, as one of a paused task. `endings.turns` and each
+change of its task let it go, so that the timers find it again.
 """
 
 from __future__ import annotations
