@@ -21,6 +21,7 @@ from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
+from duetime.scheduler.views import TaskRecord
 
 LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
@@ -139,6 +140,14 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: b
     ended = with_follow_up(ended, claim, now) if follows else ended
     message = _quieted(_alarmed(ended, now), Failed(words), None)
     return replace(message, claim=settlement.claim)
+
+
+def renewed(claim: Claim, record: TaskRecord) -> Claim:
+    """Return the claim with the changes of its task and its run since, but for the terms on which it began."""
+    known, began = {run.id: run for run in (record.run, *record.side_runs)}, claim.task
+    run = known.get(claim.run.id, claim.run)
+    task = replace(record.task, retry=began.retry, expect=began.expect, on_failure=began.on_failure)
+    return replace(claim, task=task, run=replace(run, attempt=claim.run.attempt))
 
 
 def without_series(claim: Claim) -> Claim:

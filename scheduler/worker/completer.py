@@ -11,6 +11,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,13 +20,12 @@ from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.settlement import AttemptResult, settle, without_consequences, without_series
+from duetime.scheduler.rules.settlement import AttemptResult, renewed, settle, without_consequences, without_series
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import Spawns, spawns_nothing
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, Run
-from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 MAX_OUTCOMES_PER_GROUP = 256
@@ -116,7 +116,9 @@ class BatchCompleter:
         Settles it on the caller's thread, of which there are several; the one that stores is the busiest. That may read
         the database, so the one that stores does it when `wait` is False.
         """
-        pending = self._pending(held, ending) if wait else UnsettledResult(held, ending)
+        pending: PendingResult | UnsettledResult = UnsettledResult(held, ending)
+        with suppress(StoreUnavailable):  # given up at shutdown, which is reported where results are stored
+            pending = self._pending(held, ending) if wait else pending
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(pending)
@@ -197,13 +199,18 @@ class BatchCompleter:
         return PendingResult(held, ending, held.traced(settlement), unstorable)
 
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
-        """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
+        """Return the settlement; a result whose consequences cannot be computed becomes a failure.
+
+        Raises StoreUnavailable, and nothing else, for a result that spawns tasks: without a database at shutdown.
+        """
         try:
             compared = claim.task.notify is Notify.CHANGE and not isinstance(ending, Wait | Yielded)
-            before = self._retried(lambda: self._before(claim)) if compared else None
+            before = self._before(claim) if compared else None
             ending, spawned = self._spawned(claim, ending)
             found = settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
             return replace(found, spawned=spawned) if spawned else found
+        except StoreUnavailable:  # given up at shutdown: the run is recovered, as when its result cannot be stored
+            raise
         except Exception as error:
             log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
             reason = f"could not settle its result: {type(error).__name__}"
@@ -220,12 +227,18 @@ class BatchCompleter:
             return ending, ()
         try:
             return ending, tuple(self._retried(lambda: self._spawns(claim.task, ending.spawn)))
+        except StoreUnavailable:
+            raise
         except DuetimeError as refused:
             return Failed(clean_text(f"it cannot spawn its tasks: {refused}", MAX_REFUSAL_CHARS), ending.result), ()
 
     def _before(self, claim: Claim) -> Run | None:
-        """Return the last run of the task that ended."""
-        return self._store.tasks.get(claim.run.tenant, claim.run.task_id).last_run
+        """Return the last run of the task that ended; None at a shutdown without a database: its user is told then."""
+        tasks, run = self._store.tasks, claim.run
+        try:
+            return self._retried(lambda: tasks.get(run.tenant, run.task_id)).last_run
+        except StoreUnavailable:
+            return None
 
     def _conclude(self, group: list[PendingResult], verdicts: Sequence[Verdict]) -> None:
         judged = list(zip(group, verdicts, strict=True))
@@ -280,11 +293,3 @@ class BatchCompleter:
             self._on_settled(ended)
         except Exception:
             log.exception("the callback for %d settled runs failed", len(ended))
-
-
-def renewed(claim: Claim, record: TaskRecord) -> Claim:
-    """Return the claim with the changes of its task and its run since, but for the terms on which it began."""
-    known, began = {run.id: run for run in (record.run, *record.side_runs)}, claim.task
-    run = known.get(claim.run.id, claim.run)
-    task = replace(record.task, retry=began.retry, expect=began.expect, on_failure=began.on_failure)
-    return replace(claim, task=task, run=replace(run, attempt=claim.run.attempt))

@@ -14,7 +14,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.queue import DispatchQueue, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.settlement import Unverified, settle
+from duetime.scheduler.rules.settlement import Unverified, renewed, settle
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
@@ -24,7 +24,6 @@ from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import InboxMessage, RetryPolicy
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from duetime.scheduler.worker.completer import renewed
 from sqlalchemy import select
 
 from tests.builders import Clock

@@ -26,12 +26,11 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import LettersClosed
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.quotas import NO_QUOTAS
-from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.settlement import renewed, settle
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.store import open_store
 from duetime.scheduler.views import ChainStep, TaskView
-from duetime.scheduler.worker.completer import renewed
 from duetime.widgets.payload import task_payload
 
 from tests.builders import NOON, Clock

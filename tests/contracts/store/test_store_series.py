@@ -14,13 +14,12 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.settlement import renewed, settle
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskView
-from duetime.scheduler.worker.completer import renewed
 
 from tests.builders import LEASE, Clock
 

@@ -14,12 +14,12 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
 from duetime.scheduler.request import StepArguments
+from duetime.scheduler.rules.settlement import renewed
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, State, Tier
 from duetime.scheduler.views import TaskView
-from duetime.scheduler.worker.completer import renewed
 
 from tests.builders import Clock
 from tests.contracts.store.test_store_series import MORNING, Desk, day

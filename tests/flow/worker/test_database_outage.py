@@ -236,6 +236,44 @@ def test_a_result_that_is_compared_with_the_last_one_waits_for_the_database(stor
     assert ended[0].settlement.to is State.SUCCEEDED
 
 
+def test_a_success_that_cannot_be_compared_before_a_shutdown_is_stored_as_a_success(
+    store: Store, outage: Outage
+) -> None:
+    claim = started(store, notify=Notify.CHANGE)
+    outage.hit("tasks", "get", calls=1_000_000)
+    ended: list[CompletedRun] = []
+    completer = BatchCompleter(store, on_settled=ended.extend)
+    completer.hand_in(ActiveRun(claim), Done("3 mails"), wait=False)
+    completer.close(0)
+    eventually(lambda: ended, "the end of the run")
+    outage.left = 0
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.SUCCEEDED
+    assert [message.text for message in store.inbox.unread(TENANT, claim.task.owner)] == ["3 mails"]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_success_whose_tasks_cannot_be_planned_before_a_shutdown_is_left_to_recovery(
+    store: Store, *, wait: bool
+) -> None:
+    claim, asked = started(store), threading.Event()
+
+    def spawns(*_: object) -> list[Any]:
+        asked.set()
+        raise StoreUnavailable("away")
+
+    ended: list[CompletedRun] = []
+    completer = BatchCompleter(store, on_settled=ended.extend, spawns=spawns)
+    result = Done("split", spawn=({"title": "a part"},))
+    handing = threading.Thread(target=completer.hand_in, args=(ActiveRun(claim), result), kwargs={"wait": wait})
+    handing.start()
+    assert asked.wait(60)
+    completer.close(0)
+    handing.join(60)
+    completer._thread.join(60)
+    assert (handing.is_alive(), completer._thread.is_alive(), ended) == (False, False, [])
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
+
+
 def test_the_result_of_a_lost_handler_is_handed_in_at_once_while_the_database_is_away(
     store: Store, outage: Outage
 ) -> None:
