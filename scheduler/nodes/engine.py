@@ -107,8 +107,8 @@ class DispatchEngine:
 class Engine(DispatchEngine):
     """Runs due tasks, as the runner of `epoch` or, without one, as one process of many.
 
-    The constructor returns after everything already due has been queued. `notifier` is called with moved and settled
-    runs, on any thread, and when another process has raised the epoch.
+    The constructor starts no thread; it returns after everything already due has been queued. `notifier` is called with
+    moved and settled runs, on any thread, and when another process has raised the epoch.
     """
 
     def __init__(

@@ -108,6 +108,8 @@ class BatchCompleter:
         self._closing = False
         self._given_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
@@ -130,7 +132,8 @@ class BatchCompleter:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
         self._given_up.set()
         return not self._thread.is_alive()
 

@@ -133,10 +133,10 @@ class Worker:
             return {held.run_id for held in self._active_runs.all()}
 
     def start(self) -> None:
+        self._completer.start()
         self._loop.start()
-        self._watchdog.loop.start()
-        self._preemption.loop.start()
-        self._logs.loop.start()
+        for each in (self._watchdog, self._preemption, self._logs):
+            each.loop.start()
         keep_logs()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)

@@ -329,6 +329,7 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
 
     proxy.cut_reply(ENDING)
     completer = BatchCompleter(store, on_settled=on_settled)
+    completer.start()
     completer.hand_in(ActiveRun(claim), Done("called"))
     assert told.wait(120)
     assert completer.close(60)

@@ -56,6 +56,7 @@ class Desk:
         for claim in claims:
             ended: list[CompletedRun] = []
             completer = BatchCompleter(self.store, on_settled=ended.extend, jitter=lambda: 0.0)
+            completer.start()
             completer.hand_in(ActiveRun(claim), ending)
             assert completer.close(MAX_SETTLE_S)
             [end] = ended

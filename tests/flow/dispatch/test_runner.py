@@ -6,11 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
@@ -334,6 +336,24 @@ def test_a_runner_that_is_stopped_while_it_takes_over_starts_nothing(
     house.run(gate.handler)
     house.reaches(task_id, State.SUCCEEDED)
     assert len(gate.contexts) == 1, "the next runner has the lock, and makes the first attempt"
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["that fails", "of a runner that has stopped"])
+def test_a_take_over_without_a_start_leaves_no_thread_behind(
+    house: House, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    def full(_: Dispatcher) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    runner = Runner(house.store, Handlers([reminder]), RunnerOptions(house.folder / "runner.lock"))
+    runner.stop()
+    if fails:
+        monkeypatch.setattr(Dispatcher, "step", full)
+    before = set(threading.enumerate())
+    with pytest.raises(StoreUnavailable) if fails else nullcontext():
+        runner._step()
+    assert set(threading.enumerate()) <= before
+    assert not runner.running
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["stops when told", "cannot be stopped"])

@@ -53,6 +53,7 @@ def told() -> Told:
 @pytest.fixture
 def completer(store: Store, told: Told) -> Iterator[BatchCompleter]:
     made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5)
+    made.start()
     yield made
     made.close(60)
 
@@ -70,6 +71,7 @@ def test_who_holds_units_of_a_pool_waits_less_for_others(
     store: Store, told: Told, needs: dict[str, int], delay: float
 ) -> None:
     completer = BatchCompleter(store, on_settled=told)
+    completer.start()
     waits: list[float | None] = []
     wait = completer._changed.wait
     completer._busy = True
@@ -137,6 +139,7 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
 ) -> None:
     waited: list[float] = []
     completer = BatchCompleter(store, on_settled=told, starting=lambda: len(waited) < last)
+    completer.start()
     with completer._changed:
         completer._waiting.append(completer._pending(ActiveRun(started(store)), Done()))
         with monkeypatch.context() as steady:
@@ -178,6 +181,7 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
 
     replace_settle(store, monkeypatch, settle)
     completer = BatchCompleter(store, on_settled=told, limit=2)
+    completer.start()
     completer.hand_in(ActiveRun(claims[0]), Done("x"))
     storing.wait(60)
     bringing = threading.Thread(
@@ -339,6 +343,7 @@ def test_closing_stores_what_waits_and_says_when_it_could_not(
 ) -> None:
     claims = [started(store) for _ in range(2)]
     completer = BatchCompleter(store, on_settled=told)
+    completer.start()
     completer.hand_in(ActiveRun(claims[0]), Done("x"))
     assert completer.close(60)
     assert state(store, claims[0]) is State.SUCCEEDED
@@ -348,5 +353,6 @@ def test_closing_stores_what_waits_and_says_when_it_could_not(
 
     replace_settle(store, monkeypatch, settle)
     completer = BatchCompleter(store, on_settled=told)
+    completer.start()
     completer.hand_in(ActiveRun(claims[1]), Done("x"))
     assert not completer.close(0.01)

@@ -230,6 +230,7 @@ def test_a_result_that_is_compared_with_the_last_one_waits_for_the_database(stor
     outage.hit("tasks", "get", calls=2)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
+    completer.start()
     completer.hand_in(held, Done("3 mails"))
     eventually(lambda: ended, "the end of the run")
     completer.close(60)
@@ -243,6 +244,7 @@ def test_a_success_that_cannot_be_compared_before_a_shutdown_is_stored_as_a_succ
     outage.hit("tasks", "get", calls=1_000_000)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
+    completer.start()
     completer.hand_in(ActiveRun(claim), Done("3 mails"), wait=False)
     completer.close(0)
     eventually(lambda: ended, "the end of the run")
@@ -263,6 +265,7 @@ def test_a_success_whose_tasks_cannot_be_planned_before_a_shutdown_is_left_to_re
 
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend, spawns=spawns)
+    completer.start()
     result = Done("split", spawn=({"title": "a part"},))
     handing = threading.Thread(target=completer.hand_in, args=(ActiveRun(claim), result), kwargs={"wait": wait})
     handing.start()
@@ -282,6 +285,7 @@ def test_the_result_of_a_lost_handler_is_handed_in_at_once_while_the_database_is
     outage.hit("tasks", "get", calls=1_000_000)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
+    completer.start()
     handing = threading.Thread(
         target=completer.hand_in, args=(held, Failed("time limit of 2 s")), kwargs={"wait": False}
     )
@@ -304,6 +308,7 @@ def test_a_result_that_spawns_tasks_waits_for_the_database(store: Store) -> None
 
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend, spawns=spawns)
+    completer.start()
     completer.hand_in(held, Done("split", spawn=({"title": "a part"},)))
     eventually(lambda: ended, "the end of the run")
     completer.close(60)
