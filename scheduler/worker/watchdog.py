@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
@@ -55,6 +56,8 @@ class Watchdog:
         self._lease = lease
         self._abandon = abandon
         self._clock = clock
+        self._lock = threading.Lock()
+        self._asleep = True
         self._next_limit: float | None = None
         self._last_renewal = self._last_look = clock()
         self._check_requested = False
@@ -63,12 +66,11 @@ class Watchdog:
 
     def started(self, held: ActiveRun, time_limit: timedelta) -> None:
         """Start the time limit of an attempt."""
-        held.ends_by = ends_by = self._clock() + time_limit.total_seconds()
-        if self._next_limit is None:
-            self._last_renewal = self._clock()  # nothing ran before, so no lease needed a renewal
-        if self._next_limit is None or ends_by < self._next_limit:
-            self._next_limit = ends_by
-            self.loop.wake()
+        with self._lock:
+            held.ends_by = self._clock() + time_limit.total_seconds()
+            if self._asleep:  # nothing ran before, so no lease needed a renewal
+                self._asleep, self._last_renewal = False, self._clock()
+            self._wake_by(held.ends_by)
 
     def check(self) -> None:
         """Look soon for requested cancels."""
@@ -77,8 +79,7 @@ class Watchdog:
 
     def step(self) -> float | None:
         """Do what is due and return the seconds until the next step."""
-        if not len(self._active_runs):
-            self._check_requested, self._next_limit = False, None
+        if self._falls_asleep():
             return None
         self._enforce_limits()
         if self._next_renewal() <= self._clock():
@@ -92,6 +93,19 @@ class Watchdog:
             due.append(self._last_look + CANCEL_CHECK_INTERVAL_S)
         return max(0.0, min(due) - self._clock())
 
+    def _falls_asleep(self) -> bool:
+        with self._lock:
+            self._asleep = not len(self._active_runs)
+            if self._asleep:
+                self._check_requested, self._next_limit = False, None
+            return self._asleep
+
+    def _wake_by(self, at: float) -> None:
+        """Wake the loop at `at` at the latest; the caller holds the lock."""
+        if self._next_limit is None or at < self._next_limit:
+            self._next_limit = at
+            self.loop.wake()
+
     def _next_renewal(self) -> float:
         interval = self._lease.total_seconds() / 3
         if self._queue_away:
@@ -99,14 +113,14 @@ class Watchdog:
         return self._last_renewal + interval
 
     def _enforce_limits(self) -> None:
-        self._next_limit = None
         for held in self._active_runs.all():
             if _is_past(held.kill_at, self._clock()):
                 self._kill(held)
             if _is_past(held.ends_by, self._clock()):
                 self._enforce_limit(held)
-        limits = [at for held in self._active_runs.all() for at in (held.ends_by, held.kill_at) if at is not None]
-        self._next_limit = min(limits, default=None)
+        with self._lock:
+            limits = [at for held in self._active_runs.all() for at in (held.ends_by, held.kill_at) if at is not None]
+            self._next_limit = min(limits, default=None)
 
     def _enforce_limit(self, held: ActiveRun) -> None:
         """Interrupt at the time limit; a blocking call may ignore that, so the attempt ends without it later."""
@@ -126,8 +140,9 @@ class Watchdog:
         held.interrupt(why)
         if held.kill is not None and not held.told_to_stop:
             held.told_to_stop = True
-            held.kill_at = kill_at = self._clock() + TIME_LIMIT_GRACE_S
-            self._next_limit = kill_at if self._next_limit is None else min(self._next_limit, kill_at)
+            with self._lock:
+                held.kill_at = self._clock() + TIME_LIMIT_GRACE_S
+                self._wake_by(held.kill_at)
 
     def _kill(self, held: ActiveRun) -> None:
         kill, held.kill_at = held.kill, None

@@ -104,6 +104,29 @@ def test_leases_are_renewed_in_time_however_many_changes_there_are(house: House)
     assert house.asked[1:] == (2, 2)
 
 
+def test_runs_that_start_while_limits_are_enforced_put_no_renewal_off(
+    house: House, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_runs, starting = house.active_runs.all, [started(store, worker="w") for _ in range(9)]
+
+    def meanwhile() -> list[ActiveRun]:
+        found = all_runs()
+        if claims:
+            house.active_runs.add([claim := claims.pop()])
+            held = house.active_runs.get(claim.run.id)
+            assert held is not None
+            house.watchdog.started(held, FAR)
+        return found
+
+    claims: list[Claim] = []
+    monkeypatch.setattr(house.active_runs, "all", meanwhile)
+    for claim in starting:
+        house.at += 3
+        claims.append(claim)
+        house.watchdog.step()
+    assert house.renewed == 2
+
+
 def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
     house.unwanted = {house.claim.run.id}
     house.watchdog.check()
