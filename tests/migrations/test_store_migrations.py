@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,20 @@ def as_it_was(url: str) -> None:
     database = connect(url)
     database.migrate(old)
     database.close()
+
+
+def test_a_migration_that_breaks_a_reference_is_rolled_back(sqlite_url: str) -> None:
+    orphan = "INSERT INTO attempts (run_id, number, worker, started_at) VALUES ('r_gone', 1, 'w', 0)"
+
+    def breaking(connection: Connection) -> None:
+        connection.exec_driver_sql(orphan)
+
+    with closing(connect(sqlite_url)) as database:
+        database.migrate(migrated)
+        with pytest.raises(sqlite3.IntegrityError, match="the migration broke references"):
+            database.migrate(breaking)
+        count = text("SELECT count(*) FROM attempts")
+        assert database.read(lambda connection: connection.execute(count).scalar()) == 0
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(

@@ -76,7 +76,8 @@ class Sqlite(Database):
             try:
                 return work(connection)
             finally:
-                raw.rollback()
+                if not connection.invalidated:  # by an interrupt within a statement: SQLAlchemy has closed it
+                    raw.rollback()
 
     def write(
         self,
@@ -136,7 +137,9 @@ class Sqlite(Database):
         def checked(connection: Connection) -> None:
             work(connection)
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-            assert not broken, f"the migration broke references: {broken[:3]}"
+            if broken:
+                message = f"the migration broke references: {broken[:3]}"
+                raise sqlite3.IntegrityError(message)
 
         with self._lock:
             self._raw.execute("PRAGMA foreign_keys=OFF")

@@ -15,6 +15,7 @@ import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, IdempotencyKey
 from duetime.scheduler.run_records import Start
+from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.dispatch.recover import recover
 from duetime.scheduler.store.schema.base import Base
@@ -59,6 +60,26 @@ def failing(store: Store, at: int, failure: type[BaseException]) -> Iterator[lis
         yield tried
     finally:
         event.remove(engine, "before_cursor_execute", count)
+
+
+@contextmanager
+def interrupted(store: Store) -> Iterator[None]:
+    """Interrupt the next statement within the driver, as a time limit may."""
+    database = store._database
+    engines = {database.engine, getattr(database, "reader", database.engine)}
+    left = [TimeLimitReached]
+
+    def interrupt(*_: object) -> None:
+        if left:
+            raise left.pop()
+
+    for engine in engines:
+        event.listen(engine, "do_execute", interrupt)
+    try:
+        yield
+    finally:
+        for engine in engines:
+            event.remove(engine, "do_execute", interrupt)
 
 
 def everything(store: Store) -> dict[str, list[Any]]:
@@ -130,6 +151,18 @@ def recovering(store: Store) -> Operation:
     how: dict[str, Any] = {"epoch": newer, "conclude": None, "now": NOON, "pools": {}}
     # The transaction itself: where it fails, the store recovers each run in one of its own.
     return lambda: store.claims._ending(lambda connection: recover(connection, None, **how))
+
+
+def test_an_interrupt_within_a_statement_stays_one_and_the_store_works(store: Store) -> None:
+    record = added(store)
+    calls: list[Operation] = [
+        lambda: store.tasks.get(TENANT, record.task.id),
+        lambda: store.claims.make_ready(limit=9),
+    ]
+    for call in calls:
+        with interrupted(store), pytest.raises(TimeLimitReached):
+            call()
+        assert store.tasks.get(TENANT, record.task.id) == record
 
 
 ENDED_BY_A_FAILURE = [adding, changing, cancelling, starting, settling, recovering]
