@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -11,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime import Done, Failed, Wait, testing
+from duetime import Done, Failed, Scheduler, Wait, testing
 from duetime.scheduler.task import State
+from duetime.server.cli.main import run
 
 from tests.flow.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HANDLER_PAGE, PROGRAM_PAGE = ROOT / "docs/writing-a-handler.md", ROOT / "docs/python.md"
 READERS_MODULE = "my_handlers"
 """The module that a reader has made of the first block about handlers."""
@@ -65,6 +68,32 @@ def test_the_tests_that_the_page_about_handlers_shows_pass(shown: dict[str, Any]
     assert len(found) == 4
     for test in found:
         test()
+
+
+def test_the_commands_below_the_first_handler_schedule_it_and_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{READERS_MODULE}.py").write_text(blocks(HANDLER_PAGE)[0], "utf-8")
+    commands = SHELL.findall(HANDLER_PAGE.read_text("utf-8"))[0].splitlines()
+    exported = dict(each.split("=") for each in shlex.split(commands[0])[1:])
+    verbs = [shlex.split(command, comments=True)[1:] for command in commands[1:]]
+    assert exported == {"DUETIME_HANDLERS": READERS_MODULE, "PYTHONPATH": "$PWD"}
+    assert [verb[0] for verb in verbs] == ["schedule", "serve"]
+    monkeypatch.syspath_prepend(tmp_path)
+    given = {
+        "HANDLERS": READERS_MODULE,
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'duetime.db'}",
+        "TIMEZONE": "UTC",
+        "DESKTOP_NOTIFICATIONS": "off",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"DUETIME_{name}", value)
+
+    assert run(verbs[0]) == 0
+    with Scheduler.open() as scheduler:
+        task_id = scheduler.find("shrink the logo")
+        last = scheduler.wait(task_id, timeout=60).record.run
+    assert (last.state, last.summary) == (State.SUCCEEDED, "logo.png is 800 wide")
 
 
 def test_the_program_that_tests_a_handler_passes(shown: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
