@@ -320,8 +320,12 @@ class Walk:
         self.match(outcome.record)
 
     def taken_back_with_others(self, outcome: TaskOutcome, verb: str, before: Callable[[], None]) -> None:
-        """Undo in the reference what one call did."""
+        """Undo in the reference what one call did; the cancel of a run that had begun is final."""
         self.told.append(f"{self.now:%d %b %H:%M:%S} undo with others: {outcome.became}")
+        if verb == "cancel" and self.model.run.started:
+            assert outcome.became is Became.REFUSED
+            self.match(outcome.record)
+            return
         assert outcome.became is Became.CHANGED, f"not taken back: {outcome.why}"
         if verb == "cancel":
             self.model.undo(self.now)
