@@ -55,17 +55,17 @@ TIMEZONE = Argument(
     "timezone='America/Edmonton'",
 )
 RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
+PAYLOAD_MEMBERS: Mapping[str, Mapping[str, Any]] = {
+    "message": {"type": "string"},
+    "url": {"type": "string"},
+    "method": {"type": "string", "enum": ["POST", "GET", "PUT"]},
+    "body": {"type": "string"},
+    "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+"""The schemas of the members of built-in actions. A `body` is text, of JSON too: adapters refuse one without type."""
 PAYLOAD = Argument(
     "payload",
-    Object(
-        usual={
-            "message": {"type": "string"},
-            "url": {"type": "string"},
-            "method": {"type": "string", "enum": ["POST", "GET", "PUT"]},
-            "body": {"type": "string"},
-            "headers": {"type": "object", "additionalProperties": {"type": "string"}},
-        }
-    ),
+    Object(usual=PAYLOAD_MEMBERS),
     "Replaces the payload",
     "payload={'message': 'Bring the contract'}",
     examples=PAYLOAD_EXAMPLES,

@@ -8,11 +8,12 @@ from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import POOL_PREFIXES, Request
+from duetime.scheduler.outbound.target import WATCH, WEBHOOK
+from duetime.scheduler.request import POOL_PREFIXES, REMINDER_ACTION, Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
-from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
 from duetime.tools.definition import (
     DEADLINE,
@@ -27,6 +28,7 @@ from duetime.tools.definition import (
     NOTIFY,
     ON_FAILURE,
     PAYLOAD,
+    PAYLOAD_MEMBERS,
     PRIORITY,
     RECURRENCE_END,
     REPEAT_POLICY,
@@ -45,6 +47,7 @@ Actions = Mapping[str, Sequence[str]]
 """The names of the actions, each with the members of its payload."""
 
 REMINDER: Actions = {"reminder": ("message",)}
+_BUILT_IN = (REMINDER_ACTION, WEBHOOK, WATCH)
 MAX_ACTIONS_NAMED = 12
 """As many actions, and as many members of each, are named to models; an error names all."""
 
@@ -120,7 +123,8 @@ _NAMES = Arguments("schedule_task", (*_TIMES, *_HANDLING))
 
 def _work(actions: Actions) -> tuple[Argument, ...]:
     named = dict(list(actions.items())[:MAX_ACTIONS_NAMED])
-    known = ", ".join(named)
+    more = len(actions) - len(named)
+    known = ", ".join(named) + (f" and {more} more" if more else "")
     inputs = "; ".join(
         f"{name}: {{{', '.join(members[:MAX_ACTIONS_NAMED])}}}" for name, members in named.items() if members
     )
@@ -131,8 +135,14 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
             f"Action to run: {known}. Default reminder: it only notifies the user, and does no work",
             "action='reminder'",
         ),
-        replace(PAYLOAD, about=f"Input of the action. {inputs}"),
+        replace(PAYLOAD, about=f"Input of the action. {inputs}", kind=_payload(actions)),
     )
+
+
+def _payload(actions: Actions) -> Object:
+    """Return the kind of payloads: a member of a built-in action that another has too may be of another kind there."""
+    others = {member for name, members in actions.items() if name not in _BUILT_IN for member in members}
+    return Object(usual={name: schema for name, schema in PAYLOAD_MEMBERS.items() if name not in others})
 
 
 def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:

@@ -13,7 +13,7 @@ import pytest
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.tools.output_schema import output_schema
@@ -174,11 +174,11 @@ def test_a_wrong_argument_is_reported_once(ask: Ask) -> None:
 
 def test_every_call_is_made_in_the_name_of_the_caller(store: Store) -> None:
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
-    caller = {"is": Principal(user="ann")}
+    caller = {"is": Principal(user="ann", scopes=frozenset({Scope.TASKS}))}
     tools = {tool.name: tool for tool in make_tools(lambda: scheduler, caller=lambda: caller["is"])}
 
     made = asyncio.run(tools["schedule_task"].run({"title": "Mine", "when": "in 2 hours"}, CONTEXT))
-    caller["is"] = Principal(tenant="elsewhere")
+    caller["is"] = Principal(tenant="elsewhere", scopes=frozenset({Scope.TASKS}))
     sought = asyncio.run(tools["get_task"].run({"task_id": made.structured_content["id"]}, CONTEXT))
 
     assert made.structured_content["owner"] == "ann"

@@ -12,7 +12,7 @@ from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Inval
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -222,7 +222,7 @@ def test_a_step_names_its_chain_in_its_own_answer_and_in_lists(scheduler: Schedu
     text = task_text(task_payload(scheduler.get(view.chain.steps[0].task_id)))
     assert f"Step fetch of {view.chain.id} «Weekly report»: 0 of 4 steps done." in text
     [tool] = [tool for tool in make_tools(lambda: scheduler) if tool.name == "list_tasks"]
-    answer = tool.answer({}, Principal("local", "local"))  # type: ignore[attr-defined]  # a tool of ours
+    answer = tool.answer({}, LOCAL)  # type: ignore[attr-defined]  # a tool of ours
     rows = {row["id"]: row for row in answer.structured_content["tasks"]}
     assert (rows[view.chain.steps[0].task_id]["chain"], rows[view.chain.steps[0].task_id]["step"]) == (
         "Weekly report",

@@ -76,6 +76,14 @@ def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions()
         assert payload["additionalProperties"] is True
 
 
+def test_a_member_that_an_action_of_a_handler_has_too_is_not_described_as_that_of_a_built_in_action() -> None:
+    schedule = definitions({"reminder": ["message"], "webhook": ["url", "method"], "cut": ["method", "size"]})[0]
+    members = schedule.read().schema()["properties"]["payload"]["properties"]
+
+    assert "method" not in members
+    assert members["url"] == {"type": "string"}
+
+
 def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
     action = TOOLS[0].read().table["action"].about
     said = "Action to run: reminder, webhook, watch. Default reminder: it only notifies the user, and does no work"
@@ -87,7 +95,8 @@ def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
     many = {f"plug_in_{number}": [f"member_{member}" for member in range(50)] for number in range(100)}
     schedule = definitions(many)[0]
 
-    assert "plug_in_11" in schedule.read().table["action"].about
+    about = schedule.read().table["action"].about
+    assert "plug_in_11 and 88 more." in about
     assert len(json.dumps(schedule.read().schema())) / CHARS_PER_TOKEN <= 1_650
 
 
