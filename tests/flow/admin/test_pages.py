@@ -627,7 +627,8 @@ async def test_a_run_whose_result_is_not_as_expected_is_unverified_on_every_page
     assert '<span class="state" data-state="unverified">unverified</span>' in shown
     assert re.search(rf"Why it is unverified</h2>\s*<p>{miss}</p>", shown)
     assert re.search(r'<dt>Expects</dt><dd><pre[^>]*>{\s*"field": "url"', shown)
-    assert 'data-state="succeeded">succeeded' not in shown.partition("<h2>Attempts")[0]
+    assert re.search(r'data-name="Outcome"><span class="state" data-state="unverified">unverified<', shown)
+    assert 'data-state="succeeded"' not in shown.partition("<h2>Events")[0]
     for path in ("/runs?q=publish", "/runs?state=unverified"):
         row = unescape((await admin.get(path)).text).partition("<tbody>")[2]
         assert ('data-state="unverified"' in row, miss in row) == (True, True), path
