@@ -31,12 +31,16 @@ _NO_ADMIN = "This key may not see the admin page: it lacks the scope admin:read.
 
 @dataclass(frozen=True, slots=True)
 class LoginRefusal:
-    """A refused login: the sentence for who tried, and the reason for the audit log."""
+    """A refused login: the sentence for who tried, and the reason for the audit log.
+
+    It is no guess where any page of the web could have made the browser send it: such pages lock no address out.
+    """
 
     reason: str
     status: HTTPStatus
     recorded: str
     key_id: str | None = None
+    is_guess: bool = True
 
 
 class Login:
@@ -97,8 +101,9 @@ class Login:
         return response
 
     async def refuse(self, request: Request, after: str, refusal: LoginRefusal) -> Response:
-        """Count and record a login that was refused, and say why."""
-        self._limits.count(_address(request))
+        """Record a login that was refused, count it as a guess, and say why."""
+        if refusal.is_guess:
+            self._limits.count(_address(request))
         await cross(self._site.audit.refused, way_of(request), refusal.recorded, refusal.key_id)
         return self.page(request, after, refusal.reason, refusal.status)
 

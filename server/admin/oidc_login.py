@@ -100,9 +100,8 @@ class OidcLogin:
         except IssuerUnavailable as error:
             return self._login.page(request, _after(attempt), str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         except DuetimeError as error:
-            refusal = LoginRefusal(
-                str(error), HTTPStatus.FORBIDDEN, f"{self._provider.issuer}: {error}"[:MAX_LOGIN_REASON_CHARS]
-            )
+            recorded = f"{self._provider.issuer}: {error}"[:MAX_LOGIN_REASON_CHARS]
+            refusal = LoginRefusal(str(error), HTTPStatus.FORBIDDEN, recorded, is_guess=attempt is not None)
             return await self._login.refuse(request, _after(attempt), refusal)
         await cross(self._site.audit.logged_in, replace(who, via=way_of(request)), None, self._provider.issuer)
         response = self._site.anonymous(request, "entered.html", "Welcome", after=_after(attempt))

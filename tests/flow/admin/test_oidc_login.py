@@ -163,6 +163,15 @@ async def test_a_way_back_that_was_not_begun_here_lets_nobody_in(person: Person)
     assert (await person.log_in()).status_code == 200
 
 
+async def test_answers_to_no_login_of_this_browser_lock_nobody_out_and_refused_logins_do(person: Person) -> None:
+    for _ in range(login_limits.MAX_WRONG_LOGINS + 1):
+        assert (await person.come_back(await person.begin(), state="forged")).status_code == 403
+    assert (await person.log_in()).status_code == 200
+    for _ in range(login_limits.MAX_WRONG_LOGINS):
+        assert (await person.come_back(await person.begin(), code=None, error="access_denied")).status_code == 403
+    assert (await person.log_in()).status_code == 429
+
+
 async def test_two_tabs_log_in_at_once_and_a_forged_answer_ends_neither(person: Person) -> None:
     first, second = await person.begin("/admin/runs"), await person.begin("/admin/dead")
     assert (await person.come_back(first, state="forged")).status_code == 403
