@@ -97,11 +97,17 @@ class Correction:
         sent = (visit.form if method == "POST" else visit.query).multi_items()
         if isinstance(error, StalePage):
             sent = [(name, error.now if name == SHOWN else value) for name, value in sent if error.keeps(name)]
-        about = _FIELDS.get(error.argument, error.argument)
+        path = visit.here() if method == "POST" else visit.url(visit.path, tenant=None)
+        return cls.to_send_again(method, path, sent, _FIELDS.get(error.argument, error.argument))
+
+    @classmethod
+    def to_send_again(
+        cls, method: str, path: str, sent: Sequence[tuple[str, str]], about: str = ""
+    ) -> Correction | None:
+        """Return the form for these fields, of which the one `about` a problem is wrong; None where none was typed."""
         typed = [(name, value) for name, value in sent if name == about or (value.strip() and name not in _UNTYPED)]
         fields = [SentField(name, _LABELS.get(name, name), value, name == about) for name, value in typed]
         hidden = [each for each in sent if each[0] in _UNTYPED - {TOKEN_FIELD, "cursor", about}]
-        path = visit.here() if method == "POST" else visit.url(visit.path, tenant=None)
         return cls(method.lower(), path, fields, hidden) if fields else None
 
 

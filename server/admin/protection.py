@@ -39,12 +39,17 @@ def protected(response: Response, *, cache: str = NO_STORE) -> Response:
 
 
 def check_own_page(request: Request, own_origins: tuple[str, ...]) -> None:
-    """Raise ForeignForm unless a page of this very server sent the form.
+    """Raise ForeignForm unless a page of this very server sent the form."""
+    if not is_own_page(request, own_origins):
+        raise ForeignForm("This form was not sent by a page of this server. Nothing was done. Open the page again.")
+
+
+def is_own_page(request: Request, own_origins: tuple[str, ...]) -> bool:
+    """Whether a page of this very server sent the form.
 
     Browsers name the origin of every form that they post; that of another site, or none, is refused.
     """
     origin = request.headers.get("origin", "")
     site = request.headers.get("sec-fetch-site", "same-origin")
     own = {f"{request.url.scheme}://{request.headers.get('host', '')}", *own_origins}
-    if site != "same-origin" or urlsplit(origin).scheme not in {"http", "https"} or origin not in own:
-        raise ForeignForm("This form was not sent by a page of this server. Nothing was done. Open the page again.")
+    return site == "same-origin" and urlsplit(origin).scheme in {"http", "https"} and origin in own

@@ -12,11 +12,19 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
 from duetime.server.admin.access.access_audit import AccessAudit
 from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
+from duetime.server.admin.access.unsent import UNSENT_COOKIE, UNSENT_LIFETIME_S, UnsentForm
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
 from duetime.server.admin.failures import Correction, problem
 from duetime.server.admin.navigation import sections
-from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
+from duetime.server.admin.protection import (
+    TOKEN_FIELD,
+    TOKEN_HEADER,
+    ForeignForm,
+    check_own_page,
+    is_own_page,
+    protected,
+)
 from duetime.server.admin.renderer import render
 from duetime.server.admin.visit import ROOT, KeptReads, Visit
 from duetime.tools.threads import cross
@@ -76,7 +84,7 @@ class AdminSite:
         try:
             session, principal = self.visitors.find(request)
         except NotLoggedIn:
-            return _to_login(request, form)
+            return self._to_login(request, form)
         visit = self._visit(request, form, principal)
         try:
             if route.method == "POST":
@@ -130,12 +138,13 @@ class AdminSite:
         return protected(response)
 
     def _page(self, page: Page, visit: Visit, session: AdminSession, request: Request) -> Response:
-        stored = self._notice(request)
+        stored, unsent = self._notice(request), self._unsent(request)
         frame = {
             **self._look(request),
             "visit": visit,
             "title": page.title,
             **{name: stored.get(name) for name in ("said", "undo", "undo_at")},
+            "unsent": unsent,
             "sections": sections(visit),
             "csrf_token": self.visitors.sessions.csrf_token(session),
             "guarded": self.guard is not None,
@@ -143,6 +152,8 @@ class AdminSite:
         response = HTMLResponse(render(page.template, {**frame, **page.values}), page.status)
         if stored:
             response.delete_cookie(SAID_COOKIE, path=ROOT)
+        if unsent:
+            response.delete_cookie(UNSENT_COOKIE, path=ROOT)
         return protected(response)
 
     def _notice(self, request: Request) -> dict[str, Any]:
@@ -150,6 +161,12 @@ class AdminSite:
         sealed = "" if SCRIPT_HEADER in request.headers else request.cookies.get(SAID_COOKIE, "")
         kept = self.seal.open("said", sealed)
         return kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
+
+    def _unsent(self, request: Request) -> Correction | None:
+        """Return the form for which a session had ended, to be sent again; a script leaves it to the next page."""
+        sealed = "" if SCRIPT_HEADER in request.headers else request.cookies.get(UNSENT_COOKIE, "")
+        found = UnsentForm.of(self.seal, sealed)
+        return _correction(found) if found else None
 
     def anonymous(
         self, request: Request, template: str, title: str, status: HTTPStatus = HTTPStatus.OK, **values: Any
@@ -175,6 +192,23 @@ class AdminSite:
         """Give the browser the cookie of a session; it ends with the browser, if not before."""
         self.set_cookie(response, self.visitors.cookie, self.visitors.sessions.write(session), path="/")
 
+    def _to_login(self, request: Request, form: Form) -> Response:
+        """Send a person to the login and back to the page that was asked for; tell a script that its session has ended.
+
+        The browser keeps the text that was typed in a form of this server until after the login.
+        """
+        if LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream":
+            return protected(Response("Log in again.", HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
+        here, sent = _address(request), request.method != "GET"
+        wanted = _way_back(request, form) if sent else here
+        after = {"next": wanted} if wanted not in {"", ROOT} else {}
+        asked = urlencode({**after, **({UNSENT: "1"} if sent else {})}, safe="/", quote_via=quote)
+        response = protected(RedirectResponse(f"{LOGIN}?{asked}" if asked else LOGIN, HTTPStatus.SEE_OTHER))
+        typed = sent and is_own_page(request, self.own_origins) and UnsentForm(here, form.multi_items())
+        if typed and (sealed := typed.sealed(self.seal)):
+            self.set_cookie(response, UNSENT_COOKIE, sealed, UNSENT_LIFETIME_S)
+        return response
+
     def set_cookie(
         self, response: Response, name: str, value: str, lifetime_s: int | None = None, path: str = ROOT
     ) -> None:
@@ -193,15 +227,13 @@ async def sent_form(request: Request) -> Form:
         return Form()
 
 
-def _to_login(request: Request, form: Form) -> Response:
-    """Send a person to the login and back to the page that was asked for; tell a script that its session has ended."""
-    if LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream":
-        return protected(Response("Log in again.", HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
-    query, sent = request.url.query, request.method != "GET"
-    wanted = _way_back(request, form) if sent else request.url.path + (f"?{query}" if query else "")
-    after = {"next": wanted} if wanted not in {"", ROOT} else {}
-    asked = urlencode({**after, **({UNSENT: "1"} if sent else {})}, safe="/", quote_via=quote)
-    return protected(RedirectResponse(f"{LOGIN}?{asked}" if asked else LOGIN, HTTPStatus.SEE_OTHER))
+def _correction(unsent: UnsentForm) -> Correction | None:
+    return Correction.to_send_again("POST", unsent.path, unsent.fields)
+
+
+def _address(request: Request) -> str:
+    query = request.url.query
+    return request.url.path + (f"?{query}" if query else "")
 
 
 def _way_back(request: Request, form: Form) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from duetime.scheduler.principal import Principal, Scope
 from duetime.server.admin import answers, routes
@@ -73,6 +75,36 @@ async def test_a_form_that_is_sent_after_the_session_leads_to_the_login_and_back
     login = await admin.http.get(answer.headers["location"])
     assert "nothing was done. Log in, and send the form again" in login.text
     assert 'name="next" value="/admin/policy"' in login.text
+
+
+async def unsent(admin: Admin, site: str = "same-origin", **typed: str) -> str:
+    """Send a form without a session and log in; return what the next page shows of it to a browser without scripts."""
+    headers = {"Origin": ORIGIN, "Sec-Fetch-Site": site, "Referer": f"{ORIGIN}/admin/runs"}
+    form = {"shown": "3", "csrf_token": "of-a-session-before", **typed}
+    sent = await admin.http.post("/admin/runs/r_1/cancel", data=form, headers=headers)
+    assert sent.headers["location"] == "/admin/login?next=/admin/runs&unsent=1"
+    await admin.enter()
+    page, again = (await admin.get("/runs")).text, (await admin.get("/runs")).text
+    assert "<noscript>" not in again
+    return page.partition("<noscript>")[2].partition("</noscript>")[0]
+
+
+async def test_what_was_typed_after_the_session_can_be_sent_again_without_scripts(admin_page: Open) -> None:
+    shown = await unsent(await admin_page(auth=("keys",)), reason="it <ran> away")
+    assert 'action="/admin/runs/r_1/cancel"' in shown
+    assert 'name="reason" value="it &lt;ran&gt; away"' in shown
+    assert 'name="shown" value="3"' in shown
+    assert re.search(r'name="csrf_token" value="\w+"', shown)
+    assert "of-a-session-before" not in shown
+
+
+@pytest.mark.parametrize(
+    ("site", "typed"),
+    [("cross-site", "it ran away"), ("same-origin", ""), ("same-origin", "x" * 4_000)],
+    ids=["a page of another site sent it", "nothing was typed", "no cookie has room for it"],
+)
+async def test_no_other_form_is_kept_over_a_login(admin_page: Open, site: str, typed: str) -> None:
+    assert not await unsent(await admin_page(auth=("keys",)), site, reason=typed)
 
 
 @pytest.mark.parametrize("wrong", ["", "dt_unknown", "dt_0000000000cg_" + "0" * 64, SCRIPT, "é" * 50])
