@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.calls.cut_off import ChangeCutOff
 from duetime.scheduler.errors import (
     DuetimeError,
     HandlerError,
@@ -19,6 +20,7 @@ from duetime.scheduler.errors import (
 )
 
 __all__ = [
+    "ChangeCutOff",
     "DuetimeError",
     "HandlerError",
     "IdempotencyConflict",

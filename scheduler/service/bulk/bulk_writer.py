@@ -22,6 +22,7 @@ from duetime.scheduler.calls.bulk_change import (
     TaskOutcome,
 )
 from duetime.scheduler.calls.bulk_parts import parts
+from duetime.scheduler.calls.cut_off import noted_if_cut_off
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
     PAUSE_BETWEEN_PARTS_S,
@@ -97,9 +98,10 @@ class BulkWriter:
             entry = partial(entry_of, call, token, self._via, known, chain=decision.chain)
             write = self._write_of(call, batch, number + place)
             is_last = place == len(split) - 1
-            changed = self._store.batches.change(
-                call.of_tenant, part, decision, write, entry=entry if is_last else None
-            )
+            with noted_if_cut_off(known, token):
+                changed = self._store.batches.change(
+                    call.of_tenant, part, decision, write, entry=entry if is_last else None
+                )
             notify(changed, self._recall, self._on_change)
             done += changed
         places = {task_id: place for place, task_id in enumerate(task_ids)}

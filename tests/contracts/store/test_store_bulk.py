@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,7 @@ from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.calls import bulk_change as bulk
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -23,6 +24,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter
+from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
@@ -369,6 +371,40 @@ def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeyp
     assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 1
     target.clock.at += timedelta(minutes=1)
     assert counted(target.scheduler.bulk.change("undo", undo=rest.undo)) == {"changed": 3}
+
+
+@pytest.mark.parametrize("problem", [StoreUnavailable, KeyboardInterrupt])
+def test_a_call_without_a_key_that_is_cut_off_says_what_it_did_and_how_that_is_taken_back(
+    target: Desk, monkeypatch: pytest.MonkeyPatch, problem: type[BaseException]
+) -> None:
+    ids = three(target)
+    monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 2)
+    change, calls = target.store.batches.change, list[int]()
+
+    def failing(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        if len(calls) in {1, 3}:
+            raise problem("The database is busy.")
+        return change(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
+
+    with monkeypatch.context() as patched:
+        patched.setattr(target.store.batches, "change", failing)
+        with pytest.raises(problem) as nothing_done:
+            target.scheduler.bulk.change("cancel", ids)
+        with pytest.raises(problem) as cut_off:
+            target.scheduler.bulk.change("cancel", ids)
+    assert said(nothing_done.value) == "The database is busy."
+    assert "2 tasks are changed already" in said(cut_off.value)
+    [token] = re.findall(r"u_b\w+", said(cut_off.value))
+    assert getattr(cut_off.value, "undo", token) == token
+    assert counted(target.scheduler.bulk.change("undo", undo=token)) == {"changed": 2}
+    assert states(target, ids) == [State.SCHEDULED] * 3
+
+
+def said(error: BaseException) -> str:
+    """Return what a person reads of an error at a command line, with its notes."""
+    text = error.text_in(COMMAND_WORDS) if isinstance(error, DuetimeError) else str(error)
+    return " ".join([text, *getattr(error, "__notes__", [])])
 
 
 def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
