@@ -66,11 +66,14 @@ class Executor:
 
     def run(self, held: ActiveRun) -> AttemptResult:
         """Take an attempt through its steps on this thread, and return its result. Never raises."""
-        handler = self._resolve_handler(held)
-        self._start_time_limit(handler, held)
-        with secrets_masked():
-            result = self._check_needs(handler, held) or self._call_handler(handler, held)
-            result = self._verify_result(result, held)
+        try:
+            handler = self._resolve_handler(held)
+            self._start_time_limit(handler, held)
+            with secrets_masked():
+                result = self._check_needs(handler, held) or self._call_handler(handler, held)
+                result = self._verify_result(result, held)
+        except BaseException as error:  # noqa: BLE001 - else the run stays `running`, and its thread counts as busy
+            result = self.failed(held, error)
         return self._heed_cancel(result, held)
 
     def _resolve_handler(self, held: ActiveRun) -> Handler:
@@ -145,6 +148,11 @@ class Executor:
         except DuetimeError as error:
             log.warning("run %s is blocked, and its user could not be notified: %s", claim.run.id, error)
         return True
+
+    def failed(self, held: ActiveRun, error: BaseException) -> AttemptResult:
+        """Return the result of an attempt that failed outside its handler, and log why."""
+        log.error("run %s (%s) failed outside its handler", held.run_id, held.action, exc_info=error)
+        return held.unchecked or Retry(explain(error))
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""

@@ -162,9 +162,8 @@ class Worker:
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
-        for each in (self._preemption.loop, self._logs.loop):
+        for each in (self._preemption.loop, self._logs.loop, self._watchdog.loop):
             each.stop(INTERRUPT_GRACE_S)
-        self._watchdog.loop.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # those that run something end by themselves
         self._loop.stop(INTERRUPT_GRACE_S)
@@ -184,14 +183,13 @@ class Worker:
         )
 
     def _make_watchdog(self) -> Watchdog:
-        options, abandon = self._options, self._lost.abandon
         return Watchdog(
             self._store,
             self._queue,
             self._active_runs,
-            worker=options.name,
-            lease=options.lease,
-            abandon=abandon,
+            worker=self._options.name,
+            lease=self._options.lease,
+            abandon=self._lost.abandon,
             clock=self._clock,
         )
 
@@ -247,7 +245,7 @@ class Worker:
 
     def _run(self, run_id: str) -> None:
         """Run one claim, and those in line: the generic actor."""
-        self._gate.run(run_id, self._run_here)
+        self._gate.run(run_id, self._run_here, self._fail)
 
     def line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
         """Return the runs to call a thread for; the others wait in line."""
@@ -256,8 +254,7 @@ class Worker:
 
     def _run_here(self, held: ActiveRun) -> bool:
         """Run a claim on this thread; return whether the thread may run others."""
-        held.yielding = self._broker.draining
-        held.thread = threading.current_thread()
+        held.yielding, held.thread = self._broker.draining, threading.current_thread()
         self._preemption.began(held)
         ending = self._preemption.ended(held, self._execution.run(held))
         failpoints.hit(failpoints.Step.HANDLED)
@@ -270,6 +267,9 @@ class Worker:
             self._threads.end_this()
             return False
         return True
+
+    def _fail(self, held: ActiveRun, error: BaseException) -> None:
+        self._hand_in(held, self._execution.failed(held, error), wait=False)
 
     def _replace(self, lost_thread: threading.Thread) -> None:
         self._gate.replaced(lost_thread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -35,21 +36,33 @@ _CRC_COUNT: Final = 2**32
 def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: datetime) -> Wait | None:
     """Return the wait of a run that cannot start yet, None for one that can; `since` is when it first tried.
 
-    A text of the check, or a secret that cannot be read, blocks the run. An exception is a fault that may pass. A
-    payload that no longer fits is left to the run itself.
+    A text of the check, or a secret that cannot be read, blocks the run. An exception, of whatever kind, is a fault
+    that may pass. A payload that no longer fits is left to the run itself.
     """
     if handler.preflight is None:
         return None
     waited = ctx.now() - since
     try:
-        problem = handler.preflight(*handler.preflight_arguments(ctx, payload))
+        arguments = handler.preflight_arguments(ctx, payload)
     except InvalidArguments:
         return None
+    try:
+        problem = _text_of(handler, handler.preflight(*arguments))
     except SecretUnavailable as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
+    except BaseException as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
         return Wait(_pause(waited), f"{NOT_READY}{explain(error)}")
-    return blocked(masked(str(problem)), waited) if problem else None
+    return blocked(masked(problem), waited) if problem else None
+
+
+def _text_of(handler: Handler, returned: object) -> str:
+    """Return what a check says is missing; any other value than a text or None is a mistake of its author."""
+    if returned is None or isinstance(returned, str):
+        return (returned or "").strip()
+    if inspect.iscoroutine(returned):
+        returned.close()
+    kind = type(returned).__name__
+    return f"the preflight of {handler.name} returned {kind}; it must return a text that says what is missing, or None"
 
 
 def blocked(missing_now: str, waited: timedelta) -> Wait:

@@ -32,18 +32,25 @@ class ThreadGate:
             self._line.extend(claimed)
             return [held.run_id for held in iter(self._next, None)]
 
-    def run(self, run_id: str, run: Callable[[ActiveRun], bool]) -> None:
+    def run(
+        self, run_id: str, run: Callable[[ActiveRun], bool], failed: Callable[[ActiveRun, BaseException], None]
+    ) -> None:
         """Run the claim that this thread was called for, then those in line.
 
-        `run` returns whether its thread may go on with another run.
+        `run` returns whether its thread may go on with another run. Should it raise, `failed` ends the run, and the
+        thread goes on.
         """
         with self._lock:
             following = self._running.get(run_id)
         if following is not None and not following.begin():
             following = self._leave(following, go_on=True)
         while following is not None:
-            current = following
-            following = self._leave(current, go_on=run(current))
+            current, go_on = following, True
+            try:
+                go_on = run(current)
+            except BaseException as error:  # noqa: BLE001 - a run without a thread would stay `running` for ever
+                failed(current, error)
+            following = self._leave(current, go_on=go_on)
 
     def clear(self) -> None:
         """Forget the runs in line, which were handed back."""

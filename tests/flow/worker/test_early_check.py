@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
+from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.blocked_checks import MAX_RUNS_PER_LOOK, BlockedChecks
 from duetime.scheduler.outcomes import Done
@@ -32,8 +34,8 @@ from duetime.widgets.text.task_text import task_text
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from tests.builders import TENANT, Clock
-from tests.flow.waiting import eventually
+from tests.builders import TENANT, Clock, added
+from tests.flow.waiting import PATIENCE_S, eventually
 
 ALICE = Principal(TENANT, "alice")
 MISSING = "no certificate in /etc/bank"
@@ -298,6 +300,20 @@ def test_a_check_that_hangs_keeps_no_caller(store: Store) -> None:
     view = scheduler.schedule("Hang", action="hang", when="in 1 hour", by=ALICE)
     release.set()
     assert view.warnings == (CHECKED_LATER,)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_check_that_exits_is_answered_at_once(store: Store, kind: type[BaseException]) -> None:
+    def check(_ctx: Context) -> str | None:
+        raise kind("no share")
+
+    declared: Any = handler("transfer", preflight=check)(lambda _ctx: Done())
+    record = added(store, action="transfer", payload={})
+    checks = TimedChecks(store.now, store.secrets.value)
+    answer = checks.look(declared, record.task, record.run, now=store.now(), ends_at=monotonic() + PATIENCE_S)
+    assert answer is not None
+    assert answer.wait is not None
+    assert answer.wait.reason == f"not ready: {kind.__name__}: no share"
 
 
 def test_what_has_all_that_it_needs_and_what_needs_nothing_is_scheduled_without_a_word(bank: Bank) -> None:

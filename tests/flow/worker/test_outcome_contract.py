@@ -152,6 +152,11 @@ def test_fields_and_schemas_are_compared_with_the_result(expect: dict[str, Any],
     assert bool(found) == bool(miss)
 
 
+def test_an_expectation_that_fails_in_an_unforeseen_way_is_unmet() -> None:
+    found = Expectations(LOCAL).unmet({"schema": {"type": "no type"}}, ORDER)
+    assert found == "it cannot be checked (UnknownType)"
+
+
 def test_an_expected_address_has_to_answer(server: Server) -> None:
     expect = {"url": server.url()}
     assert Expectations(LOCAL).unmet(expect, None) == ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.errors import HandlerError
+from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
 from duetime.scheduler.handlers.contract.preflight import missing
 from duetime.scheduler.outcomes import Done
@@ -104,6 +104,67 @@ def test_a_fault_that_may_pass_is_waited_out_without_a_word(store: Store, clock:
     assert bank.messages() == []
     assert bank.attempt().state is State.SUCCEEDED
     bank.worker.stop(timedelta(0))
+
+
+class Unusual(BaseException):
+    """An exception that is no Exception."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, Unusual])
+def test_a_check_that_raises_no_exception_but_an_exit_is_waited_out_and_keeps_no_thread(
+    store: Store, clock: Clock, kind: type[BaseException]
+) -> None:
+    faults = [kind("the share is not mounted")]
+
+    def check(_ctx: Context) -> str | None:
+        if faults:
+            raise faults.pop()
+        return None
+
+    bank = Bank(store, clock, check)
+    run = bank.attempt()
+    said = f"not ready: {kind.__name__}: the share is not mounted"
+    assert (run.state, run.failures, run.summary) == (State.SUSPENDED, 0, said)
+    assert bank.attempt().state is State.SUCCEEDED
+    bank.worker.stop(timedelta(0))
+
+
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        (lambda: True, "bool"),
+        (lambda: False, "bool"),
+        (lambda: {"a": 1}, "dict"),
+        (lambda: (text for text in ["x"]), "generator"),
+        (lambda: later(Context.for_test()), "coroutine"),
+    ],
+)
+def test_a_check_that_returns_no_text_blocks_the_run_and_says_so(returned: Callable[[], Any], problem: str) -> None:
+    declared: Any = handler("transfer", preflight=lambda _ctx: returned())(lambda _ctx: Done())
+    found = missing(declared, Context.for_test(), {}, Context.for_test().now())
+    assert found is not None
+    assert found.reason == (
+        f"blocked: the preflight of transfer returned {problem}; it must return a text that says what is missing, "
+        "or None"
+    )
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  "])
+def test_a_check_that_returns_no_words_misses_nothing(nothing: str | None) -> None:
+    declared: Any = handler("transfer", preflight=lambda _ctx: nothing)(lambda _ctx: Done())
+    assert missing(declared, Context.for_test(), {}, Context.for_test().now()) is None
+
+
+def test_an_invalid_argument_of_the_check_itself_is_a_fault_and_that_of_the_payload_is_left_to_the_run() -> None:
+    def check(_ctx: Context, _payload: Transfer) -> str | None:
+        raise InvalidArguments([InvalidArgument("when", "is not a time")])
+
+    declared: Any = handler("transfer", payload=Transfer, preflight=check)(lambda _ctx, _payload: Done())
+    now = Context.for_test().now()
+    found = missing(declared, Context.for_test(), {"amount": 7}, now)
+    assert found is not None
+    assert (found.reason or "").startswith("not ready: InvalidArguments: when")
+    assert missing(declared, Context.for_test(), {"amount": "much"}, now) is None
 
 
 def test_a_secret_that_cannot_be_read_blocks_a_run(store: Store, clock: Clock) -> None:

@@ -55,7 +55,10 @@ class Story:
         self.lost: set[str] = set()
 
     def start(self, name: str) -> None:
-        self.gate.run(name, self._run)
+        self.gate.run(name, self._run, self._failed)
+
+    def _failed(self, held: ActiveRun, error: BaseException) -> None:
+        self.log.append(f"{held.run_id} {type(error).__name__}")
 
     def _run(self, held: ActiveRun) -> bool:
         held.thread = threading.current_thread()
@@ -94,6 +97,19 @@ def test_a_thread_that_has_ended_its_runs_can_be_called_again(gate: ThreadGate) 
     gate.line_up(map(held, "ab"))
     Story(gate).start("a")
     assert gate.line_up(map(held, "cd")) == ["c"]
+
+
+def test_a_run_whose_thread_fails_is_reported_and_its_thread_takes_the_next_one(gate: ThreadGate) -> None:
+    def fail() -> None:
+        raise SystemExit
+
+    gate.line_up(map(held, "abc"))
+    story = Story(gate)
+    story.inside = {"a": fail}
+    story.start("a")
+    assert story.log == ["a", "a SystemExit", "c", "c ended"]
+    story.start("b")
+    assert gate.line_up(map(held, "de")) == ["d", "e"], "no run keeps a thread"
 
 
 def test_a_run_that_was_not_lined_up_here_never_starts(gate: ThreadGate, idle: ThreadCapacity) -> None:
