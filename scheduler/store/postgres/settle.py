@@ -10,33 +10,78 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.recordset import (
+    MAX_ROWS,
     CompiledStatement,
     Rows,
-    Types,
     compiled,
-    few,
     of_many,
     parameter,
-    recordset,
     types_of,
-    with_columns,
 )
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import State
-from sqlalchemy import CTE, Boolean, ColumnElement, Connection, Dialect, and_, bindparam, false, select, true
-
-_END = endings.END_RUNS.where(runs.c.cancel_requested == false()).values(
-    current=and_(runs.c.current, bindparam("stays", type_=Boolean()))
+from sqlalchemy import (
+    CTE,
+    Boolean,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Integer,
+    bindparam,
+    column,
+    select,
+    text,
+    true,
 )
+from sqlalchemy.dialects.postgresql import JSONB
+
 _KEYS = ("ending", "of_run", "run_id")
-_KNOWN = {"its_task": tasks.c.id.type, "revision": tasks.c.revision.type}
+_KNOWN = {"its_task": tasks.c.id.type, "revision": tasks.c.revision.type, "is_current": Boolean()}
+
+# Tables: tasks are locked, always in the same order, which avoids deadlocks; runs are written. `_plan` adds a CTE for
+#   each kind of consequence that any end has: attempts, events, inbox, deliveries, usage, the next run and others.
+#   These are the batches of `statements.endings`, limited to the rows of runs that this CTE, `ended`, returns.
+# Parameters: `rows_0`, an array with an object for each end: the columns of `line`. `rows_1` and so on, the same for
+#   the consequences. `all`, the largest number of rows.
+# Sees: what was committed when it began, and each run and task as it is behind the lock.
+# Returns: the ids of the runs that have ended; all others are left as they are.
+# Plan: the LIMIT makes the planner assume few rows; it takes an unknown limit for a tenth of the rows. `IS TRUE` finds
+#   a run by its id, never by the index of running runs.
+# Why: a task that is as it was at the claim has the consequences that its worker knew. Values as in
+#   `endings.END_RUNS`, which the other databases use.
+_ENDED: Final = """
+    WITH locked AS (
+        SELECT line.*
+        FROM (
+            SELECT *
+            FROM jsonb_to_recordset(:rows_0) AS line (
+                run_id text, fence integer, its_task text, revision integer, is_current boolean, new_state text,
+                new_wake_at timestamptz, new_listed_at timestamptz, new_ended_at timestamptz, new_failures integer,
+                more_crashes integer, new_summary text, new_result jsonb, new_error text, new_checkpoint jsonb,
+                is_failure boolean)
+            LIMIT :all
+        ) AS line
+        JOIN tasks ON tasks.id = line.its_task AND tasks.revision = line.revision AND NOT tasks.followed
+        ORDER BY tasks.id
+        FOR UPDATE OF tasks
+    )
+    UPDATE runs SET
+        state = locked.new_state, current = runs.current AND locked.is_current, wake_at = locked.new_wake_at,
+        listed_at = locked.new_listed_at, ended_at = locked.new_ended_at, failures = locked.new_failures,
+        crashes = runs.crashes + locked.more_crashes, summary = locked.new_summary, result = locked.new_result,
+        error = locked.new_error, last_failure = locked.is_failure,
+        checkpoint = coalesce(locked.new_checkpoint, runs.checkpoint), lease_until = NULL, reserved = NULL, token = NULL
+    FROM locked
+    WHERE runs.id = locked.run_id AND runs.attempt = locked.fence AND (runs.state = 'running') IS TRUE
+        AND NOT runs.cancel_requested
+    RETURNING runs.id"""
 
 
 def _is_known(settlement: Settlement) -> bool:
@@ -111,29 +156,22 @@ def _claimed(settlement: Settlement) -> Claimed:
 
 def _row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     claim, goes_on = ending.claim, ending.settlement.next_run is not None
-    known = {"its_task": claim.task_id, "revision": claim.revision, "stays": not goes_on}
+    known = {"its_task": claim.task_id, "revision": claim.revision, "is_current": not goes_on}
     return {**endings.run_row(ending, now), **known}
 
 
 @lru_cache(maxsize=64)
 def _plan(following: Sequence[tuple[Batch, str]], dialect: Dialect) -> CompiledStatement:
-    written = [batch.written for batch, _ in following]
-    types = [types_of(_END, (), dialect) | _KNOWN]
+    """Return the statement that ends runs and writes these batches, each limited by its key to runs that ended."""
+    types = [types_of(endings.END_RUNS, (), dialect) | _KNOWN]
     types += [types_of(*batch.written, dialect) | {key: runs.c.id.type} for batch, key in following]
-    ended = _ended(types[0])
+    given = (bindparam(parameter(0), type_=JSONB()), bindparam("all", MAX_ROWS, type_=Integer()))
+    ended = text(_ENDED).bindparams(*given).columns(column("id")).cte("ended")
     parts = [
-        of_many(*each, of_this, number, _only_of(ended, key)).cte(f"other_{number}")
-        for number, (each, of_this, (_, key)) in enumerate(zip(written, types[1:], following, strict=True), 1)
+        of_many(*batch.written, of_this, number, _only_of(ended, key)).cte(f"other_{number}")
+        for number, (of_this, (batch, key)) in enumerate(zip(types[1:], following, strict=True), 1)
     ]
     return compiled(select(ended.c.id).add_cte(*parts), types, dialect)
-
-
-def _ended(types: Types) -> CTE:
-    given = few(recordset(types, parameter(0)))
-    unchanged = and_(tasks.c.id == given.c.its_task, tasks.c.revision == given.c.revision, tasks.c.followed == false())
-    found = select(*given.c).select_from(given.join(tasks, unchanged)).order_by(tasks.c.id)
-    locked = found.with_for_update(of=tasks).cte("locked")
-    return with_columns(_END, dict(locked.c)).returning(runs.c.id).cte("ended")
 
 
 def _only_of(ended: CTE, key: str) -> Callable[[Any], ColumnElement[bool]]:

@@ -69,7 +69,7 @@ WITH wish AS (
 ), tried AS (
     INSERT INTO attempts (run_id, number, worker, started_at)
     SELECT runs_id, runs_attempt, :worker, :now FROM started
-), told AS (
+), logged AS (
     INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, attempt)
     SELECT
         runs_tenant, runs_task_id, runs_id,
@@ -105,7 +105,7 @@ def _making_ready(move: Update) -> Select[Any]:
         "to_state": literal(State.READY, events.c.to_state.type),
         "attempt": func.nullif(moved.c.attempt, 0),
     }
-    added = insert(events).from_select(list(values), select(*values.values())).cte("told")
+    added = insert(events).from_select(list(values), select(*values.values())).cte("logged")
     return select(func.count(moved.c.id)).add_cte(added)
 
 

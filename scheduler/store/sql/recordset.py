@@ -44,7 +44,7 @@ E = TypeVar("E", bound=ExternallyTraversible)
 Types = Mapping[str, TypeEngine[Any]]
 
 ROWS = "rows"
-_MAX_ROWS = 2**31 - 1
+MAX_ROWS = 2**31 - 1
 _AS_THEY_ARE = (ClosedSet, Words, Strings)
 """Types whose values have the same text in JSON and in PostgreSQL; `encode` replaces unstorable characters."""
 
@@ -61,7 +61,7 @@ def few(given: Any) -> Any:
 
     It takes an unknown limit for a tenth of the rows.
     """
-    return select(given).limit(bindparam("all", _MAX_ROWS, type_=Integer())).subquery(given.name)
+    return select(given).limit(bindparam("all", MAX_ROWS, type_=Integer())).subquery(given.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,13 +95,13 @@ _END = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
     .values(
-        state=bindparam("to"),
+        state=bindparam("new_state"),
         ended_at=bindparam("at"),
         listed_at=bindparam("at"),
         wake_at=null(),
-        error=bindparam("why"),
-        summary=bindparam("said"),
-        last_failure=bindparam("lost"),
+        error=bindparam("new_error"),
+        summary=bindparam("new_summary"),
+        last_failure=bindparam("is_failure"),
     )
 )
 _ENDED_BY = Batch(
@@ -286,6 +286,13 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
 
 
 def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
-    to, why, summary = end.settlement.to, end.settlement.error, end.settlement.summary
-    check_move(end.claim.state, to)
-    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": why, "said": summary, "lost": to in FAILURES}
+    claim, settlement = end.claim, end.settlement
+    check_move(claim.state, settlement.to)
+    return {
+        "run_id": claim.run_id,
+        "new_state": settlement.to,
+        "at": now,
+        "new_error": settlement.error,
+        "new_summary": settlement.summary,
+        "is_failure": settlement.to in FAILURES,
+    }
