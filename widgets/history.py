@@ -158,11 +158,11 @@ def _said(reason: str | None, room: int | None) -> str | None:
 def changes_of(event: Event, zone: str) -> FieldChanges:
     """Return what the event changed, each part as [before, after] in words; times are wall times of `zone`."""
     sides = [dict(side or {}) for side in (event.before, event.after)]
-    words = [_words(_telling(side, event, sides[1]), _Side.of(side, event, zone)) for side in sides]
+    words = [_words(_shown_fields(side, event, sides[1]), _Side.of(side, event, zone)) for side in sides]
     return {name: (words[0].get(name, ""), after) for name, after in words[1].items()}
 
 
-def _telling(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) -> dict[str, Json]:
+def _shown_fields(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) -> dict[str, Json]:
     """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
     unsaid = {_ASKS, *_SAID_BY_KIND.get(event.kind, ())}
     kept = {name: value for name, value in side.items() if name not in unsaid}

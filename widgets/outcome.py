@@ -157,7 +157,7 @@ def delivery_part(record: TaskRecord, held_until: datetime | None = None) -> Del
     if (
         record.last_run is not None and record.last_run.state in TOLD_STATES
     ):  # the inbox has it as soon as the run settled
-        if record.task.notify is not Notify.ALWAYS and not _is_told(record.task.notify, record.last_run.state):
+        if record.task.notify is not Notify.ALWAYS and not _is_notified(record.task.notify, record.last_run.state):
             return None
         return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)
     if record.run.state in _UNDELIVERABLE:
@@ -166,7 +166,7 @@ def delivery_part(record: TaskRecord, held_until: datetime | None = None) -> Del
     return DeliveryPart(channel=cut(", ".join(channels), MAX_SENTENCE_CHARS), state=DeliveryState.PENDING)
 
 
-def _is_told(notify: Notify, state: State) -> bool:
+def _is_notified(notify: Notify, state: State) -> bool:
     """Whether an outcome of a task with quiet ones is told for certain."""
     return notify in {Notify.FAILURE, Notify.CHANGE} and state in FAILURES
 

@@ -92,7 +92,7 @@ class Deliverer:
                 self._wait(ends - moment)
 
     def _waiting(self, now: datetime) -> list[_Sending]:
-        """Return what is due and not being sent; what quiet hours held is gathered into one message."""
+        """Return due deliveries that no thread sends yet; those that quiet hours held become one message."""
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
@@ -113,7 +113,7 @@ class Deliverer:
         return [pair for pair in due if pair[0].id not in held]
 
     def _gathered(self, due: list[Told], quiet: QuietPlan) -> list[list[Told]]:
-        """Return each delivery by itself, but those together that quiet hours held for one reader."""
+        """Group the deliveries that quiet hours held for one reader; every other delivery is a group of its own."""
         groups: dict[Hashable, list[Told]] = {}
         for pair in due:
             groups.setdefault(of_one_reader(pair) if was_held(pair, quiet) else pair[0].id, []).append(pair)
@@ -157,7 +157,7 @@ class Deliverer:
         return len(kept)
 
     def _hold(self, moment: float) -> None:
-        """Keep what is on its way for longer, before its time is over."""
+        """Extend the leases of deliveries that are being sent, at half of their time."""
         half = DELIVERY_LEASE.total_seconds() / 2
         fading = [it for it in self._sendings if not it.settled and moment - it.taken_at >= half]
         if fading:
@@ -232,7 +232,7 @@ class _Sending:
         return [delivery for delivery, _ in self._pairs]
 
     def keep(self, delivery_ids: Container[str]) -> bool:
-        """Leave out what another process sends; return whether anything is left."""
+        """Keep only these deliveries, as other processes send the rest; return whether any is left."""
         self._pairs = [pair for pair in self._pairs if pair[0].id in delivery_ids]
         return bool(self._pairs)
 

@@ -21,7 +21,7 @@ Told = tuple[Delivery, InboxMessage]
 
 
 def of_one_reader(pair: Told) -> tuple[str, str, str]:
-    """Return by what deliveries belong together: tenant, user and channel."""
+    """Return the key by which deliveries are grouped: tenant, user and channel."""
     delivery, message = pair
     return delivery.tenant, message.user, delivery.channel
 
@@ -44,7 +44,7 @@ def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
 
 
 def was_held(pair: Told, quiet: QuietPlan) -> bool:
-    """Whether quiet hours held a delivery until now, so that it belongs into a digest."""
+    """Whether quiet hours held a delivery until now, so that it goes into a digest."""
     delivery, message = pair
     digested = quiet.digest and is_read_by_people(delivery.channel)
     hours = quiet.of(message.tenant, message.user) if digested else None

@@ -19,7 +19,7 @@ class Outbox(Protocol):
         """Lease due deliveries, and return those that no other process has leased."""
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Forget pending deliveries that nobody wants."""
+        """Remove pending deliveries whose channels do not take their outcomes."""
 
     def unverified(self, ids: Sequence[str]) -> set[str]:
         """Return the deliveries of runs that succeeded without what their tasks expect."""

@@ -1,4 +1,4 @@
-"""Quiet hours: the time of each day in which a user is told nothing that can wait."""
+"""Quiet hours: the hours of each day in which a user gets urgent deliveries only."""
 
 from __future__ import annotations
 

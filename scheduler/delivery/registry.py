@@ -104,11 +104,11 @@ class Channels(Mapping[str, Channel]):
         return tuple(name for name in deliver_to if name in self or name in always or name.startswith(CHANNEL_PREFIX))
 
     def _is_open(self, name: str) -> bool:
-        """Whether any task may name a channel: that of a client is for the tasks of this client."""
+        """Whether every task may name the channel: that of a client is for tasks of this client only."""
         return name in self and not name.startswith(CHANNEL_PREFIX)
 
     def takes(self, name: str, outcome: State) -> bool:
-        """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not.
+        """Whether a channel takes an outcome. A channel that is not configured counts as taking every outcome.
 
         A question goes to every channel. A run that was cancelled because nobody answered counts as expired.
         """

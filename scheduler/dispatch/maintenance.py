@@ -149,7 +149,7 @@ class Maintenance:
         return max(0.0, min(LEASE_CHECK_INTERVAL_S, self._look_at - self._clock()))
 
     def _do(self, parts: Mapping[str, Callable[[], object]]) -> None:
-        """Do each of the parts, whatever becomes of those before it."""
+        """Do all of the parts, even if one of them fails."""
         for name, do in parts.items():
             with self._parts.isolated(name):
                 do()

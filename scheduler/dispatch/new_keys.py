@@ -24,7 +24,7 @@ MIN_ESTIMATE_MOVE_DIVISOR = 4
 
 
 class NewKeys:
-    """Compares estimates with those of the current keys: at first, with the estimates without learning.
+    """Compares estimates with those in the current keys, which at the start are the declared ones.
 
     Only the key of a run with a deadline depends on its duration, and only without an estimate of the caller.
     """

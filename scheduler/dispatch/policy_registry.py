@@ -134,7 +134,7 @@ class PolicyRegistry:
         return PolicyHeadroom(self.policy, settings)
 
     def publish(self, queue: DispatchQueue) -> None:
-        """Tell the queue the shares in force; it keeps the newest version that any process told it."""
+        """Send the shares in force to the queue, which keeps the newest version that any process sent."""
         found = self.refresh()
         if found.version:
             queue.set_shares(found.policy.shares, found.version)

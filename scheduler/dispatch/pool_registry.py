@@ -223,14 +223,14 @@ class PoolPublisher:
         self._now = now
         self._revision: int | None = None
         self._published: Mapping[str, Pool] = {}
-        self._told_at = self._tell_at = now()
+        self._published_at = self._refresh_at = now()
         self.loop = Loop("pools", self.step)
         registry.watch(self.loop.wake)
 
     def step(self) -> float:
         """Publish changes, and return the seconds until the next look."""
         revision = self._registry.revision()
-        again = not self._told_at <= self._now() < self._tell_at  # published in the future: the clock was set back
+        again = not self._published_at <= self._now() < self._refresh_at  # an earlier now: the clock was set back
         if revision != self._revision or again:
             try:
                 self._publish(all_of_them=again)
@@ -250,7 +250,7 @@ class PoolPublisher:
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
         self._registry.policies.publish(self._queue)
         self._published, self._revision = pools, revision
-        self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
+        self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
         self._registry.published = pools
 
     def _publish(self, *, all_of_them: bool) -> None:
@@ -267,7 +267,7 @@ class PoolPublisher:
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._published = self._registry.published = pools
         if all_of_them:
-            self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
+            self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED_LIMITS, **{name: pool.limits(now) for name, pool in pools.items()}}

@@ -1,4 +1,4 @@
-"""Says below a list what nothing moves: due tasks that no process runs, and running ones whose process is gone."""
+"""Notes below a list of tasks: due tasks that no process runs, and running ones whose process is gone."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class TaskChanges:
                 self._tail.end()
 
     def touched(self, task_ids: Iterable[str]) -> None:
-        """Wake who waits for one of these tasks."""
+        """Wake the threads that wait for one of these tasks."""
         if not self._waiting:
             return
         with self._lock:

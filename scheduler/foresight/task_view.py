@@ -100,7 +100,7 @@ def chain_view(
 
 
 def without_ids(view: TaskView) -> TaskView:
-    """Return the view of a task or a chain that nobody stored: its ids would name nothing."""
+    """Return the view of a task or a chain that was not stored, with a placeholder for its ids."""
     record = replace(view.record, task=replace(view.record.task, id=DRY_RUN_ID))
     steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
     chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
@@ -149,7 +149,7 @@ def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[
 
 
 def _counted_once(rule: Recurrence | None, most: int | None) -> Recurrence | None:
-    """Return a rule without its own number of times where the task has a smaller one."""
+    """Return a rule without its count where `max_runs` of the task is not greater and so replaces it."""
     if rule is None or rule.count is None or most is None or most > rule.count:
         return rule
     clauses = tuple(clause for clause in rule.clauses if clause.kind is not ClauseKind.COUNT)

@@ -75,7 +75,7 @@ class Bounds:
 
 
 def _refuse_reversed(instants: Mapping[str, datetime], zone: str | None) -> None:
-    """Refuse the bounds of a list of tasks between which no time lies."""
+    """Refuse the bounds of a list of tasks whose end is not after their start."""
     after, before = instants.get("after"), instants.get("before")
     if after is None or before is None or after <= before:
         return

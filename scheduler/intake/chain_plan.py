@@ -55,7 +55,7 @@ class ChainPlan:
         return [replace(first, key=self.key), *rest]
 
     def with_plans(self, plans: Sequence[Plan]) -> ChainPlan:
-        """Return the chain with the plans of its steps as they are by now, and what is said of them."""
+        """Return the chain with these plans of its steps, and with their warnings."""
         steps = tuple((step, plan) for (step, _), plan in zip(self.steps, plans, strict=True))
         warnings = dict.fromkeys((*self.warnings, *(text for plan in plans for text in plan.warnings)))
         return replace(self, steps=steps, warnings=tuple(warnings))
@@ -66,7 +66,7 @@ class ChainPlan:
         return NewChain(self.chain, {step.name: plan.new_task(task, **acting) for (step, _), plan, task in items})
 
     def tried(self) -> ChainRecord:
-        """Return the chain as it would be."""
+        """Return the chain that the plan would store, for a dry run."""
         names = {step.name for step, _ in self.steps}
         return ChainRecord(
             self.chain,

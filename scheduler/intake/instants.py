@@ -39,7 +39,7 @@ _LATER = timedelta(days=30)
 LAST_OF_DAY = time(23, 59, 59)
 
 _understood = lru_cache(maxsize=128)(understand)
-"""The many tasks of one call are often for the same time, and then their words are read once."""
+"""Caches phrases, as the many tasks of one call are often for the same time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ class Planner:
         return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
 
     def asked_by(self, raw: Mapping[str, Json] | None) -> Planner:
-        """Return the planner for a caller: one who says what was sent (`raw`) is an agent, as all it asks for is."""
+        """Return the planner for a caller. A caller that passes the sent arguments (`raw`) is an agent."""
         return self if raw is None or self.of_agent else replace(self, of_agent=True)
 
     def payload(
@@ -174,7 +174,7 @@ class Planner:
         return None if payload and not cleaned else payload
 
     def follow_ups(self, by: Principal, now: datetime, origin: Mapping[str, str]) -> FollowUpReader:
-        """Return the reader of what a caller lets follow from failures: what is to run is planned as any other task."""
+        """Return the reader of `on_failure`, which plans the task to run as any other task of the caller."""
         return FollowUpReader(
             self.channels, lambda request: self.plan(replace(request, when=timedelta(0)), by, now).task, origin
         )
@@ -261,5 +261,5 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
 
 
 def _waiting(plan: Plan) -> Run:
-    """Return the run as it waits for what comes first."""
+    """Return the first run as waiting, without a timer."""
     return without_early_deadline(plan.task, replace(plan.run, state=State.WAITING, wake_at=None))

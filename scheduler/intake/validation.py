@@ -82,7 +82,7 @@ def check_retry(request: Request | Reschedule) -> None:
 
 
 def check_notify(request: Request | Reschedule) -> None:
-    """Refuse a word for whom to tell that there is not."""
+    """Refuse an unknown value of `notify`."""
     if request.notify is not None and request.notify not in set(Notify):
         raise InvalidArgument(
             "notify", f"{str(request.notify)[:40]!r} is none", accepted=", ".join(Notify), example="notify='failure'"

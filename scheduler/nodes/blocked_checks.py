@@ -1,4 +1,4 @@
-"""Checks blocked runs again before they are due, so that what was mended is blocked no longer."""
+"""Checks blocked runs again before they are due, and unblocks those that have what they need by now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 
 BLOCKED_CHECK_INTERVAL_S: Final = 5.0
 MAX_LOOK_S: Final = 2.0
-"""Time that all checks of one look have together; what is left over is checked at its next time."""
+"""Time for all checks of one step together; runs that are left over are checked at their next time."""
 
 MAX_RUNS_PER_LOOK: Final = 20
 """Runs that one look checks, the most overdue first: a thousand that are blocked together come one after the other."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 MIN_AGE_S = 1.0
-"""Seconds that a process leaves the lock to others, which are surely there to stay."""
+"""Seconds that a process leaves the lock to others, whose clients have certainly stayed."""
 
 LISTENER_AGE_S = 10.0
 """Seconds after which a client that has only read lists counts as one that stays: no probe takes that long."""

@@ -228,6 +228,6 @@ class Engine(DispatchEngine):
             self._delivery.wake()
 
     def _freed(self, task_ids: Sequence[str]) -> None:
-        """Tell of runs that waited for others, and look for them at once: they may be due."""
+        """Notify of tasks whose runs waited for others, and look for due runs at once: theirs may be due."""
         self._dispatcher.wake()
         self._notifier.changed(task_ids)

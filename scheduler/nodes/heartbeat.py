@@ -135,7 +135,7 @@ class Heartbeat:
             self._send(DRAINING)
 
     def gone(self) -> None:
-        """Remove the row: the worker has ended in order."""
+        """Remove the row, as the worker has shut down."""
         with suppress(DuetimeError):
             self._store.workers.remove(self._row.id)
 

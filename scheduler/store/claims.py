@@ -50,7 +50,7 @@ class Claims:
     ) -> None:
         self._database = database
         self._ending = dependencies.ending
-        self._tell = dependencies.tell
+        self._notify_freed = dependencies.notify
         self._now = now
         self._forms = forms
         self._seen = on_pools
@@ -80,7 +80,7 @@ class Claims:
             found += ready
             if on_ready:
                 on_ready(ready)
-            self._tell(held.approval_tasks)
+            self._notify_freed(held.approval_tasks)
             timer.begin_waits(held.awaited, ahead)
         return found
 

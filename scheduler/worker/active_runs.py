@@ -53,19 +53,19 @@ class ActiveRun:
         self.usage = AttemptUsage(claim.reserved, taken_at=taken_at)
         self.yielding = False
         self.ends_by: float | None = None
-        """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
+        """The time limit on the watchdog's clock; after that, the time by which the handler must have stopped."""
         self.timed_out = False
         self.unchecked: AttemptResult | None = None
         """Its result, should the worker stop before the check of it ends. Its handler has succeeded by then."""
         self.thread: Thread | None = None
         self.traceback: str | None = None
-        """That of the exception by which its handler failed, or where its handler stood at its time limit."""
+        """The traceback of the handler's exception, or of where the handler stood at its time limit."""
         self.kill: Callable[[], None] | None = None
-        """Ends the process that its handler has to itself, while it has one."""
+        """Kills the isolated process of the handler, while there is one."""
         self.kill_at: float | None = None
-        self.told_to_stop = False
+        self.kill_is_planned = False
         self.store_away = False
-        """Whether the last call of its context did not reach the database."""
+        """Whether the database was away at the last call of the handler's context."""
         self.turn = Turn()
         self._begun = Lock()
         self._handed_over = Lock()

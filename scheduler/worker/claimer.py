@@ -97,5 +97,5 @@ class Claimer:
 
 
 def _can_be(grant: Grant) -> bool:
-    """Whether a run can have this id: one that somebody else put into the queue must not fail the claims of others."""
+    """Whether the ids are well-formed: a foreign entry in the queue must not fail the claims of other runs."""
     return is_id(grant.run_id) and is_id(grant.token)

@@ -120,11 +120,11 @@ class Executor:
         return _unverified(result, miss) if miss else result
 
     def _heed_cancel(self, result: AttemptResult, held: ActiveRun) -> AttemptResult:
-        """Let a requested cancel stand before every result but a success."""
+        """Replace any result but a success by a cancel, if one was requested."""
         return StoppedByRequest() if held.cancelled and not isinstance(result, Done) else result
 
     def _unreached(self, task: Task, since: datetime) -> Wait | None:
-        """Block a run whose outcome could not be told where its task says."""
+        """Block a run whose task delivers to a channel that does not exist any more."""
         gone = [name for name in task.deliver_to if name not in self._reached(task.deliver_to)]
         if not gone or task.notify is Notify.NEVER:
             return None
@@ -253,7 +253,7 @@ def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:
 
 
 def _reached(result: AttemptResult, held: ActiveRun) -> AttemptResult:
-    """Hand a run back whose handler failed since its last call of the context: an outage is no failure of the run."""
+    """Hand a run back that failed while the database was away: an outage is no failure of the run."""
     failed = isinstance(result, Retry) and held.traceback is not None
     return GIVEN_BACK_NO_DATABASE if failed and held.store_away else result
 

@@ -138,8 +138,8 @@ class Watchdog:
     def interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:
         """Interrupt a handler; if it does not stop, its process is killed."""
         held.interrupt(why)
-        if held.kill is not None and not held.told_to_stop:
-            held.told_to_stop = True
+        if held.kill is not None and not held.kill_is_planned:
+            held.kill_is_planned = True
             with self._lock:
                 held.kill_at = self._clock() + TIME_LIMIT_GRACE_S
                 self._wake_by(held.kill_at)

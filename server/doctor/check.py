@@ -22,10 +22,10 @@ class Check:
 
     name: str
     verdict: CheckVerdict
-    said: str
+    finding: str
     advice: str = ""
 
     def as_json(self) -> dict[str, Json]:
         """Return the check as JSON, without the advice where there is none."""
-        shown = {"name": self.name, "verdict": self.verdict.value, "said": self.said, "advice": self.advice}
+        shown = {"name": self.name, "verdict": self.verdict.value, "said": self.finding, "advice": self.advice}
         return {name: value for name, value in shown.items() if value}

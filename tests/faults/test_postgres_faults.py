@@ -42,7 +42,7 @@ ADDED = b"WITH claimed"
 STARTING = b'[["r_'
 """The first words of the wishes in the statement that starts runs by itself; its text is sent once a connection."""
 
-ENDING = b"WITH locked"
+ENDING = b"WITH ended"
 """The first words of the statement that ends runs by itself."""
 
 

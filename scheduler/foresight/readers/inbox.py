@@ -1,4 +1,4 @@
-"""The inbox of a user: outcomes that nobody has read, and what the user was not told, or not yet."""
+"""The inbox of a user: unread outcomes, quiet ones, and deliveries that quiet hours hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InboxReader:
         return self._missed(by)[1]
 
     def quiet_count(self, *, by: Principal = LOCAL) -> int:
-        """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
+        """Return how many outcomes of the last day were quiet, counted up to 1,000."""
         return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
 
     def held(self, *, by: Principal = LOCAL) -> HeldDeliveries:
@@ -44,7 +44,7 @@ class InboxReader:
         return HeldDeliveries(*self._store.deliveries.held(by.tenant, by.user, most=MAX_TASKS_COUNTED))
 
     def mentioned(self, by: Principal) -> dict[str, Any]:
-        """Return the parts of a page that mention unread outcomes, and what the user was not told, or not yet."""
+        """Return the fields of a page that mention unread outcomes, quiet ones and held deliveries."""
         (unread, count), held = self._missed(by), self.held(by=by)
         left_out = {"quiet_count": self.quiet_count(by=by), "held_count": held.count, "held_until": held.until}
         return {"unread": tuple(unread), "unread_count": count, **left_out}

@@ -17,7 +17,7 @@ from duetime.scheduler.store import Store
 
 
 class RunEnds:
-    """Says whether runs have ended, and waits until they have; `changes` wakes who waits."""
+    """Waits until runs have ended; `changes` wakes the waiting threads."""
 
     def __init__(self, store: Store, chains: ChainReader) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Collects the facts that say why a run stands where it stands: open questions, events, upstreams, the queue."""
+"""Collects the facts that explain why a run waits: open questions, events, upstreams, its place in the queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunFactReader:
         return replace(queued, side_approvals=found.side_approvals) if found else queued
 
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
-        """Return what rows of a list say of runs of one tenant, by run; of ready ones the queue knows the first."""
+        """Return the facts about the runs of a list, by run; the queue is asked only about the first ready ones."""
         found = dict(self.open_waits(records))
         if self._explainer is None:
             return found

@@ -1,4 +1,4 @@
-"""Reads tasks: one with all that there is to say of it, why its run stands where it stands, and pages of many."""
+"""Reads tasks: one with all its details and the reasons why its run waits, and pages of many."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TaskReader:
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
 
     def _linked(self, task: Task) -> tuple[str, ...]:
-        """Return how failures link a task to others; reads nothing of a task that has nothing to do with any."""
+        """Return the links between a task and others that failures made; makes no query where there can be none."""
         links = self._store.dependencies
         cause = links.failure(task.tenant, task.id) if FAILURE_LABEL in task.labels else None
         return linked(cause, links.made_by_failures(task.tenant, task.id) if ON_FAILURE_RUN in task.on_failure else ())

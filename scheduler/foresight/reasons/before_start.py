@@ -82,7 +82,7 @@ def _asked_then(task: Task) -> str:
 
 
 def blocked(run: Run) -> Iterator[WaitReason]:
-    """Say what a run misses that does not come back by itself."""
+    """Return the reason of a blocked run: what it needs and cannot get by waiting."""
     if missing := blocked_by(run):
         yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED_PREFIX}{missing}", until=run.wake_at, after=missing)
 
@@ -132,7 +132,7 @@ def awaited_first(task: Task, *, since: str = "") -> str:
 
 
 def once_due(record: TaskRecord) -> str:
-    """Say for what else a run will wait at its time."""
+    """Return in words what the run will wait for once it is due; empty for nothing."""
     if record.run.first_ready_at is not None:
         return ""
     awaited = awaited_first(record.task)

@@ -1,4 +1,4 @@
-"""Reads what runs wait for that somebody has to answer, or to send."""
+"""Reads the open questions and awaited events of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OpenWait(NamedTuple):
     side_approvals: tuple[Approval, ...] = ()
 
     def reasons(self, zone: str, now: datetime) -> Iterator[WaitReason]:
-        """Say what has to be answered, and what has to come."""
+        """Return the reasons for which the run waits: questions, and events."""
         yield from questions(self.record, self.approval, self.side_approvals, now)
         if self.awaited is not None and self.awaited.is_open:
             yield until_event(self.record.run, self.awaited.wait, zone, now)

@@ -1,4 +1,4 @@
-"""Reasons that lie with processes: none takes the run, none queues it, or the one that ran it is gone."""
+"""Reasons that lie with processes: no worker takes the run, none queues it, or the worker that ran it is gone."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class _Watch:
 
 
 def _before(ctx: Context, payload: WatchPayload) -> WatchRecord:
-    """Return what is known before a look."""
+    """Return the record of the looks before this one."""
     now = ctx.now()
     return WatchRecord.of(ctx.checkpoint_state) or WatchRecord(now, payload.end(now))
 

@@ -70,7 +70,7 @@ class WatchRecord:
             return None
 
     def checkpoint(self) -> Json:
-        """Return it as JSON."""
+        """Return the record as JSON, for the checkpoint."""
         return asdict(self) | {"began": self.began.isoformat(), "until": self.until.isoformat()}
 
     def seen(self, value: SeenValue) -> Self:

@@ -1,4 +1,4 @@
-"""Decides what a button of a card does: the event, and the change of the task. The undo of a change is one of them."""
+"""Decides the actions of buttons on cards, among them the undo: which event each has, and how it changes the task."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ MARK_DONE = "done"
 """Marks the outcome as read; the task does not change."""
 
 UNDOES_DONE = "u_done"
-"""The token that undoes it."""
+"""The token that undoes `done`."""
 
 UNDO = "undo"
 RUN_NOW = "run_now"
 SKIP_NEXT = "skip_next"
 _TAKES: Final = {"snooze": ("minutes", "until"), UNDO: ("undo",)}
-"""Arguments of one action that no other takes."""
+"""Arguments that only one action takes, by action."""
 
 _CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
 UNDOES_SCHEDULING = "u_1"
-"""The token that undoes the call that made a task, or a chain: a cancel, as long as nothing of it has run."""
+"""The token that undoes the scheduling of a task or a chain: it cancels, as long as nothing has run."""
 
 _OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
 """Fields of a task that decide whether a run follows, and when."""
 
 _OF_ORDER = ("priority", "estimate", "needs")
-"""Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
+"""Fields of a task that decide the place of a ready run in the queue, apart from the deadline, which the run has."""
 
 _OF_NEXT_RUN = (*_OF_SERIES, "deadline", "deadline_after", "deadline_type")
 """Fields of a task that decide whether a run follows, and how it is dated."""
@@ -58,7 +58,7 @@ def is_change_token(text: str) -> bool:
 
 
 def refuse_of_others(action: str, minutes: int | None, until: Moment | None, undo: str | None) -> None:
-    """Refuse arguments that the action does not take, which it would do otherwise than they say."""
+    """Refuse arguments that the action does not take, instead of ignoring them."""
     given = {"minutes": minutes, "until": until, "undo": undo}
     others = [name for name, value in given.items() if value is not None and name not in _TAKES.get(action, ())]
     if not others or action not in {*ACTIONS_OF_AGENTS, *ApprovalAnswer}:
@@ -141,12 +141,12 @@ def _begun(record: TaskRecord, last: LastChange) -> tuple[Run, ...]:
 
 
 def _has_run_since(run: Run, last: LastChange) -> bool:
-    """Whether a run is, or was, in an attempt that the change did not find."""
+    """Whether a run has been attempted since the change was made."""
     return run.state is State.RUNNING or (run.id == last.current and run.attempt > last.attempts)
 
 
 def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
-    """Take back what changed the current run, before it has run since or has ended."""
+    """Undo a change of the current run. Raises Refused if the run has been attempted since, or has ended."""
     task, run, kind = record.task, record.run, EventKind.UNDONE
     if run.id != last.current or _has_run_since(run, last) or run.state in TERMINAL:
         since = "is at another run" if asks_each_generation(task) else "has run"
@@ -189,7 +189,7 @@ def unscheduled(record: TaskRecord, now: datetime) -> Change:
 
 
 def _links_back(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
-    """Let a task wait again for what it waited for, or for its time alone where it waited for nothing."""
+    """Undo a change of links: the task waits again for what it waited for before, or only for its time."""
     task, run = record.task, record.run
     if run.id != last.current or run.state in TERMINAL or changes.has_started(run):
         raise _not_undone(task, f"{task.id} has run since, so that change stays.")
@@ -202,7 +202,7 @@ def _links_back(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
 
 
 def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:
-    """Take back what changed no run; one that followed by the changed series would not be there without it."""
+    """Undo a change of the task alone. Raises Refused where a later run exists only because of that change."""
     task, run = record.task, record.run
     ended_since = run.ended_at is not None and run.ended_at >= last.at
     follows = run.id != last.current

@@ -102,7 +102,7 @@ def _cancelled(record: TaskRecord, now: datetime) -> Change:
 
 
 def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
-    """Return what takes the change back that made a task what it is; None where it runs and is asked to stop."""
+    """Return the undo token of the change that was just made to a task; None for a cancel request to a running run."""
     if verb is BulkVerb.CANCEL and found.run.state is State.CANCELLED:
         return changes.undo_token(found.run, now)
     stops = verb is BulkVerb.CANCEL and found.run.cancel_requested
@@ -110,7 +110,7 @@ def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
 
 
 def undo_decision(tokens: Mapping[str, str], now: datetime, window: timedelta) -> BulkDecision:
-    """Return how the changes with these tokens, by task, are taken back; a task without one stays as it is."""
+    """Return the decision that undoes the changes with these tokens, by task; tasks without a token do not change."""
 
     def decide(record: TaskRecord, last: LastChange | None) -> Change:
         token = tokens.get(record.task.id)

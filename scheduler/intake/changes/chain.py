@@ -31,10 +31,10 @@ from duetime.scheduler.views import TaskRecord
 PAUSE_ARGUMENTS: Final = ("pause", "pause_until")
 _OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "labels", "origin")
 _OF_LAST: Final = ("deadline", "deadline_type", "expect")
-"""Arguments that a chain has in its last steps, as when it is scheduled."""
+"""Arguments of a chain that its last steps take, as when it is scheduled."""
 
 _ALONE: Final = (PAUSE_ARGUMENTS, ("skip_next",))
-"""Arguments that come in a call of their own."""
+"""Arguments that cannot be combined with others in one call."""
 
 OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *sum(_ALONE, ()), *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
@@ -44,7 +44,7 @@ _OF_SERIES: Final = ("repeat_policy", "all_following")
 
 
 def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are given. Raises InvalidArgument for one that a whole chain has not."""
+    """Return the arguments of a call that are not empty. Raises InvalidArgument for one that only steps have."""
     given = {name: value for name, value in arguments.items() if value is not None and value not in (False, (), [])}
     given |= {"pause": False} if arguments.get("pause") is False else {}
     wrong = next((name for name in (*given, *given.get("remove", ())) if name not in OF_CHAINS), None)
@@ -73,7 +73,7 @@ def _zone_alone(found: ChainRecord) -> InvalidArgument:
 
 
 def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
-    """Return how to change what a whole chain has not."""
+    """Return the refusal of an argument that only steps have; it shows how to change the steps."""
     if name in _OF_SERIES and found.chain.repeat is None:
         accepted = "`when`, which moves it"
         return InvalidArgument(name, "this chain runs once", accepted=accepted, example="when='tomorrow 9am'")
@@ -181,7 +181,7 @@ def chain_decision(
 
 
 def _titles(found: ChainRecord, title: str) -> dict[str, str]:
-    """Return the new titles of the steps that have theirs from the chain."""
+    """Return the new titles of the steps whose titles were made from that of the chain."""
     return {
         step.record.task.id: titled(title, step.name)
         for step in found.steps
@@ -192,7 +192,7 @@ def _titles(found: ChainRecord, title: str) -> dict[str, str]:
 def moved_by(
     moves: Mapping[str, Callable[[], ChainMove]], decision: BulkDecision, planner: Planner, now: datetime
 ) -> BulkDecision:
-    """Return a move of many tasks by which the steps of chains, by their tasks, move as these do."""
+    """Return the decision with the steps of chains moved as `moves` says, by task id; other tasks move as before."""
 
     def decide(record: TaskRecord, last: LastChange | None) -> Change:
         read = moves.get(record.task.id)

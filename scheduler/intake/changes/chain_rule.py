@@ -1,4 +1,4 @@
-"""Reads what a reschedule gives a chain of its own: its title, and the rule of one that recurs."""
+"""Reads the parts of a reschedule that change the chain itself: its title, and the rule of a recurring chain."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _refuse_series_in_chain(request: Reschedule) -> None:
 
 
 def recurs_after_others(request: Reschedule) -> bool:
-    """Whether a reschedule makes a series of a task, and leaves it what it comes after."""
+    """Whether a reschedule makes a task recur and keeps its upstreams."""
     is_rule = request.repeat is not None and not never_recurs(request.repeat)
     return is_rule and request.after is None and "after" not in request.remove
 

@@ -1,4 +1,4 @@
-"""Decides the part of a reschedule that changes for what each run of a recurring task waits: event, and answer."""
+"""Decides the part of a reschedule that changes which event, or which approval, each run of a series waits for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from duetime.scheduler.waits.approval import Approval
 
 
 def changes_each_wait(record: TaskRecord, change: Change) -> bool:
-    """Whether the wait of a reschedule is for each run of the task, and not for one that waits for something once."""
+    """Whether a reschedule changes the wait of every run of the series, and not a wait that happens once."""
     if awaits_when_due(change.task):
         return True
     goes_on = change.task.repeat is not None and record.run.state not in TERMINAL

@@ -40,7 +40,7 @@ _ALTERNATIVES: Final = {
     "wait_for": "a new task with wait_for and repeat, which waits before each run",
     "approval": "a new task with approval and repeat, which asks before each run",
 }
-"""Words on what to do in place of such a change of a task that repeats; else a new chain."""
+"""By argument: what to do instead with a task that repeats; else a new chain."""
 
 
 def asks_for_links(request: Reschedule) -> bool:
@@ -76,7 +76,7 @@ def upstreams_read(planner: Planner, tenant: str, request: Reschedule) -> Planne
 
 @corrects_examples
 def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
-    """Return what a change locks first. Raises InvalidArgument for a wait that is none."""
+    """Return the locks that a change of links takes first. Raises InvalidArgument for a malformed wait."""
     found = planner.upstreams("", ())
     wait = read_wait(request.wait_for, now, when=now) if request.wait_for else None
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
@@ -103,7 +103,7 @@ def links_step(draft: ChangeDraft) -> ChangeDraft:
 
 
 def _each_run(draft: ChangeDraft) -> ChangeDraft:
-    """Change what each run waits for, and leave in the call what is asked besides that."""
+    """Change what each run of a series waits for; the rest of the links stays in the call."""
     record, now, in_chain = draft.record, draft.now, draft.in_recurring_chain
     wait, approval, each = draft.request.wait_for, draft.request.approval, changes_each_wait(record, draft.change)
     if wait is not None and (each or (in_chain and wait)):
@@ -151,7 +151,7 @@ def _read(draft: ChangeDraft) -> NewLinks:
 
 
 def _dependencies(new: Request, tenant: str, planner: Planner) -> tuple[Dependency, ...]:
-    """Read what a task comes after; an example that leaves all of it out is no empty call."""
+    """Read the upstreams of a task; in an error, an example that would be an empty call gets the task's title."""
     try:
         return dependencies_of(new, tenant, planner.upstreams)
     except InvalidArgument as wrong:

@@ -1,4 +1,4 @@
-"""Pauses as a call asks for them: whether one is meant, and the time at which it ends, if any."""
+"""Reads and decides the pause, or the resume, of a call."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
 
 
 def still_over(draft: ChangeDraft) -> tuple[str, ...]:
-    """Say that a task which a call resumes has ended: it does not start by that."""
+    """Return a warning where the resumed task has ended, as a resume does not start it again."""
     resumed, run = draft.record.task.paused and not draft.task.paused, draft.change.coming
     return (f"it has ended ({run.state}): it starts once it is given a time",) if resumed and run.ended_at else ()

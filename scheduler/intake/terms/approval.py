@@ -1,4 +1,4 @@
-"""Reads the argument `approval`: the question, until when it is asked, and the answer if nobody gives one."""
+"""Reads the argument `approval`: the question, its deadline, and the default answer at that deadline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def approval_of(request: Request, now: datetime, zone: str | None) -> Approval |
 
 
 def check_length(given: Any) -> None:
-    """Refuse an instant as the end of many questions."""
+    """Refuse an instant as the deadline of a question that is asked again before each run."""
     by = given.get("by") if isinstance(given, Mapping) else None
     if not by or isinstance(by, timedelta):
         return

@@ -1,4 +1,4 @@
-"""Returns what is asked of each step of a chain: its own arguments, and for the rest those of the chain."""
+"""Builds the request of each step of a chain from its own arguments and, for the rest, those of the chain."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.retry import as_policy
 
 _MAX_TITLE_CHARS: Final = 150
-"""Of the chain's title in that of a step."""
+"""Longest part of the chain's title in the title of a step."""
 
 _OF_STEPS: Final = ("payload", "estimate", "needs")
-"""Arguments that each step has for itself."""
+"""Arguments that a step never takes from its chain."""
 
 _OF_ALL_STEPS: Final = (
     "when",

@@ -98,10 +98,13 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The last notice of an alert to a channel, and when; `tries` failed since, and the next is not before `try_at`."""
+    """The last notice of an alert that a channel got: the `phase` it reported, and when it was sent.
 
-    told: Phase | None = None
-    told_at: datetime | None = None
+    Since then `tries` have failed; the next one is not before `try_at`.
+    """
+
+    phase: Phase | None = None
+    sent_at: datetime | None = None
     tries: int = 0
     try_at: datetime | None = None
 
@@ -136,13 +139,13 @@ def _raised(rule: AlertRule, key: str, known: Alert | None, value: float, now: d
 
 
 def is_due(alert: Alert, notice: Notice, now: datetime, repeat: timedelta) -> bool:
-    """Whether a channel has to be told of an alert now: when it fires, again after `repeat`, and when it is over."""
+    """Whether a notice is due: when the alert fires, again after `repeat`, and when it is resolved."""
     if notice.try_at is not None and now < notice.try_at:
         return False
     if alert.phase is Phase.FIRING:
-        again = notice.told_at is not None and now - notice.told_at >= repeat
-        return notice.told is not Phase.FIRING or again
-    return alert.phase is Phase.RESOLVED and notice.told is Phase.FIRING
+        again = notice.sent_at is not None and now - notice.sent_at >= repeat
+        return notice.phase is not Phase.FIRING or again
+    return alert.phase is Phase.RESOLVED and notice.phase is Phase.FIRING
 
 
 def retry_delay(tries: int) -> timedelta:

@@ -48,7 +48,7 @@ MAX_RELATED_TASKS_TRIED = 100
 """Tasks of a part that cannot be tried apart from each other."""
 
 PAUSE_BETWEEN_PARTS_S = 0.01
-"""Lets other writers of a SQLite file in between two transactions: they look again after some milliseconds."""
+"""Pause between two transactions, so that other writers of a SQLite file, which poll its lock, get their turn."""
 
 ALL_TASKS = TaskFilter()
 
@@ -105,7 +105,7 @@ class BulkCall:
         return call
 
     def arguments_digest(self) -> str:
-        """Return a digest of what is asked for, by which a repeat is known."""
+        """Return a digest of the arguments, by which a repeated call is recognised."""
         apart = {"by", "tenant", "raw", "idempotency_key", "where", "audit_verb"}
         given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
@@ -192,7 +192,7 @@ def is_meant(task: Task, verb: BulkVerb, decision: BulkDecision | None) -> bool:
 
 
 def audit_detail(call: BulkCall) -> dict[str, Any]:
-    """Return what else a call asked for, for the audit log."""
+    """Return the other arguments of a call, for the audit log."""
     given = {"to": call.to, **(asdict(call.where) if call.where != ALL_TASKS else {})}
     return {name: str(value) for name, value in given.items() if value not in (None, ())}
 
@@ -276,7 +276,7 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:
-    """Return refused tasks first: they are what somebody has to look at."""
+    """Return the outcomes with refused tasks first, as these need attention."""
     return tuple(sorted(outcomes, key=lambda each: each.became is not Became.REFUSED))
 
 

@@ -1,4 +1,4 @@
-"""Answers what all steps of a chain ask, and takes such an answer back."""
+"""Answers the question that all steps of a chain share, and takes such an answer back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ChainApprovalService:
         return replace(self._chains.view_of(answered, warnings=warnings), undo=token)
 
     def ask_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:
-        """Take the yes with this token back to all the steps that it answered, or to none."""
+        """Take the approval with this token back for all the steps that it answered, or for none."""
         by = call.get("by", LOCAL)
         steps = [step.record for step in chain_to_change(self._store, chain_id, call).steps]
         answered = self._store.approvals.approved(by.tenant, [each.run.id for each in steps])

@@ -92,7 +92,7 @@ class ChainUndo:
         return replace(view, warnings=(*again, *left, *asked_to_stop(after), *view.warnings))
 
     def _no_taken_back(self, call: BulkCall, steps: Sequence[str], now: datetime) -> BulkResult:
-        """Ask again what was rejected, in all these steps or in none. Raises Refused."""
+        """Ask the rejected question again, in all these steps or in none. Raises Refused."""
 
         def decide(record: TaskRecord, _last: LastChange | None) -> Change:
             return changes.undo_cancel(record, now, None)
@@ -137,7 +137,7 @@ def _or_none(decide: StepDecision) -> StepDecision:
 
 @contextmanager
 def _all_or_none() -> Iterator[None]:
-    """Raise the refusal of the step that ended the transaction."""
+    """Turn the end of an all-or-nothing transaction into the refusal of the step that caused it."""
     try:
         yield
     except _StepStays as stays:

@@ -50,8 +50,8 @@ class Alerts:
         columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
         rows = self._database.read(lambda connection: unreadable.rows(connection, select(*columns)))
         return {
-            (rule, key, channel): Notice(Phase(phase) if phase in _PHASES else None, told_at, tries, try_at)
-            for rule, key, channel, phase, told_at, tries, try_at in rows
+            (rule, key, channel): Notice(Phase(phase) if phase in _PHASES else None, sent_at, tries, try_at)
+            for rule, key, channel, phase, sent_at, tries, try_at in rows
         }
 
     def claim(self, of: NoticeKey, now: datetime, lease: timedelta) -> bool:
@@ -70,7 +70,7 @@ class Alerts:
     def settle(self, of: NoticeKey, notice: Notice) -> None:
         """Store the result of a try to send a claimed notice."""
         named = and_(*(alert_notices.c[name] == value for name, value in _named(of).items()))
-        values = {"told": notice.told, "told_at": notice.told_at, "tries": notice.tries, "try_at": notice.try_at}
+        values = {"told": notice.phase, "told_at": notice.sent_at, "tries": notice.tries, "try_at": notice.try_at}
         statement = alert_notices.update().where(named).values(values)
         self._database.write(lambda connection: connection.execute(statement))
 

@@ -56,7 +56,7 @@ class Batches:
         return self._database.read(work)
 
     def named(self, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
-        """Return these tasks in this order; raises `TaskNotFound` for the first that there is not."""
+        """Return these tasks in this order; raises `TaskNotFound` for the first unknown one."""
 
         def work(connection: Connection) -> list[TaskRecord]:
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
@@ -69,13 +69,13 @@ class Batches:
         return self._database.read(work)
 
     def still(self, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
-        """Return those of these tasks that there are still, in this order."""
+        """Return those of the tasks that still exist, in this order."""
         found = self._database.read(lambda connection: _records(connection, tenant, task_ids))
         by_id = {record.task.id: record for record in found}
         return [by_id[task_id] for task_id in task_ids if task_id in by_id]
 
     def stored(self, tenant: str, token: str) -> list[StoredBatch]:
-        """Return the transactions of a call by the token of its undo; none when it is unknown by now."""
+        """Return the transactions of a call by the token of its undo; none when the token is unknown or too old."""
         return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
 
     def is_changed_since(self, batches: Sequence[StoredBatch], actor: str) -> bool:
@@ -190,7 +190,7 @@ def _remember(
 
 
 def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:
-    """Return a batch with what became of its tasks."""
+    """Return the batch with the outcome of each of its tasks."""
     became = {each.record.task.id: each.became for each in done}
     why = {each.record.task.id: each.why for each in done if each.why}
     undo = {each.record.task.id: each.undo for each in done if each.undo}

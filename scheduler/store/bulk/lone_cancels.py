@@ -1,4 +1,4 @@
-"""Cancelled tasks that stand alone: nothing else ended with them, so an undo brings back their runs alone."""
+"""Cancelled tasks without side effects: nothing else ended with them, so an undo only has to restore their runs."""
 
 from __future__ import annotations
 

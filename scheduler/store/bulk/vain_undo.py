@@ -1,4 +1,4 @@
-"""Cancels that last: a step that had begun stays cancelled, and an undo of what comes after it would change nothing."""
+"""Cancels that no undo can reverse: a step that had begun stays cancelled, and so does everything after it."""
 
 from __future__ import annotations
 

@@ -216,4 +216,4 @@ def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datet
     """Tell the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
     state = State.SKIPPED if asks_when_due(record.task) else State.CANCELLED
-    questions.tell(connection, [notice(record.task, record.run, text, state, now)])
+    questions.send(connection, [notice(record.task, record.run, text, state, now)])

@@ -50,7 +50,7 @@ class Dependencies:
         """Call `on_freed` with tasks whose waiting runs go on. It replaces the listener before it."""
         self._on_freed = on_freed
 
-    def tell(self, task_ids: Sequence[str]) -> None:
+    def notify(self, task_ids: Sequence[str]) -> None:
         """Report tasks to the listener of `listen`, as if their runs went on: theirs wait from now on."""
         if task_ids:
             self._on_freed(task_ids)

@@ -87,7 +87,7 @@ def _waiting(connection: Connection, record: TaskRecord) -> Run:
 def _ask_again(connection: Connection, record: TaskRecord, run: Run, approval: Approval, now: datetime) -> None:
     again = reopened(approval, now)
     connection.execute(_REOPEN, {"of_run": run.id, "of_attempt": approval.attempt, "until": again.ends_at})
-    questions.tell(connection, [question_of(record.task, run, again)])
+    questions.send(connection, [question_of(record.task, run, again)])
 
 
 def _event(old: Run, run: Run, acting: Acting, now: datetime) -> event_log.EventValues:

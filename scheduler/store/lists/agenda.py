@@ -1,4 +1,4 @@
-"""A window ahead: the open tasks that are due in it, and the recurring ones that will be due again."""
+"""A time window in the future: the open tasks that are due in it, and recurring ones that will be due again."""
 
 from __future__ import annotations
 

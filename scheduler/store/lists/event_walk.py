@@ -111,7 +111,7 @@ def compared(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Con
 
 
 def _came_by(via: str) -> Condition:
-    """Whether a change came by this way: a surface alone stands for each address."""
+    """Return the condition that a change came through a surface; one without an address matches all its addresses."""
     return or_(events.c.via == via, events.c.via.startswith(f"{via} ", autoescape=True))
 
 

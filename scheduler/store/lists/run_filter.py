@@ -95,7 +95,7 @@ def _standing(standing: Standing) -> Condition:
 
 
 def says(words: str) -> Condition:
-    """Whether the title of a run, its error, or a reason of its attempts has these words."""
+    """Return the condition that a run's title, its error, or the reason of an attempt has these words."""
     of_title = _task(titled_by_reading(words))
     of_attempts = select(func.count()).where(attempts.c.run_id == runs.c.id, has_text(attempts.c.reason, words))
     tried = case((runs.c.attempt > 0, _subquery(of_attempts) > 0), else_=false())  # looks for attempts only then
@@ -137,7 +137,7 @@ def _of_task(where: RunFilter) -> Iterable[Condition]:
 
 
 def _acted(actor: str) -> Condition:
-    """Whether someone owns the task or changed the run: a task that nobody changed has its first revision."""
+    """Return the condition that an actor owns the run's task, or has changed it."""
     of_run = (events.c.task_id == tasks.c.id, events.c.run_id == runs.c.id, events.c.actor == actor)
     changes = select(func.count()).where(*of_run).correlate(runs, tasks).scalar_subquery()
     return case((tasks.c.owner == actor, true()), (tasks.c.revision > 1, changes > 0), else_=false())

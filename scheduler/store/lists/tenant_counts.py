@@ -1,4 +1,4 @@
-"""Counts what a tenant has stored, as far as its quotas go, in the transaction that would add to it."""
+"""Counts the rows of a tenant up to its quotas, in the transaction that would add to them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TenantCounts:
         return int(found.scalar_one())
 
     def next_due(self) -> datetime | None:
-        """Return when the open task is due that ends first; None when none ends by itself at a known time."""
+        """Return when the open task that ends first is due; None when no open task ends by itself at a known time."""
         found = self._connection.execute(_NEXT_DUE, {"tenant": self._tenant})
         return cast("datetime | None", found.scalar())
 

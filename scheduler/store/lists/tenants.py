@@ -14,5 +14,5 @@ _TENANTS = text(
 
 
 def tenants(connection: Connection) -> list[str]:
-    """Return every tenant that has a task: the index of tasks by age is read at one place for each."""
+    """Return every tenant that has a task, by one look at the index of tasks for each tenant."""
     return list(connection.execute(_TENANTS).scalars())

@@ -97,7 +97,7 @@ def _left_chains(connection: Connection, keys: Sequence[RowKey], counted: Counte
 def _still_due(
     connection: Connection, rule: RetentionRule, before: datetime, keys: Sequence[RowKey], *, messages: bool
 ) -> list[RowKey]:
-    """Lock what is to be deleted, and return what of it is not needed even now."""
+    """Lock the selected rows, and return those of them that nothing needs by now."""
     if rule.kind is RetentionKind.TASKS:
         locked = _locked(connection, select(tasks.c.id).where(tasks.c.id.in_([task_id for (task_id,) in keys])))
         ids = [str(task_id) for (task_id,) in locked]

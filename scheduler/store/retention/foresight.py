@@ -1,4 +1,4 @@
-"""A sweep that is counted before it deletes anything: rules free rows for later rules, and no row counts twice."""
+"""Counts what a sweep would delete: earlier rules free rows for later rules, and no row counts twice."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class AlertMonitor:
                 retry_delay(tries), (error.retry_after if isinstance(error, ChannelError) else None) or timedelta()
             )
             log.warning("cannot tell %s of %s, trying again in %s: %s", channel.name, alert.rule, wait, error)
-            return Notice(notice.told, notice.told_at, tries, now + wait)
+            return Notice(notice.phase, notice.sent_at, tries, now + wait)
         return Notice(alert.phase, now)
 
 

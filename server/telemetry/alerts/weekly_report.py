@@ -53,7 +53,7 @@ class WeeklyReport:
             of = REPORT, _key(monday), channel.name
             notice = notices.get(of, Notice())
             waits = notice.try_at is not None and now < notice.try_at
-            if notice.told is None and not waits and store.alerts.claim(of, now, REPORT_LEASE):
+            if notice.phase is None and not waits and store.alerts.claim(of, now, REPORT_LEASE):
                 store.alerts.settle(of, self._notified(store, channel, notice, monday))
 
     def _notified(self, store: Store, channel: Channel, notice: Notice, monday: datetime) -> Notice:

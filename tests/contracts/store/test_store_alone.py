@@ -184,7 +184,7 @@ def settled_during(
 
     def slowly(found: TaskRecord) -> Change:
         verdicts.append(pool.submit(stores[1].claims.settle, ended))
-        until_it_waits(stores[0], "WITH locked")
+        until_it_waits(stores[0], "WITH ended")
         return decide(found)
 
     with ThreadPoolExecutor(1) as pool:
@@ -224,7 +224,7 @@ def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) 
         first = settlement(claim, State.FAILED, inbox=message(claim), dead_letter=True)
         assert settle.settle(connection, [first], NOON) == [Verdict.SETTLED]
         waiting = pool.submit(stores[1].claims.settle, [late])
-        until_it_waits(stores[0], "WITH locked")
+        until_it_waits(stores[0], "WITH ended")
         return waiting
 
     with ThreadPoolExecutor(1) as pool:

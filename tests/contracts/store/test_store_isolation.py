@@ -70,7 +70,7 @@ OF_NO_TENANT = {
     "batches.reopen",  # a batch that was read for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.rehearsal",  # runs what its caller gives
-    "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
+    "dependencies.notify", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
     "history.latest", "history.since", "history.last_id", "history.tenants",  # subscriptions, tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it

@@ -17,7 +17,7 @@ from tests.builders import Clock, a_task, settlement, started
 
 pytestmark = pytest.mark.postgres
 
-FOUND_BY_ID = ("SELECT tasks.id", "WITH locked AS", "WITH wish AS", "WITH moved AS")
+FOUND_BY_ID = ("SELECT tasks.id", "WITH ended AS", "WITH wish AS", "WITH moved AS")
 """Beginnings of the statements that lock, settle, start and make ready: each run of these is given by its id."""
 
 

@@ -156,7 +156,7 @@ def test_letters_that_postgresql_does_not_know_are_not_looked_up_in_its_index(po
         with statements_of(store) as found:
             assert (titles(store, "会議室"), len(said(store, "会議室"))) == (["会議室の予約"], 1)
             assert [sql for sql in found if "title_folded LIKE" in sql and "JOIN" not in sql] == []
-        assert search_check(store).said.endswith("this database was created with LC_CTYPE C")
+        assert search_check(store).finding.endswith("this database was created with LC_CTYPE C")
         with statements_of(store) as found:
             assert titles(store, "zebra") == []
             assert any("title_folded LIKE" in sql for sql in found)

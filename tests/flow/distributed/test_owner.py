@@ -37,7 +37,7 @@ def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is
     settings = Settings(database_url=shared, redis_url=valkey_url, redis_namespace=tmp_path.name, timezone="UTC")
     found = [namespace_check(settings, Mock(identity=lambda name=name: name)) for name in ("1/a", "1/b")]
     assert [check.verdict.value for check in found] == ["ok", "wrong"]
-    assert "in use by another database" in found[1].said
+    assert "in use by another database" in found[1].finding
     mine._client.delete(f"{{{tmp_path.name}}}:used")  # as it is 15 s after the last process of it
     theirs.claim()
     with pytest.raises(QueueLost):
@@ -55,7 +55,7 @@ def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, 
         used.claim()
         found = namespace_check(settings, Mock(identity=lambda: ""))
     assert found.verdict.value == "note"
-    assert "may not read the database's identity" in found.said
+    assert "may not read the database's identity" in found.finding
     assert "GRANT EXECUTE ON FUNCTION pg_control_system()" in found.advice
 
 

@@ -303,8 +303,8 @@ def of_redis(monkeypatch: pytest.MonkeyPatch, health: RedisHealth | Exception) -
 
     monkeypatch.setattr(redis_health, "examine", examine)
     check = redis_check(SETTINGS)
-    assert "hunter2" not in check.said + check.advice
-    return check.verdict.value, check.said, check.advice
+    assert "hunter2" not in check.finding + check.advice
+    return check.verdict.value, check.finding, check.advice
 
 
 def test_a_redis_that_keeps_what_it_is_given_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ def test_a_clock_that_differs_from_the_databases_is_wrong(
 ) -> None:
     monkeypatch.setattr(store, "now", lambda: datetime.now(UTC) + timedelta(hours=hours))
     check = skew_check(store)
-    assert (check.verdict.value, f"3600.0 s {words} the database" in check.said) == ("wrong", True)
+    assert (check.verdict.value, f"3600.0 s {words} the database" in check.finding) == ("wrong", True)
 
 
 def test_clocks_that_agree_are_well(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +358,7 @@ def test_clocks_that_agree_are_well(store: Store, monkeypatch: pytest.MonkeyPatc
 def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> None:
     assert workers_check(store).verdict.value == "wrong"
     store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock()))
-    assert workers_check(store).said.startswith("1 process with 4 threads")
+    assert workers_check(store).finding.startswith("1 process with 4 threads")
     clock.forward(seconds=16)
     assert workers_check(store).verdict.value == "wrong"
 
@@ -369,13 +369,13 @@ def test_doctor_says_that_all_workers_are_drained_and_how_they_take_runs_again(s
     asked = AuditEntry("acme", AuditKind.WORKER_DRAINED, "ann")
     store.workers.drain("w1", DrainMode.FINISH, asked)
     some = workers_check(store)
-    assert (some.verdict.value, some.said) == (
+    assert (some.verdict.value, some.finding) == (
         "ok", "2 processes with 8 threads, 1 of them drained; `duetime workers` lists them",
     )  # fmt: skip
     store.workers.drain("w2", DrainMode.FINISH, asked)
     every = workers_check(store)
     said = "no run starts: 2 processes with 8 threads, and all are drained."
-    assert (every.verdict.value, every.said) == ("wrong", said)
+    assert (every.verdict.value, every.finding) == ("wrong", said)
     assert "`duetime workers resume --all`" in every.advice
     store.workers.resume(None, replace(asked, kind=AuditKind.WORKER_RESUMED))
     assert workers_check(store).verdict.value == "ok"
@@ -385,7 +385,7 @@ def test_doctor_names_an_action_that_no_worker_knows(store: Store, clock: Clock)
     added(store, action="resize", payload={})
     store.claims.make_ready(limit=9)
     store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock(), actions=("reminder",)))
-    assert actions_check(worker_actions, store).said == "no worker knows the action 'resize', and runs of it wait."
+    assert actions_check(worker_actions, store).finding == "no worker knows the action 'resize', and runs of it wait."
     store.workers.beat(WorkerProcess("w2", "host", 2, 4, clock(), actions=("resize",)))
     assert actions_check(worker_actions, store).verdict.value == "ok"
 

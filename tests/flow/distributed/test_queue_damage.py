@@ -160,7 +160,7 @@ def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
     installation.clock.forward(minutes=5)
     assert "refilled" not in readyz(installation)
     check = queue_check(installation.settings, installation.store)
-    assert (check.verdict, "was refilled" in check.said) == (CheckVerdict.NOTE, True)
+    assert (check.verdict, "was refilled" in check.finding) == (CheckVerdict.NOTE, True)
 
 
 @pytest.mark.parametrize(
@@ -226,4 +226,4 @@ def test_the_doctor_says_which_run_does_not_start(installation: Installation) ->
     assert installation.take() == ()
     check = examine_queue(installation.inner, installation.store)
     assert check.verdict is CheckVerdict.WRONG
-    assert f"run {made} does not start, though nothing holds it up" in check.said
+    assert f"run {made} does not start, though nothing holds it up" in check.finding

@@ -107,10 +107,10 @@ def ask(connection: Connection, new: Iterable[tuple[Task, Run, Approval]]) -> No
     """Store approvals of stored runs, and tell the owners of their tasks what is asked."""
     found = list(new)
     ADD_APPROVALS.run(connection, [values_of(approval) for _, _, approval in found])
-    tell(connection, [question_of(*each) for each in found if each[2].is_open])
+    send(connection, [question_of(*each) for each in found if each[2].is_open])
 
 
-def tell(connection: Connection, notices: Sequence[UserNotice]) -> None:
+def send(connection: Connection, notices: Sequence[UserNotice]) -> None:
     """Store messages and their deliveries; their runs have none before."""
     _MESSAGES.run(connection, [message_values(each.message) for each in notices])
     _DELIVERIES.run(connection, [delivery_values(sent) for each in notices for sent in each.deliveries])

@@ -26,7 +26,7 @@ _LINKS = select(_BELOW.c.upstream_id, _BELOW.c.task_id).limit(MAX_LINKS_READ)
 def in_order(
     connection: Connection, task_ids: Sequence[str], *, last_first: bool = False
 ) -> tuple[list[str], set[str]]:
-    """Return these tasks so that each follows those that it comes after, or the other way round; and which do so."""
+    """Return the tasks in the order of their dependencies, or `last_first`; and those that have any among them."""
     if len(task_ids) <= 1:
         return list(task_ids), set()
     above: dict[str, list[str]] = {task_id: [] for task_id in task_ids}

@@ -95,7 +95,7 @@ def _awaited(rows: Kept) -> tuple[str, ...]:
 
 
 def kept(connection: Connection, record: TaskRecord, change: Change) -> Kept | None:
-    """Return what a task waits for before a change of that; None for any other change."""
+    """Return what the task waited for before a change of its links; None for any other change."""
     return _kept(connection, record.task.id, record.run) if isinstance(change, RelinkedChange) else None
 
 
@@ -235,7 +235,7 @@ def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, A
 
 
 def _run_again(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the tasks that somebody has run again since they had ended; another occurrence of a series is none."""
+    """Return the tasks that were run again after their end; a next occurrence of a series does not count."""
     closed = {row["upstream_id"]: row["closed_at"] for row in rows if row["closed_at"]}
     wanted, _ = event_log.begun_again_at(connection, sorted(closed))
     again = [task_id for task_id, at in wanted.items() if at >= closed[task_id]]

@@ -90,7 +90,7 @@ def _steps(connection: Connection, tenant: str, chain_ids: Sequence[str]) -> dic
 
 
 def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstream]:
-    """Return what a task comes after, the oldest first."""
+    """Return the upstreams of a task, the oldest first."""
     rows = unreadable.rows(connection, _UPSTREAMS, {"tenant": tenant, "of_task": task_id})
     return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
@@ -111,6 +111,6 @@ def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, J
 
 
 def _whole(connection: Connection, task_id: str, chain_ids: Iterable[str]) -> set[str]:
-    """Return those of these chains all steps of which a task comes after."""
+    """Return those of the chains whose steps are all upstreams of the task."""
     given = {"of_task": task_id, "chain_ids": sorted(chain_ids)}
     return set(connection.execute(_WHOLE, given).scalars()) if given["chain_ids"] else set()

@@ -72,7 +72,7 @@ def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None)
 
 
 def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: datetime) -> None:
-    """End the waits of runs, each with its task and the state that it leaves."""
+    """Close the waits of runs; each run comes with its task and its state before the change."""
     waiting = [each for each in ending if each[2] in _WAITS]
     forget_open(connection, [run_id for run_id, _, _ in waiting])
     task_ids = [task_id for _, task_id, state in waiting if state is State.WAITING]
@@ -95,9 +95,9 @@ def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
 
 
 def waive(connection: Connection, task_id: str, now: datetime) -> bool:
-    """Let a task that runs again go without the event for which it has waited until its time was over.
+    """Let a task that runs again start without the event whose wait has expired.
 
-    Returns whether it had waited so.
+    Returns whether there was such a wait.
     """
     given = {"waiter_ids": [task_id, *further([task_id])], "now": now}
     return connection.execute(_WAIVE, given).rowcount > 0

@@ -23,7 +23,7 @@ NEXT_LATE: Select[Any] = (
     .order_by(signal_waits.c.until)
     .limit(1)
 )
-"""When the next wait is too late."""
+"""The time at which the next wait ends without its event."""
 
 _KEPT = COLUMNS.where(signal_waits.c.waiter_id.in_(WAITER_IDS))
 _OPEN_OF = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"), OPEN_WAIT)

@@ -95,7 +95,7 @@ def _behind_last(connection: Connection, task: Task, wait: SignalWait) -> Signal
 
 
 def forget_open(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete the open waits of runs that wait no longer, although no event came."""
+    """Delete the open waits of runs that go on without an event."""
     if run_ids:
         connection.execute(_FORGET_OPEN, {"waiter_ids": [*run_ids, *further(run_ids)]})
 
@@ -131,7 +131,7 @@ def follow_change(connection: Connection, stored: StoredChange) -> None:
 
 
 def _cut_off(connection: Connection, task: Task, run: Run, now: datetime) -> None:
-    """Let a run that is to start now have waited. One whose wait is over keeps the event that ended it."""
+    """Mark the wait of a run that starts now as over. A wait that an event has ended keeps that event."""
     if yet_to_wait(connection, [run.id]):
         wait = row_of(new_wait(connection, task, run, now), None, now)
         connection.execute(_ADD, {**wait, "closed_at": now, "on_timeout": OnTimeout.RUN})

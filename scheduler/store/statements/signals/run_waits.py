@@ -84,7 +84,7 @@ def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) ->
 
 
 def _anew(wait: SignalWait, before: KeptWait | None) -> SignalWait:
-    """Return a wait that does not find the event again which the one before it had."""
+    """Return the wait with a later `since`, so that it does not find the event of the wait before it again."""
     if before is None or before.signal is None or before.signal.at is None:
         return wait
     if (wait.name, wait.match) != (before.wait.name, before.wait.match):
@@ -93,7 +93,7 @@ def _anew(wait: SignalWait, before: KeptWait | None) -> SignalWait:
 
 
 def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> list[str]:
-    """Let those of these runs go on at once that are suspended, each with its reason; return their tasks."""
+    """Wake the suspended ones of these runs, each with the reason for its event; return their tasks."""
     found = connection.execute(_SUSPENDED, {"run_ids": list(reasons)}).all() if reasons else []
     _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
     entries = [

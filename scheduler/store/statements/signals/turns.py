@@ -81,7 +81,7 @@ def _before_turn(run: Run) -> Run:
 
 
 def _lacking(connection: Connection, steps: Sequence[tuple[Task, Run]]) -> Sequence[tuple[Task, Run]]:
-    """Return those of the steps that lack a yes or an event which their turn asks for."""
+    """Return those of the steps that still lack the approval or the event that their turn needs."""
     asking = [run.id for task, run in steps if asks_each_generation(task)]
     waiting = [run.id for task, run in steps if awaits_each_generation(task)]
     lacking = set(own_waits.yet_to_wait(connection, waiting)) if waiting else set()
