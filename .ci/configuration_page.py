@@ -6,16 +6,20 @@ python .ci/configuration_page.py docs/configuration.md
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
+from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
 from duetime.server.settings.layers import VARIABLE_PREFIX
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
-from duetime.server.settings.retention import RetentionRuleSettings
+from duetime.server.settings.notices import NoticeSettings
+from duetime.server.settings.retention import RetentionRuleSettings, RetentionSettings
+from duetime.server.settings.work import WorkSettings
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -36,9 +40,14 @@ A setting that does not exist or is wrong stops the start with exit code 2. The 
 the accepted values. Variables that begin with `DUETIME_TEST_` belong to the test suite and are ignored.
 
 Separate several values by commas in a variable; write a list in the file. Secrets are never shown.
-
-## Settings
 """
+
+GROUPS: Mapping[type[BaseModel], str] = {
+    WorkSettings: "storage, work and channels",
+    RetentionSettings: "what is deleted, and when",
+    AccessSettings: "who may call, secrets, limits of tenants, metrics",
+    NoticeSettings: "alerts and quiet hours",
+}
 
 TRACES = """\
 ## Traces
@@ -137,7 +146,20 @@ def configuration_page() -> str:
     channels = _keys(ChannelSettings.model_fields)
     rules = _keys(RetentionRuleSettings.model_fields)
     origins = f"{ORIGINS}\n{_keys(OriginSettings.model_fields)}\n{AFTER_ORIGINS}"
-    return f"{HEAD}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{origins}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+    head = f"{HEAD}\n{_index()}\n## Settings\n"
+    return f"{head}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{origins}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+
+
+def _index() -> str:
+    """Return the table that leads to each setting, by what it is for."""
+    own = [name for name in Settings.model_fields if not any(name in group.model_fields for group in GROUPS)]
+    named = [*((purpose, list(group.model_fields)) for group, purpose in GROUPS.items()), ("logs", own)]
+    rows = [f"| {purpose} | {_links(names)} |" for purpose, names in named]
+    return "| for | settings |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _links(names: Iterable[str]) -> str:
+    return "; ".join(f"[`{name}`](#{name})" for name in names)
 
 
 def _keys(fields: Mapping[str, FieldInfo]) -> str:
