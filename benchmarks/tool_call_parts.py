@@ -18,7 +18,7 @@ from duetime.server.app import build
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.results import answer
-from duetime.tools.schedule_task import schedule_task
+from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.tools.threads import cross
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.task_text import task_text
@@ -47,7 +47,7 @@ def parts(calls: int, when: str) -> dict[str, float]:
         settings = Settings.model_validate({"database_url": url, "timezone": "America/Edmonton"})
         with build(settings) as app:
             planner = Planner(app.handlers, settings.timezone)
-            arguments = Arguments("schedule_task", schedule_task({"reminder": ("message",)}, ()).arguments)
+            arguments = Arguments("schedule_task", schedule_task(REMINDER, ()).arguments)
             watch = Stopwatch()
             for number in range(WARM_UP_COUNT + calls):
                 if number == WARM_UP_COUNT:

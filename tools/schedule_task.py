@@ -43,19 +43,19 @@ from duetime.tools.definition import (
 from duetime.tools.results import dry_run_answer, task_answer
 from mcp.types import CallToolResult
 
-Actions = Mapping[str, Sequence[str]]
-"""The names of the actions, each with the members of its payload."""
+Actions = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The names of the actions, each with the members of its payload and their JSON Schemas."""
 
-REMINDER: Actions = {"reminder": ("message",)}
+REMINDER: Actions = {"reminder": {"message": {"type": "string"}}}
 _BUILT_IN = (REMINDER_ACTION, WEBHOOK, WATCH)
 MAX_ACTIONS_NAMED = 12
 """As many actions, and as many members of each, are named to models; an error names all."""
 
 
-def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
-    """Return the name of each action with the members of its payload."""
+def actions_of(handlers: Mapping[str, Handler]) -> Actions:
+    """Return the name of each action with the members of its payload, as a call names them."""
     return {
-        name: tuple(handler.payload_model.model_fields if handler.payload_model else ())
+        name: handler.payload_model.model_json_schema().get("properties", {}) if handler.payload_model else {}
         for name, handler in handlers.items()
     }
 
@@ -126,7 +126,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
     more = len(actions) - len(named)
     known = ", ".join(named) + (f" and {more} more" if more else "")
     inputs = "; ".join(
-        f"{name}: {{{', '.join(members[:MAX_ACTIONS_NAMED])}}}" for name, members in named.items() if members
+        f"{name}: {{{', '.join(list(members)[:MAX_ACTIONS_NAMED])}}}" for name, members in named.items() if members
     )
     return (
         Argument(
@@ -140,9 +140,19 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
 
 
 def _payload(actions: Actions) -> Object:
-    """Return the kind of payloads: a member of a built-in action that another has too may be of another kind there."""
-    others = {member for name, members in actions.items() if name not in _BUILT_IN for member in members}
-    return Object(usual={name: schema for name, schema in PAYLOAD_MEMBERS.items() if name not in others})
+    """Return the kind of payloads: a member of built-in actions that is of another kind elsewhere is not described."""
+    others = [members for name, members in actions.items() if name not in _BUILT_IN]
+    usual = {
+        name: schema
+        for name, schema in PAYLOAD_MEMBERS.items()
+        if all(_kind_of(members.get(name, schema)) == _kind_of(schema) for members in others)
+    }
+    return Object(usual=usual)
+
+
+def _kind_of(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a client checks of a member."""
+    return tuple(schema.get(word) for word in ("type", "enum", "$ref", "anyOf"))
 
 
 def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:

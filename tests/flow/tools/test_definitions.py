@@ -11,9 +11,10 @@ from typing import Any, get_args
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers import Handlers, handler
 from duetime.scheduler.intake.payload import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import LOCAL, Scope
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
@@ -21,12 +22,13 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing
 from duetime.server.protocol.server import INSTRUCTIONS
 from duetime.tools.arguments.filters import states_of
-from duetime.tools.definition import AnyDefinition
+from duetime.tools.definition import PAYLOAD_MEMBERS, AnyDefinition
 from duetime.tools.output_schema import SCHEMAS, output_schema, schema_files
 from duetime.tools.registration import ADMIN_TOOLS, StrictTool, definitions, make_tools
-from duetime.tools.schedule_task import actions_of
+from duetime.tools.schedule_task import REMINDER, actions_of
 from duetime.widgets.cards import TASK_LIST, cards
 from mcp.types import TextContent
+from pydantic import BaseModel, Field
 
 CHARS_PER_TOKEN = 4
 HANDLERS = Handlers.load(entry_points=False)
@@ -54,7 +56,7 @@ def test_the_order_of_the_tools_never_changes() -> None:
     ]
 
     assert [tool.name for tool in TOOLS] == names
-    assert [tool.name for tool in definitions({"resize": ()})] == names
+    assert [tool.name for tool in definitions({"resize": {}})] == names
 
 
 def test_models_are_told_what_each_action_takes() -> None:
@@ -77,11 +79,22 @@ def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions()
 
 
 def test_a_member_that_an_action_of_a_handler_has_too_is_not_described_as_that_of_a_built_in_action() -> None:
-    schedule = definitions({"reminder": ["message"], "webhook": ["url", "method"], "cut": ["method", "size"]})[0]
+    cut = {"method": {"type": "string"}, "url": {"type": "string", "title": "Url"}, "size": {"type": "integer"}}
+    schedule = definitions({**REMINDER, "webhook": PAYLOAD_MEMBERS, "cut": cut})[0]
     members = schedule.read().schema()["properties"]["payload"]["properties"]
 
-    assert "method" not in members
+    assert "method" not in members, "it is any text there"
     assert members["url"] == {"type": "string"}
+
+
+def test_models_are_told_the_names_that_a_call_has_to_use() -> None:
+    class Cut(BaseModel):
+        big_file: str = Field(alias="bigFile")
+
+    cut = handler("cut", payload=Cut)(lambda _ctx, _payload: Done())
+    schedule = definitions(actions_of({"cut": cut}))[0]
+
+    assert schedule.read().table["payload"].about == "Input of the action. cut: {bigFile}"
 
 
 def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
@@ -92,12 +105,14 @@ def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is
 
 
 def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
-    many = {f"plug_in_{number}": [f"member_{member}" for member in range(50)] for number in range(100)}
+    many: dict[str, dict[str, dict[str, str]]] = {
+        f"plug_in_{number}": {f"member_{member}": {} for member in range(50)} for number in range(100)
+    }
     schedule = definitions(many)[0]
 
     about = schedule.read().table["action"].about
     assert "plug_in_11 and 88 more." in about
-    assert len(json.dumps(schedule.read().schema())) / CHARS_PER_TOKEN <= 1_650
+    assert len(json.dumps(schedule.read().schema())) / CHARS_PER_TOKEN <= 1_660
 
 
 def test_the_instructions_are_short() -> None:
@@ -131,7 +146,7 @@ def test_who_asks_for_another_word_is_told_the_state_that_is_meant(asked: str, s
 
 
 def test_models_are_told_the_pools_and_keys_that_they_may_name_and_no_quota() -> None:
-    about = definitions({"reminder": ("message",)}, ("gpu", "tenant:acme"))[0].read().schema()["properties"]["needs"]
+    about = definitions(REMINDER, ("gpu", "tenant:acme"))[0].read().schema()["properties"]["needs"]
     assert about["description"].endswith(": gpu, key:<anything> (one at a time)")
 
 
