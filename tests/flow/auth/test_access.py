@@ -66,12 +66,13 @@ async def test_without_auth_the_caller_is_the_local_user(serve: Serve) -> None:
     ("headers", "status"),
     [
         ({"Host": "evil.example.com"}, 421),
+        ({"Host": "evil.localhost"}, 421),
         ({"Origin": "https://evil.example.com"}, 403),
         ({"Origin": "https://duetime.example.com"}, 200),
         ({"Origin": "https://chat.example.com"}, 200),
         ({"Host": "duetime.example.com"}, 200),
     ],
-    ids=["foreign host", "foreign page", "own page", "allowed page", "own name"],
+    ids=["foreign host", "host below localhost", "foreign page", "own page", "allowed page", "own name"],
 )
 async def test_a_request_names_this_server_and_a_page_that_may_call(
     serve: Serve, headers: dict[str, str], status: int

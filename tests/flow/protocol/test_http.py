@@ -118,9 +118,22 @@ def test_answers_are_single_json_documents(site: Site) -> None:
     assert site.modern("tools/list").headers["content-type"] == "application/json"
 
 
+OTHER_HOSTS = [
+    "evil.example",
+    "evil.localhost",
+    "evil.localhost:8787",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+]
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403)],
+    [
+        *(({"Host": name}, 421) for name in OTHER_HOSTS),
+        *(({"Origin": origin}, 403) for origin in ("https://evil.example", "http://evil.localhost", "null")),
+    ],
+    ids=str,
 )
 def test_a_web_page_cannot_reach_the_server_through_a_name_of_its_own(
     site: Site, headers: dict[str, str], status: int
