@@ -74,6 +74,9 @@ def show_stats(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: b
     if found["pools"]:
         pools = (_use(name, use, now, zone) for name, use in found["pools"].items())
         output.table(("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"), pools)
+    if not found["threads"]:
+        output.say("no worker has reported lately: nothing starts, and no channel is notified, until one does")
+        return
     output.table(
         ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST", "WITHHELD"),
         (_threads(name, threads) for name, threads in sorted(found["threads"].items())),

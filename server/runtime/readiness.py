@@ -34,10 +34,11 @@ def readiness(
     state = f"ok, but {'; '.join(problems)}" if problems else "ok"
     if not verbose:
         return state
-    return "\n".join((state, *(_of_workers(store) if shared else ()), *backlog.report().lines()))
+    return "\n".join((state, *(worker_problems(store) if shared else ()), *backlog.report().lines()))
 
 
-def _of_workers(store: Store) -> Iterator[str]:
+def worker_problems(store: Store) -> Iterator[str]:
+    """Give the sentence of a shared installation in which no worker takes runs."""
     if someone_drained(store) and not someone_works(store):
         yield "no worker takes runs: all are drained, so nothing starts until one is resumed"
     elif not someone_works(store):

@@ -17,6 +17,7 @@ from duetime.server.protocol.subscriber_tokens import local_validity
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.readiness import worker_problems
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.runtime.start import once_reachable
 from duetime.server.runtime.warm_up import warm_up
@@ -99,6 +100,13 @@ def _made(settings: Settings, *, reload: bool) -> App | ReloadingApp:
     return ReloadingApp(settings) if reload else build(settings)
 
 
+def start(app: App | ReloadingApp) -> None:
+    """Start what runs or dispatches tasks; log it where workers are to run them and there is none."""
+    app.start()
+    for problem in worker_problems(app.store) if app.settings.redis_url else ():
+        log.warning("%s", problem)
+
+
 def serve_http(settings: Settings, *, reload: bool = False) -> int:
     """Serve clients over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr.
 
@@ -124,7 +132,7 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
         return run_http(
             connect(app, guard),
             bound,
-            start=app.start,
+            start=partial(start, app),
             ready=app.ready,
             announce=announce,
             ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=close),

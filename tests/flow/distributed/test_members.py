@@ -24,7 +24,10 @@ from duetime.scheduler.views import TaskFilter, TaskView
 from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
 from duetime.server.app import App, Role
+from duetime.server.cli.pools import show_stats
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.rest.resources.stats import read_stats, stats_json
+from duetime.server.transport import serve_http
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
 from tests.flow.breaking import Breaking
@@ -137,6 +140,18 @@ def test_a_run_that_a_silent_worker_has_taken_promises_no_start(
     assert taken.startswith("worker w_dead, which has taken it and has been silent for ")
     assert "the run is free for other workers when its lease expires, in " in taken
     assert no_worker == "a worker: none is running, so start one with `duetime worker`"
+
+
+def test_a_server_that_starts_without_a_worker_says_so_in_its_log_and_in_its_statistics(
+    installation: Installation, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = installation.member(Role.SERVE, start=False)
+    serve_http.start(server)
+    nothing = "nothing starts, and no channel is notified, until"
+    assert [each for each in caplog.messages if nothing in each] == [f"no worker is running: {nothing} there is one"]
+    found = stats_json(*read_stats(server.remote_queue, server.backlog))
+    show_stats(found, "UTC", server.store.now(), as_json=False)
+    assert nothing in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_server_ends_attempts_of_dead_workers_and_says_before_that_they_are_silent(
