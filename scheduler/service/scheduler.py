@@ -48,9 +48,9 @@ from duetime.scheduler.service.inbox import InboxService
 from duetime.scheduler.service.letters.dead_letters import DeadLetterService
 from duetime.scheduler.service.quiet_hours import QuietHoursService
 from duetime.scheduler.service.signals import SignalService
+from duetime.scheduler.service.task_approvals import ApprovalService
+from duetime.scheduler.service.task_changes import ChangeService
 from duetime.scheduler.service.task_creator import TaskCreator
-from duetime.scheduler.service.tasks.approvals import ApprovalService
-from duetime.scheduler.service.tasks.changes import ChangeService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView

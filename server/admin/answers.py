@@ -66,7 +66,7 @@ class AdminRoute:
 
 
 def get(path: str, handle: Handle, *, operators: bool = False) -> AdminRoute:
-    """Return the route of a page that shows something."""
+    """Return the route of a page that only reads."""
     return AdminRoute("GET", path, handle, Scope.ADMIN_READ, operators)
 
 

@@ -62,7 +62,7 @@ class StalePage(DuetimeError):
 
 
 class RunIsOver(DuetimeError):
-    """The run is over and its task has a later one, which nobody meant: nothing was done."""
+    """The run of the form is over, and its task has a later run: nothing was changed."""
 
     code = "refused"
 
@@ -149,7 +149,7 @@ def problem(error: DuetimeError, correction: Correction | None = None, back: str
 
 
 def unknown(argument: str, word: str, accepted: Iterable[str], example: str = "") -> InvalidArgument:
-    """Return the error for a word that is none of those accepted; the first of them is the example."""
+    """Return the error for a value that is not accepted; its example is the first accepted one."""
     names = list(dict.fromkeys(accepted))
     text = f"{word[:_MAX_WORD_CHARS]!r} is not known"
     return InvalidArgument(argument, text, accepted=", ".join(names), example=example or names[0])

@@ -27,7 +27,7 @@ SESSION_CHECK_INTERVAL_S = 60.0
 
 MAX_STREAMS = 500
 MAX_TENANT_STREAMS = 100
-"""Of one tenant, so that no other tenant is kept from its pages; all operators together have as many."""
+"""Streams of one tenant, so that it leaves room for others; all operators together have as many."""
 
 _CHANGED = "event: changed\ndata:\n\n"
 _HEARTBEAT = ": still here\n\n"
@@ -105,7 +105,7 @@ class LiveFeed:
                 watcher.changed.set()
 
     async def _has_shared_news(self) -> bool:
-        """Whether what tenants share is another than at the look before; nobody asks but for an operator's page."""
+        """Whether the state that tenants share has changed since the last look; only pages of operators need it."""
         if all(watcher.tenant is not None for watcher in self._watchers):
             return False
         before, self._shared = self._shared, await cross(_shared_state, self._store())

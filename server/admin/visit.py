@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class KeptReads:
-    """Values that pages read, kept the longer the slower they were to read. Thread-safe; the oldest go first."""
+    """A cache of what pages read; slower reads are kept longer. Thread-safe; the oldest entries are dropped first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -353,7 +353,7 @@ MUTATIONS = (
         "done reads nothing",
         (
             (
-                "tasks/changes.py",
+                "service/task_changes.py",
                 "read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)",
                 "read = self._store.inbox.mark_read(by.tenant, by.user, [], task_id=task_id)",
             ),

@@ -123,7 +123,7 @@ class LivePool:
         return not waiting.has_turn_before(entry, hold)
 
     def promise(self, name: ClassName | None, until: float = 0.0) -> None:
-        """Keep what is released for a class until then; None ends that."""
+        """Reserve released units for a class until then; None ends the reservation."""
         self.promised, self.promised_until = name, until
 
     def promised_class(self, waiting: RunClasses, now: float) -> RunClass | None:

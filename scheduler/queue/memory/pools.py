@@ -78,7 +78,7 @@ class LivePools:
         self._check_first_call(pool, now)
 
     def moved_out(self, cls: RunClass, now: float) -> None:
-        """Unpark what was behind a class that left the main lane: no start of its run will."""
+        """Unpark the classes behind one that left the main lane, as no start of its run will unpark them."""
         for name, _ in cls.needs:
             if name in self._pools:
                 self.wake(self._pools[name], now)
@@ -89,7 +89,7 @@ class LivePools:
             self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
 
     def _separate(self, pool: LivePool, sizes: Iterable[ParkedSize], now: float) -> None:
-        """Let no class keep others parked that are of actions which more workers know."""
+        """Move classes to the lanes of their actions, so that they keep no runs parked that more workers know."""
         if [size for size in list(sizes) if not size.separate()]:
             self.remind(pool, now + 1)
 
@@ -161,7 +161,7 @@ class LivePools:
         return pool
 
     def probed_by(self, entry: Entry) -> set[str]:
-        """Return the pools for which a run is the probe."""
+        """Return the pools whose breaker the run probes."""
         pools = [self._pools[name] for name in entry.needs if name in self._pools]
         return {pool.name for pool in pools if pool.state.probe == entry.run_id}
 

@@ -68,7 +68,7 @@ class Ring:
         return self._order.top()
 
     def forget(self, tenant: str) -> None:
-        """Forget a tenant that has nothing here."""
+        """Remove a tenant without heads."""
         heads = self._heads.get(tenant)
         if heads is not None and heads.top() is None:
             del self._heads[tenant], self._turn[tenant]

@@ -16,7 +16,7 @@ from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
-from duetime.scheduler.service.tasks.approvals import GENERATION_SKIPPED, ApprovalService, undo_of_yes
+from duetime.scheduler.service.task_approvals import GENERATION_SKIPPED, ApprovalService, undo_of_yes
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView

@@ -23,7 +23,7 @@ READ_INTERVAL: Final = timedelta(minutes=10)
 
 MAX_READS_KNOWN: Final = 10_000
 UNKNOWN: Final = "unknown"
-"""Stands for the actor of a refused login."""
+"""The actor in the entry of a refused login."""
 
 
 class AccessAudit:
@@ -57,7 +57,7 @@ class AccessAudit:
         self._store().audit.record(entry)
 
     def _passed_over(self) -> int | None:
-        """Return how many refusals were not recorded before this one; None if this one is not to be either."""
+        """Return how many refusals before this one were not recorded; None if this one is not recorded either."""
         now = self._store().now()
         with self._lock:
             while self._refusals and now - self._refusals[0] >= timedelta(minutes=1):

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_WRONG_LOGINS: Final = 10
-"""Wrong logins of an address in LOGIN_WINDOW_S, after which none of it is looked at until the first one is that old."""
+"""Wrong logins of an address within LOGIN_WINDOW_S; more are refused unchecked until the first one is that old."""
 
 LOGIN_WINDOW_S: Final = 300.0
 MAX_ADDRESSES_KNOWN: Final = 10_000
 HOME_NETWORK_BITS: Final = 64
-"""Of an IPv6 address, the part that one caller has: he may choose the rest."""
+"""Prefix of an IPv6 address that identifies one caller, who may choose the rest freely."""
 
 
 class LoginLimits:
-    """Counts wrong logins of this process. Thread-safe; of too many addresses the longest silent one is forgotten."""
+    """Counts wrong logins in this process. Thread-safe; with too many addresses, the longest silent one is dropped."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class LoginLimits:
         self._lock = threading.Lock()
 
     def wait_s(self, address: str) -> int:
-        """Return the whole seconds until a login of this address is looked at again; 0 for at once."""
+        """Return after how many whole seconds a login of this address is checked again; 0 for now."""
         with self._lock:
             wrong = self._recent(_home(address))
             return math.ceil(wrong[0] + LOGIN_WINDOW_S - self._clock()) if len(wrong) >= MAX_WRONG_LOGINS else 0
@@ -52,7 +52,7 @@ class LoginLimits:
 
 
 def _home(address: str) -> str:
-    """Return what stands for the caller of an address."""
+    """Return the part of an address that identifies its caller."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -43,7 +43,7 @@ class AdminSession:
 
     @property
     def ends_at(self) -> datetime:
-        """When it ends in any case."""
+        """The time at which the session ends, however it is used."""
         return datetime.fromtimestamp(self.begun_at + LIFETIME_S, UTC)
 
 
@@ -101,12 +101,12 @@ class Sessions:
         return None if over else session
 
     def seen(self, session: AdminSession) -> AdminSession | None:
-        """Return the session as seen now; None if it was seen a moment ago."""
+        """Return the session with its last use set to now; None if that was a moment ago."""
         now = int(self._now())
         return replace(session, seen_at=now) if now - session.seen_at >= SEEN_INTERVAL_S else None
 
     def csrf_token(self, session: AdminSession) -> str:
-        """Return what forms of this session have to send back."""
+        """Return the CSRF token that forms of this session send back."""
         return self._seal.token("csrf", session.id)
 
     def has_csrf_token(self, session: AdminSession, token: str) -> bool:

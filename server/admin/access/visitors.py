@@ -46,7 +46,7 @@ class Visitors:
         return f"__Host-{COOKIE}" if self.secure else COOKIE
 
     def session_of(self, request: Request) -> AdminSession | None:
-        """Return the session of a request, whether it still stands for anybody or not."""
+        """Return the session of a request, even if its key or its user is gone."""
         return self.sessions.read(request.cookies.get(self.cookie, ""))
 
     def find(self, request: Request) -> tuple[AdminSession, Principal]:

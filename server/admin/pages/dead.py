@@ -30,7 +30,7 @@ from duetime.server.admin.visit import Visit
 from duetime.tools.admin.letter_rows import letter_row
 
 MAX_UNDO_CHARS: Final = 1_500
-"""Of what takes back acts on letters: with it a sealed cookie stays below the 4,096 bytes that browsers keep."""
+"""Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
 
 _TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
 _VERBS_DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
@@ -195,7 +195,7 @@ def close_letters(visit: Visit) -> Moved:
 
 
 def _undo_of(parts: Mapping[str, LettersClosed]) -> tuple[str, ...]:
-    """Return what takes back all that was closed; nothing where a cookie has no room for all of it."""
+    """Return the undo data of all closed letters; empty where it does not fit into a cookie."""
     undo = tuple(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
     return undo if sum(map(len, undo)) <= MAX_UNDO_CHARS else ()
 

@@ -224,7 +224,7 @@ def chart(found: TimeBuckets, now: datetime) -> Sequence[Sequence[int]]:
 
 
 def overview(visit: Visit) -> Page:
-    """Show what there is and what needs somebody."""
+    """Show the counts of runs, and what needs attention."""
     return Page("overview.html", "Overview", Overview(visit).values())
 
 

@@ -122,7 +122,7 @@ def _shadow(visit: Visit) -> dict[str, Any] | None:
 
 
 def mark_of(report: ShadowReport) -> str:
-    """Return a text that a shadow has alone, compared with one version of the policy."""
+    """Return a text that identifies a shadow together with the version of the policy that it is compared with."""
     return f"{report.shadow.at.isoformat()} {report.in_force}"
 
 

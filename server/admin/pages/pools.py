@@ -160,7 +160,7 @@ def _given(visit: Visit) -> dict[str, Any]:
 
 @contextmanager
 def _unchanged(visit: Visit, name: str) -> Iterator[None]:
-    """Let a change through, and say what the pool is by now where it was changed since the form was made."""
+    """Run a change of a pool. Raises StalePage, with the pool as it is now, where that has changed since the form."""
     try:
         yield
     except StalePool:

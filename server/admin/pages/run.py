@@ -103,7 +103,7 @@ def _others(visit: Visit, found: RunDetail) -> Any:
 
 
 def task(visit: Visit) -> Moved:
-    """Lead from a task, or a chain, to its current run: whoever has only the id of a task gets there too."""
+    """Redirect from the id of a task, or of a chain, to its current run."""
     task_id = visit.parts["task_id"]
     if is_chain_id(task_id):
         return Moved(visit.url(f"/tasks/{_step_of(visit, task_id)}"))
@@ -132,7 +132,7 @@ def cancel(visit: Visit) -> Answer:
 
 @contextmanager
 def _unchanged(visit: Visit) -> Iterator[tuple[RunDetail, CallArguments]]:
-    """Give the run of a form and the arguments of its change. Raises RunIsOver and StalePage."""
+    """Return the run of a form and the arguments of its change. Raises RunIsOver and StalePage."""
     found = visit.run(visit.parts["run_id"])
     if not found.is_current:
         raise RunIsOver(found.record.task.title)
@@ -144,14 +144,14 @@ def _unchanged(visit: Visit) -> Iterator[tuple[RunDetail, CallArguments]]:
 
 
 def approve(visit: Visit) -> Answer:
-    """Let the run go that waits for an answer."""
+    """Approve the run, which waits for an answer."""
     found, by = _asked(visit)
     visit.scheduler.approve(found.run.id, reason=visit.form.get("reason") or None, by=by)
     return _back(visit, found.record.task.id, "Approved.")
 
 
 def reject(visit: Visit) -> Answer:
-    """Leave the run out that waits for an answer; a series goes on."""
+    """Reject the run, which waits for an answer; its series goes on."""
     found, by = _asked(visit)
     view = visit.scheduler.reject(found.run.id, reason=visit.form.get("reason") or None, by=by)
     goes_on = view.record.run.id != found.run.id

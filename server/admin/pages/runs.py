@@ -61,7 +61,7 @@ def _download(visit: Visit, query: RunQuery) -> Download:
 
 
 def change_many(visit: Visit) -> Moved:
-    """Change the tasks of the picked runs; say how many were changed, and why others were not."""
+    """Change the tasks of the selected runs; report how many changed, and why others did not."""
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
     changed, problems = _each(visit, picked, change)

@@ -71,7 +71,7 @@ class LaneOfBars:
 
 
 def timeline(visit: Visit) -> Answer:
-    """Show what was at work in a window of time, or send these runs as a file."""
+    """Show the runs that were running in a window of time, or send them as a file."""
     length = WINDOWS[_known("window", visit.query.get("window") or DEFAULT_WINDOW, WINDOWS)]
     by = _known("by", visit.query.get("by") or LANES[0], LANES)
     given = visit.query.get("until", "").strip()
@@ -114,7 +114,7 @@ def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
 
 
 def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
-    """Return what ran in a window, oldest first: runs that ended in it, and those that are running."""
+    """Return the runs of a window, oldest first: those that ended in it, and those that are running."""
     running = visit.scheduler.past.runs(
         RunFilter(states=(State.RUNNING,)), limit=TIMELINE_PAGE_ROWS, tenant=visit.reach, by=visit.principal
     )
@@ -138,7 +138,7 @@ def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
 
 
 def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime) -> Sequence[LaneOfBars]:
-    """Put runs into lanes, by what they have in common."""
+    """Group runs into lanes by their value of the field `by`."""
     made: dict[str, LaneOfBars] = {}
     for run in found:
         assert run.started_at is not None

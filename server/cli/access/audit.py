@@ -73,7 +73,7 @@ def head(context: typer.Context, *, tenant: ChainTenant = None, as_json: AsJson 
 
 
 def _one(tenant: str | None) -> str | None:
-    """Return the tenant whose chain is meant, None for all."""
+    """Return the tenant that the options name, None for all."""
     return None if tenant == ALL_TENANTS else tenant
 
 

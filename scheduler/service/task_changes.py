@@ -49,7 +49,7 @@ from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
-from duetime.scheduler.service.tasks.approvals import ApprovalService
+from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, TaskView

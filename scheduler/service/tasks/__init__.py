@@ -1,1 +1,0 @@
-"""Changes of one task, and answers to what its runs ask."""
