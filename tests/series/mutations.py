@@ -343,7 +343,7 @@ MUTATIONS = (
         "an attempt ends on the terms of a change that came after its start",
         (
             (
-                "worker/completer.py",
+                "rules/settlement.py",
                 "retry=began.retry, expect=began.expect, on_failure=began.on_failure)",
                 "retry=began.retry)",
             ),
