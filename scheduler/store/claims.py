@@ -29,6 +29,7 @@ from duetime.scheduler.task import Json
 from sqlalchemy import Connection, Update
 
 OnReady = Callable[[Sequence[ReadyRun]], None]
+_SETTLED: Final = Verdict.SETTLED
 _NOT_RECOVERED: Final = Blame("run", "cannot end its lost attempt, which is tried again")
 _NOT_FAILED: Final = Blame("run", "it is damaged, but cannot end as failed")
 _NOT_EXPIRED: Final = Blame("run", "its deadline has passed, but it cannot expire", runs)
@@ -207,16 +208,26 @@ class Claims:
         """Return the runs to stop: a cancel was requested, or another worker owns them."""
         return self._database.read(partial(leases.unwanted, run_ids=run_ids, worker=worker)) if run_ids else set()
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
-        """Store the ends of attempts with all their consequences; return one verdict per settlement, in order."""
+    def settle(self, settlements: Sequence[Settlement], *, again: bool = False) -> list[Verdict]:
+        """Store the ends of attempts with all their consequences; return one verdict per settlement, in order.
+
+        With `again`, an earlier call may have stored some, and these are settled too.
+        """
         tried = self._database.attempt(lambda each: self._forms.settle_at_once(each, settlements, self._now()))
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
-        rest = iter(self._settled(left, doubtful=tried.unanswered) if left else ())
-        return [Verdict.SETTLED if n in ended else next(rest) for n in range(len(settlements))]
+        rest = iter(self._settled(left, doubtful=tried.unanswered, again=again) if left else ())
+        return [_SETTLED if n in ended else next(rest) for n in range(len(settlements))]
 
-    def _settled(self, settlements: Sequence[Settlement], *, doubtful: bool) -> list[Verdict]:
-        return self._ending(lambda connection: settle.settle(connection, settlements, self._now()), doubtful=doubtful)
+    def _settled(self, settlements: Sequence[Settlement], *, doubtful: bool, again: bool) -> list[Verdict]:
+        def work(connection: Connection) -> list[Verdict]:
+            return settle.settle(connection, settlements, self._now(), again=again or doubtful)
+
+        def stored(connection: Connection, verdicts: Sequence[Verdict]) -> bool:
+            ended = {end.run_id for end, verdict in zip(settlements, verdicts, strict=True) if verdict is _SETTLED}
+            return ended <= commit_check.settled(connection, settlements)
+
+        return self._ending(work, doubtful=doubtful, stored=stored)
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Store the progress of a running attempt; False when the run is not running this attempt."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TypeVar
 
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
@@ -176,9 +177,9 @@ class BatchCompleter:
         return RESERVED_FLUSH_DELAY_S if reserved else GROUP_FLUSH_DELAY_S
 
     def _store_group(self, group: list[PendingResult]) -> None:
-        settlements = [handed.settlement for handed in group]
-        try:
-            verdicts = self._retried(lambda: self._store.claims.settle(settlements))
+        settlements, calls = [handed.settlement for handed in group], count()
+        try:  # a call that failed may have stored them all the same
+            verdicts = self._retried(lambda: self._store.claims.settle(settlements, again=next(calls) > 0))
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - a result that no database accepts must not block others

@@ -334,10 +334,18 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
     assert told.wait(120)
     assert completer.close(60)
     assert proxy.hits == 1
-    assert [each.settlement.run_id for each in ended] == [claim.run.id]
+    assert [(each.settlement.run_id, each.stored) for each in ended] == [(claim.run.id, True)]
     assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
     record = store.tasks.get(TENANT, claim.task.id)
     assert (record.run.state, record.run.summary) == (State.SUCCEEDED, "called")
+
+
+def test_an_outcome_whose_commit_is_not_answered_is_known_to_be_stored(store: Store, proxy: Proxy) -> None:
+    claim = started(store)
+    proxy.cut_reply(COMMIT)
+    assert store.claims.settle([replace(settlement(claim), claim=None)]) == [Verdict.SETTLED]
+    assert proxy.hits == 1
+    assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
 
 
 def test_an_outcome_that_is_killed_before_it_began_is_stored(store: Store, server: OwnPostgres) -> None:
@@ -359,7 +367,7 @@ def test_an_outcome_that_the_server_stores_after_its_connection_broke_is_stored_
         proxy.mode = "ok"
         until_there_wait(server, 2)
         holder.rollback()
-        assert settling.result(60) == [Verdict.FENCED]
+        assert settling.result(60) == [Verdict.SETTLED]
     assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
     assert store.tasks.get(TENANT, claim.task.id).run.state is State.SUCCEEDED
 

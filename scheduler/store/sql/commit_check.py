@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from duetime.scheduler.records import Added
-from duetime.scheduler.run_records import Claim, ReadyRun
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.rules.states import attempt_outcome
+from duetime.scheduler.run_records import Claim, ReadyRun, Settlement
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
@@ -19,6 +20,9 @@ _RUNS = (
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
     .order_by(runs.c.id)
     .with_for_update()
+)
+_ENDED = select(attempts.c.run_id, attempts.c.number, attempts.c.outcome).where(
+    attempts.c.run_id.in_(bindparam("run_ids", expanding=True)), attempts.c.ended_at.is_not(None)
 )
 _TASKS = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 
@@ -39,6 +43,18 @@ def started(connection: Connection, claims: Sequence[Claim]) -> bool:
     rows = _now(connection, [claim.run.id for claim in claims])
     running = {(row.id, row.attempt, row.worker) for row in rows if row.state is State.RUNNING}
     return not claims or any((claim.run.id, claim.run.attempt, claim.worker) in running for claim in claims)
+
+
+def settled(connection: Connection, settlements: Sequence[Settlement]) -> set[str]:
+    """Return the runs whose attempts have ended as these settlements say: a worker ends an attempt once."""
+    run_ids = [each.run_id for each in settlements]
+    _now(connection, run_ids)
+    ended = {tuple(row) for row in connection.execute(_ENDED, {"run_ids": run_ids})}
+    return {
+        each.run_id
+        for each in settlements
+        if (each.run_id, each.attempt, attempt_outcome(each.outcome, each.to)) in ended
+    }
 
 
 def _now(connection: Connection, run_ids: list[str]) -> Sequence[Any]:

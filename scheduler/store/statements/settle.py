@@ -16,6 +16,7 @@ from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.rows import ordered
 from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
@@ -51,7 +52,10 @@ _STEPS = Batch(insert(chain_steps), [column.name for column in chain_steps.c])
 _CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 
 
-def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> list[Verdict]:
+def settle(
+    connection: Connection, settlements: Sequence[Settlement], now: datetime, *, again: bool = False
+) -> list[Verdict]:
+    """Settle attempts; with `again`, those that have ended just so are settled too: the reply to it was lost."""
     if not settlements:
         return []
     settlements = run_waits.admitted(connection, settlements, now)
@@ -64,11 +68,21 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
         if claim and verdict is Verdict.SETTLED:
             del claims[settlement.run_id]  # a second settlement of a run is late
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
+    if again and Verdict.FENCED in verdicts:
+        verdicts = _known(connection, settlements, verdicts)
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)
     connection.info.get(follow_ups.FREED_INFO, []).extend(run_waits.store(connection, holding, now))
     dependants.follow_ends(connection, holding, now)
     return verdicts
+
+
+def _known(connection: Connection, settlements: Sequence[Settlement], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    stored = commit_check.settled(connection, settlements)
+    return [
+        Verdict.SETTLED if verdict is Verdict.FENCED and settlement.run_id in stored else verdict
+        for settlement, verdict in zip(settlements, verdicts, strict=True)
+    ]
 
 
 def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:

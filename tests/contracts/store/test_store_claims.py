@@ -117,6 +117,24 @@ def test_a_run_settles_once(store: Store) -> None:
     assert kinds(store, claim.task.id).count("succeeded") == 1
 
 
+@pytest.mark.parametrize("knows_the_task", [True, False])
+@pytest.mark.parametrize("to", [State.SUCCEEDED, State.FAILED, State.RETRYING])
+def test_an_end_that_an_earlier_call_may_have_stored_is_settled_and_written_once(
+    store: Store, to: State, *, knows_the_task: bool
+) -> None:
+    claims = [started(store), started(store)]
+    ended, other = (settlement(claim, to, wake_at=NOON if to is State.RETRYING else None) for claim in claims)
+    if not knows_the_task:  # then it is settled step by step
+        ended, other = replace(ended, claim=None), replace(other, claim=None)
+    assert store.claims.settle([ended]) == [Verdict.SETTLED]
+    stored = store.tasks.get(TENANT, claims[0].task.id)
+    assert store.claims.settle([ended, other], again=True) == [Verdict.SETTLED] * 2
+    assert store.tasks.get(TENANT, claims[0].task.id) == stored
+    assert store.claims.settle([settlement(claims[0], State.CANCELLED)], again=True) == [Verdict.FENCED]
+    later = replace(settlement(claims[0], to), attempt=2)
+    assert store.claims.settle([later], again=True) == [Verdict.FENCED]
+
+
 def test_an_older_attempt_writes_nothing(store: Store) -> None:
     first = started(store)
     retry = settlement(first, State.RETRYING, wake_at=NOON, failures=1, reason="busy")

@@ -95,7 +95,7 @@ def test_endings_that_wait_together_are_stored_together(
     groups: list[int] = []
     first_waits, go, real = threading.Event(), threading.Event(), store.claims.settle
 
-    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+    def settle(settlements: Sequence[Settlement], **_how: object) -> list[Verdict]:
         groups.append(len(settlements))
         first_waits.set()
         go.wait(60)
@@ -150,12 +150,29 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
     assert completer.close(60)
 
 
+def test_a_result_that_a_failed_call_stored_is_reported_as_stored(
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, real, lost = started(store), store.claims.settle, [StoreUnavailable("the connection broke")]
+
+    def settle(settlements: Sequence[Settlement], **how: Any) -> list[Verdict]:
+        verdicts = real(settlements, **how)
+        if lost:
+            raise lost.pop()
+        return verdicts
+
+    replace_settle(store, monkeypatch, settle)
+    completer.hand_in(ActiveRun(claim), Done("x"))
+    told.await_(1)
+    assert [each.stored for each in told.ended] == [True]
+
+
 def test_an_outage_delays_outcomes_and_loses_none(
     store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, real, failures = started(store), store.claims.settle, [1, 2]
 
-    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+    def settle(settlements: Sequence[Settlement], **_how: object) -> list[Verdict]:
         if failures:
             failures.pop()
             raise StoreUnavailable("the disk is full")
@@ -174,7 +191,7 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
     claims, real = [started(store) for _ in range(4)], store.claims.settle
     storing, go = threading.Event(), threading.Event()
 
-    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+    def settle(settlements: Sequence[Settlement], **_how: object) -> list[Verdict]:
         storing.set()
         go.wait(60)
         return real(settlements)
@@ -248,7 +265,7 @@ def test_an_outcome_that_no_database_takes_fails_alone(
     real, held_up, go = store.claims.settle, threading.Event(), threading.Event()
     groups: list[int] = []
 
-    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+    def settle(settlements: Sequence[Settlement], **_how: object) -> list[Verdict]:
         held_up.set()
         go.wait(60)
         groups.append(len(settlements))
@@ -328,7 +345,7 @@ def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
     store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost, good, real = started(store), started(store), store.claims.settle
-    monkeypatch.setattr(store.claims, "settle", lambda _: [])  # no verdict for what was asked
+    monkeypatch.setattr(store.claims, "settle", lambda _, **_how: [])  # no verdict for what was asked
     completer.hand_in(ActiveRun(lost), Done("x"))
     told.await_(1)
     monkeypatch.setattr(store.claims, "settle", real)
@@ -348,7 +365,7 @@ def test_closing_stores_what_waits_and_says_when_it_could_not(
     assert completer.close(60)
     assert state(store, claims[0]) is State.SUCCEEDED
 
-    def settle(_: Sequence[Settlement]) -> list[Verdict]:
+    def settle(_: Sequence[Settlement], **_how: object) -> list[Verdict]:
         raise StoreUnavailable("the disk is full")
 
     replace_settle(store, monkeypatch, settle)

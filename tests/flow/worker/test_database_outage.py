@@ -323,7 +323,7 @@ def test_a_worker_stops_in_time_though_its_backlog_is_full_and_no_database_takes
     worker.start()
     storing = threading.Event()
 
-    def settle(_settlements: object) -> None:
+    def settle(_settlements: object, **_how: object) -> None:
         storing.set()
         raise StoreUnavailable("The database cannot be reached.")
 
