@@ -6,12 +6,12 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
-from duetime.scheduler.delivery.digest import Told, message_of, of_one_reader, was_held
+from duetime.scheduler.delivery.digest import Told, digests, message_of
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
@@ -96,8 +96,8 @@ class Deliverer:
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
-        taken = self._gathered(self._put_off(self._taken(due), now, quiet), quiet)
-        return [_Sending(group, self.channels, self._answer, self._tracing) for group in taken]
+        groups = digests(self._put_off(self._taken(due), now, quiet), quiet)
+        return [_Sending(group, self.channels, self._answer, self._tracing) for group in groups]
 
     def _put_off(self, due: list[Told], now: datetime, quiet: QuietPlan) -> list[Told]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
@@ -111,13 +111,6 @@ class Deliverer:
         if held:
             self._outbox.postpone(held)
         return [pair for pair in due if pair[0].id not in held]
-
-    def _gathered(self, due: list[Told], quiet: QuietPlan) -> list[list[Told]]:
-        """Group the deliveries that quiet hours held for one reader; every other delivery is a group of its own."""
-        groups: dict[Hashable, list[Told]] = {}
-        for pair in due:
-            groups.setdefault(of_one_reader(pair) if was_held(pair, quiet) else pair[0].id, []).append(pair)
-        return list(groups.values())
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
         """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps.
@@ -187,14 +180,14 @@ class Deliverer:
             self._answered.notify_all()
 
     def _settle(self, sending: _Sending, now: datetime) -> None:
+        """Settle all deliveries of a digest alike, so that it is tried again as a whole."""
         error = sending.error
-        for delivery in sending.deliveries:
-            if error is None:
-                self._outbox.settle_delivered(delivery.id, delivery.attempts)
-                continue
-            text = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS)
-            next_at = self._again(delivery, error, now)
-            self._outbox.settle_failed(delivery.id, delivery.attempts, text, next_at=next_at)
+        ids, attempts = [each.id for each in sending.deliveries], sending.delivery.attempts
+        if error is None:
+            self._outbox.settle_delivered(ids, attempts)
+            return
+        text = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS)
+        self._outbox.settle_failed(ids, attempts, text, next_at=self._again(sending.delivery, error, now))
 
     def _again(self, delivery: Delivery, error: ChannelError, now: datetime) -> datetime | None:
         if error.permanent:

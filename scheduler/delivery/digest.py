@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,12 +18,6 @@ MAX_LINES: Final = 20
 _MAX_LINE_CHARS: Final = 200
 
 Told = tuple[Delivery, InboxMessage]
-
-
-def of_one_reader(pair: Told) -> tuple[str, str, str]:
-    """Return the key by which deliveries are grouped: tenant, user and channel."""
-    delivery, message = pair
-    return delivery.tenant, message.user, delivery.channel
 
 
 def is_read_by_people(channel: str) -> bool:
@@ -43,11 +37,20 @@ def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
     return replace(worst_first[0], title=title, text="\n".join([*lines[:MAX_LINES], *more]), state=state)
 
 
-def was_held(pair: Told, quiet: QuietPlan) -> bool:
-    """Whether quiet hours held a delivery until now, so that it goes into a digest."""
+def digests(due: Sequence[Told], quiet: QuietPlan) -> list[list[Told]]:
+    """Return each delivery by itself, but those together that quiet hours held for one reader.
+
+    A digest that was tried stays one message: its deliveries have the same `next_at` since, and are in one order.
+    """
+    groups: dict[Hashable, list[Told]] = {}
+    for pair in due:
+        delivery, message = pair
+        held = quiet.digest and message.held_until is not None and is_read_by_people(delivery.channel)
+        groups.setdefault(_digest_of(pair) if held else delivery.id, []).append(pair)
+    return [sorted(group, key=lambda pair: pair[0].id) for group in groups.values()]
+
+
+def _digest_of(pair: Told) -> Hashable:
     delivery, message = pair
-    digested = quiet.digest and is_read_by_people(delivery.channel)
-    hours = quiet.of(message.tenant, message.user) if digested else None
-    if hours is None or delivery.attempts or delivery.next_at is None:
-        return False
-    return hours.end_at(delivery.next_at)
+    tried = None if delivery.next_at == message.held_until else (delivery.attempts, delivery.next_at)
+    return delivery.tenant, message.user, delivery.channel, tried

@@ -33,11 +33,11 @@ class Outbox(Protocol):
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend leases."""
 
-    def settle_delivered(self, delivery_id: str, attempts: int) -> bool:
-        """Store that a try succeeded, unless the delivery has had more than `attempts` tries."""
+    def settle_delivered(self, ids: Sequence[str], attempts: int) -> bool:
+        """Store that a try succeeded, but not of deliveries that have had more than `attempts` tries."""
 
-    def settle_failed(self, delivery_id: str, attempts: int, error: str, *, next_at: datetime | None) -> bool:
-        """Store that a try failed, and when the next one is, unless it has had more than `attempts` tries."""
+    def settle_failed(self, ids: Sequence[str], attempts: int, error: str, *, next_at: datetime | None) -> bool:
+        """Store that a try failed, and when the next one is; not of those that have had more than `attempts` tries."""
 
     def next_wake(self) -> datetime | None:
         """Return the time of the next due delivery."""

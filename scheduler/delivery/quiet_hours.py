@@ -59,10 +59,6 @@ class QuietHours:
                 return end
         return None
 
-    def end_at(self, moment: datetime) -> bool:
-        """Whether quiet hours end at this very moment."""
-        return self.until(moment - timedelta(seconds=1)) == moment
-
 
 @dataclass(frozen=True, slots=True)
 class QuietPlan:

@@ -25,7 +25,7 @@ _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.i
 _turn = func.row_number().over(partition_by=deliveries.c.channel, order_by=deliveries.c.next_at)
 _IN_TURN = select(deliveries.c.id, _turn.label("turn")).where(deliveries.c.next_at <= bindparam("now")).subquery()
 _DUE = (
-    select(*DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin)
+    select(*DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin, deliveries.c.held_until)
     .select_from(deliveries.join(_IN_TURN, _IN_TURN.c.id == deliveries.c.id))
     .join(inbox, inbox.c.run_id == deliveries.c.run_id)
     .join(tasks, tasks.c.id == deliveries.c.task_id)
@@ -109,8 +109,8 @@ class Deliveries:
         due = {"now": self._now(), "most": limit}
         rows, some_damaged = self._database.read(lambda connection: unreadable.every(connection, _DUE, due))
         if some_damaged:
-            self._fail([row[0] for row in rows if is_damaged(row)])
-            rows = [row for row in rows if not is_damaged(row)]
+            self._fail([row[0] for row in rows if is_damaged(row[:-1])])
+            rows = [row for row in rows if not is_damaged(row[:-1])]
         return [_outgoing(row) for row in rows]
 
     def _fail(self, ids: Sequence[str]) -> None:
@@ -163,32 +163,37 @@ class Deliveries:
         values = {"ids": list(ids), "until": self._now() + lease}
         self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
 
-    def settle_delivered(self, delivery_id: str, attempts: int) -> bool:
-        """Store that a try succeeded; False, and nothing written, when another process has settled it.
+    def settle_delivered(self, ids: Sequence[str], attempts: int) -> bool:
+        """Store that a try succeeded; False when another process has settled some of the deliveries, which stay.
 
-        `attempts` is the delivery's as it was read.
+        `attempts` is that of the deliveries as they were read.
         """
         values = {"state": DeliveryState.DELIVERED, "error": None, "delivered_at": self._now(), "next_at": None}
-        return self._settle(delivery_id, attempts, values)
+        return self._settle(ids, attempts, values)
 
-    def settle_failed(self, delivery_id: str, attempts: int, error: str, *, next_at: datetime | None) -> bool:
+    def settle_failed(self, ids: Sequence[str], attempts: int, error: str, *, next_at: datetime | None) -> bool:
         """Store that a try failed, and when the next one is; None gives up. Returns as `settle_delivered` does."""
         state = DeliveryState.PENDING if next_at else DeliveryState.FAILED
         values = {"state": state, "error": error, "delivered_at": None, "next_at": next_at}
-        return self._settle(delivery_id, attempts, values)
+        return self._settle(ids, attempts, values)
 
-    def _settle(self, delivery_id: str, attempts: int, values: Mapping[str, Any]) -> bool:
+    def _settle(self, ids: Sequence[str], attempts: int, values: Mapping[str, Any]) -> bool:
         statement = (
             update(deliveries)
-            .where(deliveries.c.id == delivery_id, deliveries.c.attempts == attempts)
+            .where(deliveries.c.id.in_(list(ids)), deliveries.c.attempts == attempts)
             .where(deliveries.c.state == DeliveryState.PENDING)
             .values(attempts=attempts + 1, **values)
         )
-        return self._database.write(lambda connection: connection.execute(statement).rowcount) == 1
+        return self._database.write(lambda connection: connection.execute(statement).rowcount) == len(ids)
 
 
 def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
-    """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS and the origin of the task."""
-    *message, origin = row[len(DELIVERY_FIELDS) :]
+    """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS, the task's origin, and until when the delivery was held.
+
+    A delivery whose `held_until` is damaged counts as not held.
+    """
+    *message, origin, mark = row[len(DELIVERY_FIELDS) :]
+    held_until = None if is_damaged([mark]) else mark
     values = dict(zip((column.name for column in MESSAGE_FIELDS), message, strict=True))
-    return Delivery(*row[: len(DELIVERY_FIELDS)]), OutgoingMessage(**values, origin=origin)
+    told = OutgoingMessage(**values, held_until=held_until, origin=origin)
+    return Delivery(*row[: len(DELIVERY_FIELDS)]), told

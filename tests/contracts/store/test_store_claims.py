@@ -398,7 +398,7 @@ def test_a_delivery_that_is_dropped_is_due_no_more_and_one_that_has_ended_stays(
         settlement(claim, inbox=message(claim), deliveries=(each,)) for claim, each in zip(claims, told, strict=True)
     ]
     store.claims.settle(ends)
-    assert store.deliveries.settle_delivered(told[1].id, 0)
+    assert store.deliveries.settle_delivered([told[1].id], 0)
     store.deliveries.drop([each.id for each in told])
     assert store.deliveries.due(limit=9) == []
     kept = [store.tasks.get(TENANT, claim.task.id).deliveries for claim in claims]
@@ -419,7 +419,7 @@ def test_after_the_clock_was_set_back_a_wait_and_a_delivery_last_no_longer(
             settlement(told, inbox=message(told), deliveries=(to_tell,)),
         ]
     )
-    assert store.deliveries.settle_failed(to_tell.id, 0, "busy", next_at=soon)
+    assert store.deliveries.settle_failed([to_tell.id], 0, "busy", next_at=soon)
     clock.forward(hours=-1)
     assert store.claims.restart_delays(timedelta(hours=1) if known else None) == [waiting.run.id]
     assert store.tasks.get(TENANT, waiting.task.id).run.wake_at == clock() + timedelta(minutes=5)

@@ -191,7 +191,7 @@ def test_a_damaged_delivery_is_given_up_and_keeps_no_other(url: str, store: Stor
         damage(url, "deliveries", column, value, id=each.id)
     assert other.id in {found.id for found, _ in store.deliveries.due(limit=99)}
     assert store.deliveries.next_wake() == NOON
-    assert store.deliveries.settle_delivered(other.id, 0)
+    assert store.deliveries.settle_delivered([other.id], 0)
     assert store.deliveries.due(limit=99) == []
     store.deliveries.next_wake()
     for claim, _ in sent:
@@ -206,7 +206,7 @@ def test_a_damaged_mark_of_quiet_hours_holds_no_delivery(url: str, store: Store)
         damage(url, "deliveries", "held_until", value, id=each.id)
         assert each.id in {found.id for found, _ in store.deliveries.due(limit=99)}
         assert store.deliveries.held(TENANT, "alice", most=9) == (0, None)
-        assert store.deliveries.settle_delivered(each.id, 0)
+        assert store.deliveries.settle_delivered([each.id], 0)
 
 
 @pytest.mark.parametrize("table", ["inbox", "attempts", "tracebacks", "dead_letters", "idempotency_keys", "usage"])

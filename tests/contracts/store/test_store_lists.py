@@ -285,15 +285,15 @@ def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, c
     [(first, about), (second, _)] = store.deliveries.due(limit=9)
     assert about.run_id == first.run_id
     later = clock.at + HOUR
-    assert store.deliveries.settle_failed(first.id, 0, "busy", next_at=later)
-    assert not store.deliveries.settle_delivered(first.id, 0)
-    assert store.deliveries.settle_delivered(second.id, 0)
+    assert store.deliveries.settle_failed([first.id], 0, "busy", next_at=later)
+    assert not store.deliveries.settle_delivered([first.id], 0)
+    assert store.deliveries.settle_delivered([second.id], 0)
     assert store.deliveries.due(limit=9) == []
     assert store.deliveries.next_wake() == later
     clock.forward(hours=1)
     [(again, _)] = store.deliveries.due(limit=9)
     assert (again.attempts, again.error) == (1, "busy")
-    assert store.deliveries.settle_failed(again.id, 1, "gone", next_at=None)
+    assert store.deliveries.settle_failed([again.id], 1, "gone", next_at=None)
     assert store.deliveries.next_wake() is None
     states = {it.state for it in store.tasks.get(TENANT, first.task_id).deliveries}
     assert states == {DeliveryState.FAILED}
@@ -311,7 +311,7 @@ def test_a_due_delivery_is_taken_by_one_and_is_due_again_when_that_one_is_gone(s
     store.deliveries.hold([first], lease=LEASE)
     clock.forward(seconds=10)
     assert [delivery.id for delivery, _ in store.deliveries.due(limit=9)] == [second]
-    assert store.deliveries.settle_delivered(first, 0)
+    assert store.deliveries.settle_delivered([first], 0)
     store.deliveries.hold([first], lease=LEASE)
     clock.forward(hours=1)
     assert store.deliveries.take([first, second], lease=LEASE) == {second}

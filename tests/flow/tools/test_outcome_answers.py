@@ -60,7 +60,7 @@ def test_an_outcome_that_the_user_is_never_told_of_is_not_in_the_inbox(
 ) -> None:
     task_id = ended(scheduler, store, Failed("disk full"), notify="never", on_failure={"notify": "webhook:team"})
     [delivery] = scheduler.get(task_id).record.deliveries
-    store.deliveries.settle_delivered(delivery.id, 0)
+    store.deliveries.settle_delivered([delivery.id], 0)
     assert scheduler.inbox.unread() == []
     assert "delivered to webhook:team." in task_text(task_payload(scheduler.get(task_id)))
 
