@@ -128,7 +128,19 @@ class Model:
             if until is not None:
                 self.new_until(until if isinstance(until, datetime) else None, now)
             return
-        self._go_on_with(begun(words, self.zone, now), now, until)
+        self._go_on_with(self._begun(words, now), now, until)
+
+    def _begun(self, words: Words, now: datetime) -> Rule:
+        """Return a new rule: what has not begun keeps the time at which it was due, or at least the day."""
+        seen, has_run = self.run.at, self.rule is not None and (self.run.number > 1 or self.fired is not None)
+        has_skipped = self.rule is not None and self.rule.after(now) < (self.run.slot or seen)
+        if has_run or has_skipped or self.run.ended or self.run.under_way or seen <= now:
+            return begun(words, self.zone, now)
+        fires = Rule(words, self.zone, seen)
+        if fires.after(seen - TICK) == seen:
+            return fires
+        midnight = instant_of(datetime.combine(self._wall(seen).date(), time()), self.zone)
+        return begun(words, self.zone, max(now, midnight - TICK))
 
     def new_zone(self, zone: str, now: datetime) -> None:
         if zone == self.zone:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from typing import Final
 
 from duetime.scheduler.calls.reschedule import Reschedule
@@ -25,7 +26,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.parser import NO_DATE
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -41,6 +42,11 @@ ONE_OCCURRENCE = Translatable.of(
 PAST_OTHERS = Translatable.of(
     NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; those before its new time stay"
 )
+MOVES_AS_WELL: Final = "its next run, which was moved by itself, moves by the same length of time"
+
+_PROBE: Final = timedelta(minutes=1)
+"""Words that count from the time of an occurrence mean a time that is as much later as that one."""
+
 MAX_TIMES_NAMED: Final = 3
 """Occurrences of a series, or generations of a chain, that a note names."""
 
@@ -68,6 +74,8 @@ def move_series_step(draft: ChangeDraft) -> ChangeDraft:
         raise _moves_no_series(request, recurs=rule is not None)
     had, zone, frame = run.slot or run.scheduled_for, draft.zone, draft.frame(moved_from=run.scheduled_for)
     to = resolve_moment(request.when, now=draft.now, zone=zone, argument="when", frame=frame)
+    if slot := _slot_of_shifted(draft, to):
+        return _with_its_move(draft, to, slot)
     clock = to.skipped if to.zone == task.timezone else None
     at = clock or wall_time(to.instant, task.timezone).time()
     repeat = recurrence.at_time(rule, occurrence_at(rule, had).wall.time(), at, named=clock is not None)
@@ -87,6 +95,34 @@ def move_series_step(draft: ChangeDraft) -> ChangeDraft:
         )
     assumed = [each for each in to.assumptions if first == to.instant or not each.startswith(NO_DATE)]
     return replace(moved, request=request, assumptions=(*assumed, *moved.assumptions))
+
+
+def _slot_of_shifted(draft: ChangeDraft, to: Resolved) -> datetime | None:
+    """Return the new slot of a next occurrence that was moved by itself, where `when` is a length of time; else None.
+
+    The user saw that occurrence at its own time, from which the length counts; the rule moves by the same length.
+    """
+    run, slot, when = draft.record.run, draft.record.run.slot, draft.request.when
+    if when is None or slot is None or slot == run.scheduled_for or run.state in TERMINAL or changes.has_started(run):
+        return None
+    later = draft.frame(moved_from=run.scheduled_for + _PROBE)
+    with suppress(InvalidArgument):
+        probe = resolve_moment(when, now=draft.now, zone=draft.zone, argument="when", frame=later)
+        if probe.instant - to.instant == _PROBE:
+            wall = wall_time(slot, draft.task.timezone) + (to.instant - run.scheduled_for)
+            return zones.place(wall, zones.load(draft.task.timezone)).instant
+    return None
+
+
+def _with_its_move(draft: ChangeDraft, to: Resolved, slot: datetime) -> ChangeDraft:
+    """Move a series by a length of time, and its next occurrence, which was moved by itself, by the same length."""
+    record, run = draft.record, draft.record.run
+    unmoved = replace(record, run=replace(run, scheduled_for=run.slot or to.instant, slot=None))
+    begin = slot if slot > draft.now else f"{wall_time(slot, draft.task.timezone):%H:%M:%S}"
+    whole = move_series_step(replace(draft, record=unmoved).with_request(when=begin))
+    placed = replace(record, task=whole.task, run=replace(run, slot=slot))
+    moved = replace(draft, change=changes.move(placed, to.instant, draft.now))
+    return moved.assuming(*to.assumptions).warning(MOVES_AS_WELL)
 
 
 def _moves_no_series(request: Reschedule, *, recurs: bool) -> InvalidArgument:
@@ -136,16 +172,16 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
     refuse_cancelled(draft.record, "repeat" if request.repeat is not None else "timezone")
     zone, had, frame = draft.zone, run.scheduled_for, draft.frame(moved_from=run.scheduled_for)
     repeat = request.repeat or task.repeat or ""
-    given = None
-    if request.when is not None:
-        given = resolve_begin(request.when, repeat, now=now, zone=zone, frame=frame)
-    start = given.instant if given else None
+    given = resolve_begin(request.when, repeat, now=now, zone=zone, frame=frame) if request.when is not None else None
+    start, after = given.instant if given else None, now
     if start is None and request.repeat is None:
         start = _in_zone(task.anchor, draft.record.task.timezone, zone)
+    elif start is None:
+        start, after = _begin_of_new(draft, repeat)
     policy, times = changed_policy(replace(task, repeat=repeat), request), draft.planner.times
     reader = times if request.repeat else replace(times, minimum_interval=recurrence.MIN_INTERVAL)
     skipped = given.skipped if given else None
-    rule, first, notes = reader.recurrence(repeat, zone, start, now, skipped=skipped, moved_from=had, policy=policy)
+    rule, first, notes = reader.recurrence(repeat, zone, start, after, skipped=skipped, moved_from=had, policy=policy)
     refuse_second_count(rule, request.max_runs)
     if request.when is None and _keeps_its_run(draft.record, rule, now):
         return draft.with_task(repeat_policy=policy)
@@ -155,7 +191,7 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
     has_started = changes.has_started(run)
     if not has_started:
         first, again = _without_skipped(draft, rule, first, words or request.when)
-        ruled = ruled.assuming(*again, *_taken_back(draft.record, first))
+        ruled = ruled.assuming(*again, *_taken_back(draft.record, first), *_comes_earlier(draft, first))
     check_runs_left(ruled.task, run, "repeat")
     if request.until is None:
         check_end(ruled.task, first)
@@ -163,6 +199,39 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
         return ruled
     moved = changes.move(replace(draft.record, task=ruled.task), first.instant, now, by_rule=True)
     return ruled.with_change(replace(moved, task=ruled.task))
+
+
+def _begin_of_new(draft: ChangeDraft, repeat: str) -> tuple[datetime | None, datetime]:
+    """Return the start of a new rule without `when`, if it has one, and from when on its days count.
+
+    A task that has not begun begins at the time that its user saw, if the rule fires then. Else the rule counts from
+    that day on. A series that has run or skipped before goes on by the new rule at once.
+    """
+    stored, run, now, seen = draft.record.task, draft.record.run, draft.now, draft.record.run.scheduled_for
+    has_run = stored.repeat is not None and (run.number > 1 or draft.record.last_run is not None)
+    if has_run or run.state in TERMINAL or changes.has_started(run) or seen <= now:
+        return None, now
+    if skipped_days(stored, run, now).days:
+        return None, now
+    holidays = draft.frame().holidays
+    with suppress(InvalidArgument):
+        rule = recurrence.parse(repeat, zone=draft.zone, anchor=seen, holidays=holidays)
+        if (first := rule.first(seen)) and first.instant == seen:
+            return seen, now
+        day = zones.place(datetime.combine(wall_time(seen, rule.zone).date(), time()), zones.load(rule.zone)).instant
+        from_day = recurrence.names_times(repeat, now=now, holidays=holidays)
+        return None, max(now, (day if from_day else seen) - MICROSECOND)
+    return None, now
+
+
+def _comes_earlier(draft: ChangeDraft, first: Occurrence) -> tuple[str, ...]:
+    """Say that a new rule without `when` runs before the time for which the task was due."""
+    run, zone, is_new = draft.record.run, draft.task.timezone, draft.request.repeat is not None
+    if draft.request.when is not None or not is_new or run.state in TERMINAL or run.slot is not None:
+        return ()
+    if first.instant >= run.scheduled_for:
+        return ()
+    return (f"it now runs {describe(first.instant, zone)}, before {describe(run.scheduled_for, zone)} when it was due",)
 
 
 def _without_skipped(
