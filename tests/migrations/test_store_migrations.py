@@ -24,13 +24,17 @@ from duetime.scheduler.store.deliveries import IS_HELD
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base
+from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import events, keys
+from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.store import connect
-from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
+from duetime.scheduler.task import ApprovalAnswer, DeadlineType, Penalty, State, Tier
 from duetime.scheduler.views import TaskFilter
-from sqlalchemy import Connection, inspect, select, text, update
+from duetime.scheduler.waits.signal import OnTimeout
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from tests.builders import NOON, Clock, a_task, settlement
 
@@ -234,6 +238,39 @@ def test_deliveries_that_quiet_hours_held_before_are_held(url: str) -> None:
     held = select(deliveries.c.id).where(IS_HELD)
     assert database.read(lambda connection: connection.execute(held).scalars().all()) == ["d_held"]
     database.close()
+
+
+WAIT_ENDS = NOON + timedelta(hours=2)
+LATE = {"r_asks": timedelta(days=1), "r_awaits": timedelta(days=1), "r_moved": timedelta(hours=3)}
+
+
+def test_runs_that_waited_a_day_longer_before_are_due_when_their_waits_end(url: str) -> None:
+    as_it_was(url)
+    database = connect(url)
+    database.migrate(lambda connection: running.run(connection, "0051"))
+    none = dict.fromkeys(("failures", "crashes", "missed"), 0) | {"current": False, "cancel_requested": False}
+    same = {"task_id": "t_old", "tenant": "acme"}
+    question = {"attempt": 1, "default": ApprovalAnswer.REJECT, "asked_at": NOON, "ends_at": WAIT_ENDS}
+    wait = {"name": "paid", "wanted": {}, "since": NOON, "until": WAIT_ENDS, "on_timeout": OnTimeout.RUN}
+
+    def old(connection: Connection) -> None:
+        for generation, (run_id, late) in enumerate(LATE.items(), start=2):
+            due = WAIT_ENDS + late
+            times = {"scheduled_for": NOON, "wake_at": due, "listed_at": due}
+            run = {"id": run_id, "state": State.SUSPENDED, "generation": generation, "number": 1, "attempt": 1}
+            connection.execute(insert(runs).values(**run, **same, **none, **times))
+        for run_id in ("r_asks", "r_moved"):
+            connection.execute(insert(approvals).values(run_id=run_id, **question))
+        connection.execute(insert(signal_waits).values(waiter_id="r_awaits", at_once=False, **same, **wait))
+
+    database.write(old)
+    migrate_store(url)
+    found = select(runs.c.id, runs.c.wake_at, runs.c.listed_at).where(runs.c.id.in_(list(LATE)))
+    rows = database.read(lambda connection: connection.execute(found).all())
+    database.close()
+    moved = WAIT_ENDS + LATE["r_moved"]
+    assert {row.id: row.wake_at for row in rows} == {"r_asks": WAIT_ENDS, "r_awaits": WAIT_ENDS, "r_moved": moved}
+    assert all(row.listed_at == row.wake_at for row in rows)
 
 
 OLD_FAILURES = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, attempt,

@@ -37,7 +37,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
-HEAD_VERSION = "0051"
+HEAD_VERSION = "0052"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
