@@ -1,4 +1,4 @@
-"""Bring back one defect at a time in a copy of the code, and show that the walk of series, or of chains, finds it.
+"""Bring back one defect at a time in a copy of the code, and show that a walk finds it: of series, chains or waits.
 
 Run from the top: `python tests/series/mutations.py [WORD ...]`, with words of those that are wanted. Exits 1 when a
 mutation survives.
@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERIES, CHAINS = "tests/series/test_series_walk.py", "tests/series/test_chain_walk.py"
+APPROVALS = "tests/contracts/store/test_store_approval_walks.py"
+WAITS = "tests/contracts/store/test_store_recurring_wait_walks.py"
 MAX_SHOWN_CHARS = 110
 
 
@@ -522,6 +524,27 @@ MUTATIONS = (
         ),
         CHAINS,
     ),
+    Mutation(
+        "the default answer is given while its task is paused",
+        (("chains/approval_answers.py", '= bindparam("now"), tasks.c.paused == false())', '= bindparam("now"))'),),
+        APPROVALS,
+    ),
+    Mutation(
+        "the event that let one occurrence go counts for the next one as well",
+        (("signals/own_waits.py", "max(wait.since, had + _JUST_BEHIND)", "max(wait.since, had)"),),
+        WAITS,
+    ),
+    Mutation(
+        "the undo of a skip keeps the wait of the occurrence whose place it leaves",
+        (
+            (
+                "signals/own_waits.py",
+                '        connection.execute(_FORGET, {"waiter_ids": [run.id, *further([run.id])]})\n        _inherit',
+                "        _inherit",
+            ),
+        ),
+        WAITS,
+    ),
 )
 
 
@@ -558,7 +581,7 @@ def survives(mutation: Mutation | None) -> bool:
             "pytest",
             suite,
             "-k",
-            "whatever",
+            "whatever or model",
             "-q",
             "-x",
             "--tb=line",

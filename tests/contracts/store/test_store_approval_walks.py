@@ -360,9 +360,10 @@ def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock
     names = ("look", "approve", "reject", "skip", "move", "expire", "pause", "resume", "cancel", "undo")
     said = list[str]()
     for _ in range(STEPS_COUNT):
-        here = Situation(model.state, model.time, model.left_at if model.left else None)
+        asked_until = model.ends if model.state is State.WAITING else None
+        here = Situation(model.state, model.time, model.left_at if model.left else None, asked_until)
         clock.forward(seconds=here.seconds(draw, clock()))
-        name = draw.choice([*names, *here.names(clock(), WHILE_ASKED)])
+        name = draw.choice([*names, *here.names(clock(), WHILE_ASKED, ["expire"])])
         said.append(f"{name} at {clock():%H:%M:%S}")
         assert _accepted(getattr(walk, name)) == getattr(model, name)(clock()), said
         try:

@@ -50,7 +50,7 @@ TICK = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
 ASKED_FOR = timedelta(minutes=6)
 STEPS = ("look", "send", "late", "skip", "move", "ask_other", "pause", "resume", "cancel", "undo")
-WHILE_IT_WAITS = ["send", "late", "move", "ask_other", "skip", "cancel"] * 2
+WHILE_IT_WAITS = [*["send"] * 8, *["late", "move", "ask_other", "skip", "cancel"] * 2]
 """Steps that are likely while the current run waits."""
 
 ANSWERS = ("approve", "approve", "reject", "expire", "take_back")
@@ -386,12 +386,13 @@ def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int)
     said = [f"seed {seed}, on_timeout {model.on_timeout}, lookback {model.lookback}, asks {model.asks}"]
     steps = [*STEPS, "send", *(ANSWERS if model.asks else ())]
     for _ in range(STEPS_COUNT):
-        here = Situation(model.state, model.due, model.left_at if model.left else None)
+        waited_until = model.until if model.is_awaited else None
+        here = Situation(model.state, model.due, model.left_at if model.left else None, waited_until, model.over)
         clock.forward(seconds=here.seconds(draw, clock()))
         name = draw.choice([*steps, *here.names(clock(), WHILE_IT_WAITS)])
         if name == "move" and clock() + PUT_OFF >= model.next_hour(clock()):
             name = "look"  # a move past the next occurrence is not what this walk is about
-        event = draw.choice(["go", "stop", model.name])
+        event = draw.choice(["go", "stop", *[model.name] * 4])
         said.append(f"{name} {event if name == 'send' else ''} at {clock():%H:%M:%S}")
         try:
             if name == "send":
