@@ -10,16 +10,15 @@ down_revision = "0051"
 branch_labels = None
 depends_on = None
 
-ENDS = (
-    "SELECT ends_at FROM approvals"
-    " WHERE approvals.run_id = runs.id AND approvals.attempt = runs.attempt AND approvals.closed_at IS NULL",
-    "SELECT until FROM signal_waits WHERE signal_waits.waiter_id = runs.id AND signal_waits.closed_at IS NULL",
+APPROVALS = (
+    "SELECT ends_at FROM approvals WHERE run_id = runs.id AND approvals.attempt = runs.attempt AND closed_at IS NULL"
 )
+EVENTS = "SELECT until FROM signal_waits WHERE waiter_id = runs.id AND closed_at IS NULL"
 DUE = "UPDATE runs SET wake_at = ({end}), listed_at = ({end}) WHERE state = 'suspended' AND wake_at = ({end}) + {day}"
 
 
 def upgrade() -> None:
     connection = op.get_bind()
     day = "INTERVAL '24 hours'" if connection.dialect.name == "postgresql" else "86400000000"
-    for end in ENDS:
+    for end in (APPROVALS, EVENTS):
         connection.execute(sa.text(DUE.format(end=end, day=day)))
