@@ -46,7 +46,7 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     """
     wanted = unreadable.without(connection, _LATE_LOCKED, signal_waits.c.waiter_id, only)
     found = unreadable.rows(connection, wanted, {"now": now, "most": limit})
-    ended_waits.CLOSE_WAITS.run(connection, [ended_waits.closing(row.waiter_id, None, now) for row in found])
+    ended_waits.close_late(connection, [row.waiter_id for row in found], now)
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []

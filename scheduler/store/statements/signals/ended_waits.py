@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals import name_locks, new_waits
@@ -27,18 +25,16 @@ from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal
 from sqlalchemy import Connection, bindparam, false, select, true, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
-_CLOSE_ONE = (
-    update(signal_waits)
-    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN_WAIT)
-    .values(
-        closed_at=bindparam("closed"),
-        signal_id=bindparam("by_signal"),
-        signal_at=bindparam("sent"),
-        data=bindparam("gave"),
-    )
-)
-CLOSE_WAITS, _CLOSE_BY_SIGNAL = Batch(_CLOSE_ONE), Batch(_CLOSE_ONE.values(name=bindparam("as_name")))
 _OF_WAITERS = update(signal_waits).where(signal_waits.c.waiter_id.in_(WAITER_IDS))
+_CLOSE_BY_SIGNAL = _OF_WAITERS.where(OPEN_WAIT).values(
+    name=bindparam("as_name"),
+    closed_at=bindparam("sent"),
+    signal_id=bindparam("by_signal"),
+    signal_at=bindparam("sent"),
+    data=bindparam("gave"),
+)
+"""No `Batch`, as its rows would differ by their ids alone: PostgreSQL may compare each of them with each open wait."""
+
 _CLOSE = _OF_WAITERS.where(OPEN_WAIT).values(closed_at=bindparam("at"))
 _REOPEN = _OF_WAITERS.where(signal_waits.c.signal_id.is_(None)).values(closed_at=None)
 _WAIVE = _OF_WAITERS.where(
@@ -54,21 +50,16 @@ _WAITING_STILL = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
 
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
     """End waits by a signal, under its name or another one, and all else that they wait for."""
-    ended, named = list(waiter_ids), {"as_name": name or signal.name}
-    _CLOSE_BY_SIGNAL.run(connection, [closing(each, signal, signal.at) | named for each in ended])
-    for some in chunks(ended):
+    values = {"as_name": name or signal.name, "by_signal": signal.id, "sent": signal.at, "gave": dict(signal.data)}
+    for some in chunks(list(waiter_ids)):
+        connection.execute(_CLOSE_BY_SIGNAL, {**values, "waiter_ids": some})
         connection.execute(_CLOSE, {"waiter_ids": further(some), "at": signal.at})
 
 
-def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None) -> dict[str, Any]:
-    """Return the row by which `CLOSE_WAITS` ends a wait, by a signal or because it is too late for one."""
-    return {
-        "waiter": waiter_id,
-        "closed": now,
-        "by_signal": signal.id if signal else None,
-        "sent": signal.at if signal else None,
-        "gave": dict(signal.data) if signal else None,
-    }
+def close_late(connection: Connection, waiter_ids: Sequence[str], now: datetime) -> None:
+    """End waits, each by the id of its row, for whose events it is too late."""
+    if waiter_ids:
+        connection.execute(_CLOSE, {"waiter_ids": list(waiter_ids), "at": now})
 
 
 def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: datetime) -> None:
