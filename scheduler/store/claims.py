@@ -108,14 +108,14 @@ class Claims:
 
         def work(only: Only) -> list[Expired]:
             wanted = sorted(only or found)
-            return self._database.write(lambda connection: damaged.end_unfound(connection, wanted, self._now()))
+            return self._ending(lambda connection: damaged.end_unfound(connection, wanted, self._now()))
 
         ended = apart.gathered(self._database, work, lambda _: found, _NOT_FAILED) if found else []
         return [run.run_id for run in ended]
 
     def _fail(self, run_ids: Sequence[str]) -> None:
         """End those of the runs that are damaged, and ready or running, as failed."""
-        self._database.write(lambda connection: damaged.end(connection, run_ids, self._now(), only=damaged.CLAIMABLE))
+        self._ending(lambda connection: damaged.end(connection, run_ids, self._now(), only=damaged.CLAIMABLE))
 
     def never_started(self, run_ids: Sequence[str]) -> int:
         """Return how many of these runs are ready for their first attempt."""

@@ -88,7 +88,7 @@ class Store:
         self.claims = Claims(database, clock, forms, self.dependencies, on_pools=self.pools.see, pools=self.usage.pools)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
-        self.dead_letters = DeadLetters(database, clock, cursors)
+        self.dead_letters = DeadLetters(database, clock, cursors, self.dependencies)
         self.run_history = RunHistory(database, cursors)
         self.run_logs = RunLogs(database)
         self.inbox = Inbox(database, clock)

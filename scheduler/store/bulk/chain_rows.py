@@ -13,9 +13,9 @@ from duetime.scheduler.events import OF_CHAIN, EventKind
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import generations
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from sqlalchemy import Connection, bindparam, select, update
 
 _FIRST = (
@@ -42,7 +42,7 @@ def follow(connection: Connection, change: ChainChange, kind: EventKind, write: 
     _write(connection, change)
     [step] = steps  # a chain goes with its last step
     _log_change(connection, change, step, kind=kind, write=write, now=now)
-    connection.info.get(FREED_INFO, []).extend(generations.renew(connection, [step.task_id], now))
+    notes_of(connection).freed.extend(generations.renew(connection, [step.task_id], now))
 
 
 def _write(connection: Connection, change: ChainChange) -> None:

@@ -15,6 +15,7 @@ from duetime.scheduler.store.database.apart import Blame, Only
 from duetime.scheduler.store.database.database import Database, Stored
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.commit_notes import CommitNotes, collected
 from duetime.scheduler.store.statements import read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.graph import upstreams
@@ -117,22 +118,16 @@ class Dependencies:
 
     def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
         """Run `work`, which ends runs or changes waits, in one transaction; after the commit, call the listeners."""
-        freed: list[str] = []
-        rescored: list[str] = []
+        notes = CommitNotes()
 
         def once(connection: Connection) -> T:
-            freed.clear()  # it may run twice
-            rescored.clear()
-            kept = connection.info  # asked for once: a connection that was lost has none
-            kept[follow_ups.FREED_INFO], kept[waiters.RESCORED_INFO] = freed, rescored
-            try:
+            nonlocal notes  # those of the last try
+            with collected(connection) as notes:
                 return work(connection)
-            finally:
-                del kept[follow_ups.FREED_INFO], kept[waiters.RESCORED_INFO]
 
         result = self._database.write(once, doubtful=doubtful, stored=stored)
-        if freed:
-            self._on_freed(freed)
-        if rescored:
-            self._rescore(rescored)
+        if notes.freed:
+            self._on_freed(notes.freed)
+        if notes.rescored:
+            self._rescore(notes.rescored)
         return result

@@ -24,6 +24,7 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.audit import entries
+from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
@@ -50,8 +51,11 @@ _FIRST_OF = select(
 class DeadLetters:
     """Runs that are out of attempts. A letter is closed once: by a replay, or by a discard."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], cursors: Cursors) -> None:
+    def __init__(
+        self, database: Database, now: Callable[[], datetime], cursors: Cursors, dependencies: Dependencies
+    ) -> None:
         self._database = database
+        self._ending = dependencies.ending
         self._now = now
         self._cursors = cursors
 
@@ -152,7 +156,7 @@ class DeadLetters:
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
             return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if change.extra_run else None)
 
-        return self._database.write(work)
+        return self._ending(work)
 
     def discard(self, tenant: str, run_id: str, entry: AuditEntry, key: ClosingKey | None = None) -> ClosedLetter:
         """Close a letter without a run, and store the audit entry in the same transaction; raises as `replay` does."""

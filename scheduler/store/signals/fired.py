@@ -13,9 +13,9 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.run_again import of_its_own
 from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, read
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, new_waits, run_waits
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -76,7 +76,7 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
         dependants.follow(connection, dependants.settle_waiting(connection, [record.task.id], now, why=why), now)
         ended_waits.log(connection, {waiter: why}, [record.task.id], now)
     else:
-        connection.info.get(FREED_INFO, []).extend(run_waits.wake(connection, {waiter: why}, now))
+        notes_of(connection).freed.extend(run_waits.wake(connection, {waiter: why}, now))
     return True
 
 
@@ -93,5 +93,5 @@ def _run_now(
     changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
     new_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
-    connection.info.get(FREED_INFO, []).append(record.task.id)
+    notes_of(connection).freed.append(record.task.id)
     return tuple(changes.leaving_the_queue(record, change))

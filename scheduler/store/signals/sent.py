@@ -17,9 +17,9 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.chunks import chunks
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import ended_waits, name_locks, run_waits, wait_rows
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.waits.match import matches
@@ -152,7 +152,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 
 def _wake(connection: Connection, closed: Sequence[ClosedWait], signal: ReceivedSignal, now: datetime) -> None:
     """Let suspended runs go on: all of them at once, as nothing looks for one whose wait is over."""
-    noted, reason = connection.info.get(FREED_INFO, []), came_in_words(signal)
+    noted, reason = notes_of(connection).freed, came_in_words(signal)
     for run_ids in chunks([each.waiter_id for each in closed if each.waiter_id != each.task_id]):
         noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))
 
@@ -161,7 +161,7 @@ def let_go(
     connection: Connection, tenant: str, page: Sequence[ClosedWait], answer: SentSignal, now: datetime
 ) -> SentSignal:
     """Let the tasks of waiters go whose waits have ended; return the answer with these, and those that wait on."""
-    noted, task_ids = connection.info.get(FREED_INFO, []), [each.task_id for each in page]
+    noted, task_ids = notes_of(connection).freed, [each.task_id for each in page]
     dependants.follow(connection, dependants.settle_waiting(connection, task_ids, now), now)
     reasons = {each.waiter_id: came_in_words(answer.signal) for each in page}
     freed, matched = len(noted), ended_waits.log(connection, reasons, task_ids, now)

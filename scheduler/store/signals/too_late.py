@@ -10,8 +10,8 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import dependants
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.task import State
@@ -55,5 +55,5 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     moved = run_waits.moved(connection, begun, now)
     going_on = [row for row in found if row.waiter_id in {*begun} - moved]
     woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in going_on}, now)
-    connection.info.get(FREED_INFO, []).extend(woken)
+    notes_of(connection).freed.extend(woken)
     return [*waiting, *woken]

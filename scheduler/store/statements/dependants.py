@@ -25,13 +25,13 @@ from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import exactly, lock_tasks
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import ended_without_run
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
@@ -148,7 +148,7 @@ def follow(connection: Connection, ends: Ends, now: datetime, *, of: datetime | 
         left -= len(closed)
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
         ended |= ends.keys()
-    connection.info.get(FREED_INFO, []).extend(generations.renew(connection, ended, now))
+    notes_of(connection).freed.extend(generations.renew(connection, ended, now))
 
 
 def settle_waiting(
@@ -235,7 +235,7 @@ def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why
     rows = [dict(zip(_FREED, _freed(run), strict=True)) for _, run in moved]
     exactly(len(rows), _FREE.run(connection, rows))
     event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
-    connection.info.get(FREED_INFO, []).extend(each.task.id for each in freeing)
+    notes_of(connection).freed.extend(each.task.id for each in freeing)
 
 
 def _freed(run: Run) -> Sequence[Any]:

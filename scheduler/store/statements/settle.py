@@ -18,9 +18,10 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
-from duetime.scheduler.store.statements.endings import endings, follow_ups
+from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
@@ -72,7 +73,7 @@ def settle(
         verdicts = _known(connection, settlements, verdicts)
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)
-    connection.info.get(follow_ups.FREED_INFO, []).extend(run_waits.store(connection, holding, now))
+    notes_of(connection).freed.extend(run_waits.store(connection, holding, now))
     dependants.follow_ends(connection, holding, now)
     return verdicts
 
@@ -100,7 +101,7 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
     ]
     _STEPS.run(connection, steps)
     links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
-    connection.info.get(follow_ups.FREED_INFO, []).extend(task_id for new in ids.values() for task_id in new)
+    notes_of(connection).freed.extend(task_id for new in ids.values() for task_id in new)
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:

@@ -14,6 +14,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.task import State
 from sqlalchemy import (
     BindParameter,
@@ -36,9 +37,6 @@ MAX_UPSTREAMS_READ = 500
 
 MAX_RUNS_RESCORED = 1_000
 """Ready runs that get a new place by one change of what waits for them."""
-
-RESCORED_INFO = "duetime_rescored"
-"""The key of `Connection.info` with the ready runs whose waiting tasks the present transaction has changed."""
 
 OPEN_DEPENDENCY: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
 """The condition of open dependencies: literal, as in the partial index."""
@@ -126,11 +124,10 @@ def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -
 
 def note(connection: Connection, task_ids: Sequence[str]) -> None:
     """Note the ready runs for which these tasks wait, or waited; after the commit they get new keys in the queue."""
-    noted = connection.info.get(RESCORED_INFO)
-    if noted is not None and task_ids:
+    if task_ids:
         followed = max(MAX_UPSTREAMS_READ, len(task_ids))
         given = {"task_ids": list(task_ids), "followed": followed, "most": MAX_RUNS_RESCORED}
-        noted.extend(connection.execute(_READY_ABOVE, given).scalars())
+        notes_of(connection).rescored.extend(connection.execute(_READY_ABOVE, given).scalars())
 
 
 def note_above(connection: Connection, task_ids: Collection[str]) -> dict[str, State]:
@@ -140,5 +137,5 @@ def note_above(connection: Connection, task_ids: Collection[str]) -> dict[str, S
     given = {"task_ids": list(task_ids), "followed": MAX_UPSTREAMS_READ + len(task_ids)}
     found = connection.execute(_READY_OR_ENDED, given).all()
     ready = [row.id for row in found if row.state is State.READY]
-    connection.info.get(RESCORED_INFO, []).extend(ready[:MAX_RUNS_RESCORED])
+    notes_of(connection).rescored.extend(ready[:MAX_RUNS_RESCORED])
     return {row.task_id: row.state for row in found if row.state is not State.READY and row.task_id in task_ids}

@@ -14,6 +14,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.statements import waiters
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskRecord
 
@@ -103,3 +104,8 @@ def test_a_refused_insertion_tells_nobody(store: Store, rescored: list[str]) -> 
     with pytest.raises(TaskNotFound):
         after(store, first, theirs)
     assert rescored == []
+
+
+def test_a_statement_that_would_notify_is_refused_in_a_transaction_that_notifies_nobody(store: Store) -> None:
+    with pytest.raises(LookupError, match=r"run it in Dependencies\.ending"):
+        store._database.write(lambda connection: waiters.note(connection, ["t_000000000000"]))

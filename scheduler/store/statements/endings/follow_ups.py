@@ -21,14 +21,12 @@ from duetime.scheduler.store.schema.rows import (
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Tier
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
-
-FREED_INFO = "duetime_freed"
-"""The key of `Connection.info` with the tasks whose waiting runs go on by the present transaction."""
 
 MAX_FOLLOW_UPS_SHOWN = 3
 
@@ -112,7 +110,7 @@ def _add(connection: Connection, following: Sequence[tuple[Claimed, MadeTask]], 
     _LABELS.run(connection, label_rows(item.task for item in items))
     _ADD.run(connection, [_row(each, now) for _, each in following])
     event_log.append(connection, [_created(each, now) for _, each in following])
-    connection.info.get(FREED_INFO, []).extend(item.task.id for item in items)
+    notes_of(connection).freed.extend(item.task.id for item in items)
 
 
 def _row(follow_up: MadeTask, now: datetime) -> dict[str, object]:

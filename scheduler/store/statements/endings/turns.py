@@ -11,8 +11,8 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import Run
 from sqlalchemy import BindParameter, Connection, bindparam, false, update
@@ -33,7 +33,7 @@ def released(connection: Connection, endings: Sequence[AttemptEnd], now: datetim
         return endings
     pairs = [task_and_run(row) for row in rows]
     connection.execute(_FREE, {"run_ids": [run.id for _, run in pairs]})
-    connection.info.get(FREED_INFO, []).extend(dict.fromkeys(task.id for task, _ in pairs))
+    notes_of(connection).freed.extend(dict.fromkeys(task.id for task, _ in pairs))
     left_out = {task.id: found for task, run in pairs if (found := skipped_behind(task, run, now))}
     return [_with_skipped(each, left_out.pop(each.claim.task_id, ())) for each in endings]
 

@@ -20,10 +20,10 @@ from duetime.scheduler.store.schema.rows import IS_CURRENT, NOT_PAUSED, task_and
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import occurrences
-from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import name_locks, new_waits, own_waits, wait_room, wait_rows
 from duetime.scheduler.store.statements.signals.wait_rows import NewWait
@@ -82,7 +82,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     failing = {each.run.id: each.why for each in found if each.why}
     begun = [each.task.id for each in found]
     dependants.follow(connection, dependants.settle_waiting(connection, begun, now, failing=failing), now)
-    connection.info.get(FREED_INFO, []).extend(begun)
+    notes_of(connection).freed.extend(begun)
 
 
 def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str, str]]:
