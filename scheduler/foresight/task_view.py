@@ -172,13 +172,13 @@ def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
 
 
-def linked(cause: Failure | None, upstreams: Sequence[TaskRecord]) -> tuple[str, ...]:
+def linked(cause: Failure | None, made_by_failures: Sequence[TaskRecord]) -> tuple[str, ...]:
     """Name the task whose failure made this one, and the tasks that failures of this one have made."""
     sentences = []
     if cause is not None:
         text = f"a failure of {cause.task_id} made this task"
         sentences.append(Translatable.of(NoteKind.MADE_BY_FAILURE, text, task=cause.task_id))
-    for each in upstreams:
+    for each in made_by_failures:
         task_id, state = each.task.id, each.run.state.value
         text = f"a failure of it made {task_id} ({state})"
         sentences.append(Translatable.of(NoteKind.FAILURE_MADE, text, task=task_id, state=state))

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import dramatiq
 from dramatiq import Message, MessageProxy
@@ -47,6 +48,13 @@ LOAD_CHECK_INTERVAL_S = 0.5
 log = logging.getLogger(__name__)
 
 
+class KeptIdle(NamedTuple):
+    """The threads that are left idle for urgent runs, and the take that found nothing else for them."""
+
+    take: Take
+    threads: int
+
+
 class DispatchBroker(dramatiq.Broker):
     """Takes as many runs as threads are idle, and claims all of them before a thread gets one.
 
@@ -54,16 +62,6 @@ class DispatchBroker(dramatiq.Broker):
     either in the database and in the worker, or in neither. `preemption` frees threads for urgent runs; `clock` is in
     milliseconds.
     """
-
-    draining = False
-    rushed = False
-    """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
-    _after: QueueChange | None = None
-    """The change that the next take awaits, after one that found nothing."""
-    _left: tuple[Take, int] | None = None
-    """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
-    _looked_at = -math.inf
-    """When urgent runs without a thread were last looked for, in monotonic seconds."""
 
     def __init__(
         self,
@@ -76,10 +74,14 @@ class DispatchBroker(dramatiq.Broker):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(middleware=middleware)
-        self.queue = queue
-        self.runs = runs
+        self.queue, self.runs = queue, runs
         self.idle = ThreadCapacity(options.threads)
         self.claiming = threading.RLock()
+        self.draining = False
+        self.rushed = False  # whether more brief runs than were taken, which hold nothing, wait to be started now
+        self._awaited: QueueChange | None = None  # by the next take, after one that found nothing
+        self._kept_idle: KeptIdle | None = None
+        self._room_made_at = -math.inf  # in monotonic seconds
         self._open = threading.Event()
         self._open.set()
         self._taking = threading.RLock()  # from a take, also while it waits, until its runs are claimed
@@ -138,16 +140,24 @@ class DispatchBroker(dramatiq.Broker):
             self._wait_without_thread(timeout)
             return []
         wanted = self._wanted(idle)
-        left, self._left = self._left, None
+        kept, self._kept_idle = self._kept_idle, None
         if wanted <= 0:
+            self._wait_under_load(idle, timeout)
+        elif kept is not None and wanted <= kept.threads:
             self.idle.give(idle)
-            self._make_room()
-            self.idle.wait_for_more(idle, min(timeout, LOAD_CHECK_INTERVAL_S))
-            return []
-        if left is not None and wanted <= left[1]:
-            self.idle.give(idle)
-            self._await(left[0], wanted, idle)
-            return []
+            self._await(kept.take, wanted, idle)
+        else:
+            return self._take(wanted, idle)
+        return []
+
+    def _wait_under_load(self, idle: int, timeout: float) -> None:
+        """Wait for another thread while the load of this machine lets none of the `idle` ones start a run."""
+        self.idle.give(idle)
+        self._make_room()
+        self.idle.wait_for_more(idle, min(timeout, LOAD_CHECK_INTERVAL_S))
+
+    def _take(self, wanted: int, idle: int) -> list[str]:
+        """Take and claim up to `wanted` runs for `idle` threads; wait for a change where there is none."""
         started: list[str] = []
         try:
             with self._taking:
@@ -161,7 +171,7 @@ class DispatchBroker(dramatiq.Broker):
                 self.idle.forget()
             self._await(taken, wanted, idle)
         elif taken and 0 < wanted - len(taken.grants) <= max(self.headroom()):
-            self._left = (taken, wanted - len(taken.grants))
+            self._kept_idle = KeptIdle(taken, wanted - len(taken.grants))
         return started
 
     def headroom(self) -> Headroom:
@@ -183,7 +193,7 @@ class DispatchBroker(dramatiq.Broker):
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
         timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIER_COUNT
         if wanted > max(self.headroom()) and taken.hint is None:
-            self._after = QueueChange(taken.generation, timeout)
+            self._awaited = QueueChange(taken.generation, timeout)
             return
         if wanted <= max(self.headroom()):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
@@ -194,8 +204,8 @@ class DispatchBroker(dramatiq.Broker):
     def _make_room(self) -> None:
         """Report the threads, and look for urgent runs if one more end lets a run start on this machine."""
         now = time.monotonic()
-        if self._preemption is not None and now - self._looked_at >= PREEMPTION_INTERVAL_S:
-            self._looked_at = now
+        if self._preemption is not None and now - self._room_made_at >= PREEMPTION_INTERVAL_S:
+            self._room_made_at = now
             threads, allowed = self._threads(0), self._allowed()
             report = self._preemption.make_room if 0 < allowed >= threads.busy else self._preemption.report
             report(threads)
@@ -218,7 +228,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:
         """Take runs, after the change that the last take left to await; None while closed."""
-        after, self._after = self._after if n > max(self.headroom()) else None, None
+        after, self._awaited = self._awaited if n > max(self.headroom()) else None, None
         if self.closed:
             return None
         nonce, actions, options = new_id("n"), self._actions, self._options

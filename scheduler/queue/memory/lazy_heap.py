@@ -13,7 +13,11 @@ T = TypeVar("T", bound=tuple[object, ...])
 
 
 class LazyHeap(Generic[T]):
-    """A heap of the items for which `alive` holds; an item may be in it twice. Every call is O(log n)."""
+    """A heap of the items for which `alive` holds; an item may be in it twice.
+
+    `push` and `top` are O(log n) on average, `all` is O(n). `first` and `before` look at as many items as they return,
+    their children in the heap, and the dead ones among them.
+    """
 
     def __init__(self, alive: Callable[[T], bool]) -> None:
         self._alive = alive

@@ -29,9 +29,11 @@ _OF_THIS_SERVER = f"xmin::text::bigint = tx % {_XID_COUNT}"
 
 
 def _newest(table: str, progress: str) -> str:
-    """Return the highest number of a table, or of what is sealed of it: retention may have deleted the last rows.
+    """Return SQL for the highest transaction number that a table has ever held, as two columns.
 
-    Progress that was moved by hand, while the last row is of this server, is left to the verdict of the audit.
+    The first is that of its rows. The second is that of the audit chain's `progress`, since retention may have deleted
+    the newest rows. Progress does not count while the newest row was written by this server: then nothing was restored.
+    Whoever moved it by hand is found by the check of the audit chain.
     """
     last = f"SELECT xmin, tx FROM {table} WHERE tx IS NOT NULL ORDER BY tx DESC LIMIT 1"  # nosec B608 # noqa: S608 - names of this module
     return f"""

@@ -107,22 +107,23 @@ _TIMERS = (
     (timers.NEXT_OVERTAKE, runs.c.id),
     (pause_ends.NEXT_PAUSE_END, tasks.c.id),
 )
-"""When each timer fires next, with the key of the rows that it leaves alone."""
+"""Selects the time at which each timer fires next, with the column by which damaged rows are left out of it."""
 
 
-def _next(times: Sequence[Select[Any]]) -> Select[Any]:
-    return select(*(each.scalar_subquery() for each in times), SETTINGS_REVISION)
+def _all_times(selects: Sequence[Select[Any]]) -> Select[Any]:
+    """Return the statement that reads all these times, and the revision of the settings, at once."""
+    return select(*(each.scalar_subquery() for each in selects), SETTINGS_REVISION)
 
 
-_USUAL = [time for time, _ in _TIMERS]
-_NEXT = _next(_USUAL)
+_ALL_TIMES = _all_times([time for time, _ in _TIMERS])
+"""The statement for a database without damaged rows, which is compiled once."""
 
 
 def next_times(connection: Connection) -> NextTimes:
     """Return when the timers must look next; damaged rows that are left alone do not count."""
     times = [unreadable.without(connection, time, key) for time, key in _TIMERS]
-    usual = all(one is other for one, other in zip(times, _USUAL, strict=True))
-    found, _ = unreadable.every(connection, _NEXT if usual else _next(times))
+    some_left_out = any(time is not usual for time, (usual, _) in zip(times, _TIMERS, strict=True))
+    found, _ = unreadable.every(connection, _all_times(times) if some_left_out else _ALL_TIMES)
     [(wake_at, drop_at, late_at, series_at, resume_at, pools)] = found
     series = None if is_damaged([series_at]) else series_at  # such a run fails when it starts; nothing overtakes it
     pause = None if is_damaged([resume_at]) else resume_at  # such a task is paused until somebody resumes it

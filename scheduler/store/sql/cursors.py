@@ -23,7 +23,7 @@ Position = Sequence[int | str]
 
 _LIST_BYTES = 8
 _STEP_BYTES = 22
-"""A cursor has as many bytes for each position of about the same length: its length reveals no number's size."""
+"""Cursors are padded to a multiple of this, so that their length does not reveal how large the numbers in them are."""
 
 
 class Cursors:

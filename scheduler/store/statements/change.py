@@ -31,9 +31,10 @@ from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, 
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, update
 
-_UNTOLD = frozenset(
+_UNLOGGED_FIELDS = frozenset(
     {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
+"""Fields whose changes no event shows."""
 
 Fields = dict[str, Any]
 
@@ -50,14 +51,13 @@ def apply(
     via: str | None = None,
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""
-    # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
-    old, kind = record.run, change.kind or kind
+    old, kind, had = record.run, change.kind or kind, relink.kept(connection, record, change)
     run, next_run = _runs_of(connection, record, change, kind, now)
     alone = not (change.next_run or change.restored or touches_side_runs(change)) and change.task == record.task
-    had = relink.kept(connection, record, change)
     if alone and relink.is_empty(record, change, run, had):
         return record
     check_legal(old, run, next_run, as_side_run=change.as_side_run)
+    # Write: the current run gives up its place before the next one is inserted, as an index allows one current run.
     relinked = relink.write(connection, record, change, had, now)
     questions.check_change(connection, record, change, run, kind)
     run_waits.check_change(connection, old, run, now)
@@ -65,18 +65,19 @@ def apply(
     run = overtakable(task, replace(run, current=not (next_run or change.restored)))
     _write_task(connection, record.task, task)
     write_run(connection, old, run)
-    current = _current(connection, task, next_run, change.restored) or run
-    stored = StoredChange(record, task, run, current, kind)
+    stored = StoredChange(record, task, run, _current(connection, task, next_run, change.restored) or run, kind)
     moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
+    # Log: the events of the task first, then those of its side runs.
     by: Fields = {"actor": actor, "reason": reason or moved_onto(change) or None, "via": via}
     is_noted = run != old or next_run or relinked or not touches_side_runs(change)
-    entries = entries_of(record, task, run, next_run and current, kind=kind, at=now, **by) if is_noted else []
+    entries = entries_of(record, task, run, next_run and stored.current, kind=kind, at=now, **by) if is_noted else []
     entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
     ready_runs.follow_pause(connection, record, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, **by))
+    # Follow up: runs that go on by the change log events of their own, which stand after those of the change.
     _follow_waits(connection, stored, next_run)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
-    dead_letters.follow_change(connection, record, current, change, now)
+    dead_letters.follow_change(connection, record, stored.current, change, now)
     return _as_it_is(connection, stored, moved=moved)
 
 
@@ -276,7 +277,7 @@ def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Jso
     before, after = dict[str, Json](), dict[str, Json]()
     for old, new in ((record.task, task), (record.run, run)):
         for name, value in changed_fields(old, new).items():
-            if name not in _UNTOLD:
+            if name not in _UNLOGGED_FIELDS:
                 before[name], after[name] = _logged_value(getattr(old, name)), _logged_value(value)
     if task.deadline != record.task.deadline:  # the run has a deadline too
         before[TASK_DEADLINE], after[TASK_DEADLINE] = record.task.deadline, task.deadline

@@ -63,10 +63,16 @@ _END_ATTEMPT = Batch(
     .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
 )
 _AT_ITS_TIME = (runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"))
-_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(*_AT_ITS_TIME)
-_ALIKE = select(runs.c.twin_hash).where(runs.c.id == bindparam("ending"))
+NEXT_GENERATION = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(*_AT_ITS_TIME)
+TWIN_HASH_OF_ENDING = select(runs.c.twin_hash).where(runs.c.id == bindparam("ending"))
+
+# The next runs of series.
+# Parameters: the values of the run without its generation; `of_task` and `of_time`, its place; `ending`, the run that
+#   ends.
+# Generation: the next free one, since other runs may have had this place, such as one that was run again.
+# Twin hash: of tenant, owner and title, which the next run shares with the one that ends.
 INSERT_NEXT = Batch(
-    insert(runs).values(generation=_TAKEN.scalar_subquery(), twin_hash=_ALIKE.scalar_subquery()),
+    insert(runs).values(generation=NEXT_GENERATION.scalar_subquery(), twin_hash=TWIN_HASH_OF_ENDING.scalar_subquery()),
     [name for name in RUN_VALUES if name != "generation"],
 )
 _SUPERSEDE = Batch(  # its index has the last failure of each task alone

@@ -57,9 +57,10 @@ Kept = Mapping[str, Any]
 
 
 class Relinked(NamedTuple):
-    """The part of a change that is of links: the tasks above, before and after it, and both sides of its event.
+    """A change of the links of a task, as it was written.
 
-    It is `undecided` while every task above is open and no event is awaited: the run can neither go nor end.
+    `upstream_ids` are the tasks that it came after before the change or comes after now. `before` and `after` are shown
+    by the event of the change. `undecided`: every upstream is open and no event is awaited, so the run only waits.
     """
 
     upstream_ids: Sequence[str]
