@@ -247,7 +247,7 @@ end
 local function wake(p)
   if not p.limits or call('EXISTS', P .. 'sizes:' .. p.name) == 0 then return end
   unpark_promised(p)
-  for tier = 1, 5 do
+  for tier = 1, TIER_COUNT do
     for _, size in ipairs(S.lanes > 0 and largest(p, tier) or {}) do separate(p, size) end
     for _, size in ipairs(largest(p, tier)) do unpark_best(p, size) end
   end
@@ -258,7 +258,7 @@ end
 local function set_timer_for_rest(p)
   if not p.limits then return end
   local sizes, at = P .. 'sizes:' .. p.name, nil
-  for tier = 1, 5 do
+  for tier = 1, TIER_COUNT do
     local from, to = fitting(p, tier)
     if call('ZCOUNT', sizes, from, to) > 0 then at = earlier(at, NOW + THROTTLE_CHECK_INTERVAL_MS) end
     local above = string.format('(%.0f', to)

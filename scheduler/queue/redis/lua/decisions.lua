@@ -13,7 +13,7 @@ end
 function RECORD.note(tier, cursor, idle, short, why)
   if #RECORD.looks >= MAX_LOOKS_RECORDED then return end
   local owed, room, heads, pools = {}, {}, {}, {}
-  for each = 1, 5 do
+  for each = 1, TIER_COUNT do
     owed[each], room[each], heads[each] = number(S.owed[each]), number(S.room[each]), noted_head(RECORD.heads[each])
   end
   for _, need in ipairs(cursor.class.needs) do

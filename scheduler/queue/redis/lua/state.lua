@@ -50,15 +50,20 @@ local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
 -- Whether the state exists and cannot be read, or is of an older layout.
 local DAMAGED, OLDER = false, false
 
+-- Whether a list is a state as `save` writes it; a state of another layout is not examined. In this order:
+--   the layout version; texts: fill, epoch, builder; numbers: build_until, last, calm, serial;
+--   lists with a number for each tier: ready, owed, room; numbers, or nothing from an older process of this layout:
+--   now, behind, shown, behind_then, turn, emptied, lanes; and the policy (shares.lua), or nothing.
 local function is_state(v)
   if type(v) ~= 'table' or type(v[1]) ~= 'number' then return false end
   if v[1] ~= LAYOUT_VERSION then return true end
-  for i = 2, 4 do if type(v[i]) ~= 'string' then return false end end
-  for i = 5, 8 do if type(v[i]) ~= 'number' then return false end end
-  for i = 9, 11 do if type(v[i]) ~= 'table' or #v[i] ~= 5 then return false end end
-  for i = 12, 18 do if v[i] and type(v[i]) ~= 'number' then return false end end
-  if v[19] and not (type(v[19]) == 'table' and #v[19] == 11) then return false end
-  return tonumber(v[2]) ~= nil
+  for text = 2, 4 do if type(v[text]) ~= 'string' then return false end end
+  for number = 5, 8 do if type(v[number]) ~= 'number' then return false end end
+  for list = 9, 11 do if type(v[list]) ~= 'table' or #v[list] ~= TIER_COUNT then return false end end
+  for number = 12, 18 do if v[number] and type(v[number]) ~= 'number' then return false end end
+  local fill, policy = v[2], v[19]
+  if policy and not (type(policy) == 'table' and #policy == 2 * TIER_COUNT + 1) then return false end
+  return tonumber(fill) ~= nil
 end
 
 local function read_state()
@@ -74,11 +79,12 @@ local function read_state()
     OLDER = true
     return nil
   end
+  local _, fill, epoch, builder, build_until, last, calm, serial, ready, owed, room,
+    now, behind, shown, behind_then, turn, emptied, lanes, policy = unpack(v, 1, 19)
   return {
-    fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
-    ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
-    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0, lanes = v[18] or 0,
-    policy = v[19] or nil,
+    fill = fill, epoch = epoch, builder = builder, build_until = build_until, last = last, calm = calm, serial = serial,
+    ready = ready, owed = owed, room = room, now = now or last, behind = behind or 0, shown = shown or 0,
+    behind_then = behind_then or 0, turn = turn, emptied = emptied or 0, lanes = lanes or 0, policy = policy or nil,
   }
 end
 

@@ -6,7 +6,7 @@ filled()
 save()
 local page = call('HSCAN', P .. ARGV[4], ARGV[5], 'COUNT', 500)
 local reply = {page[1]}
-for tier = 1, 5 do reply[tier + 1] = S.ready[tier] end
+for tier = 1, TIER_COUNT do reply[tier + 1] = S.ready[tier] end
 reply[7], reply[8] = call('ZCARD', P .. 'delayed'), call('ZCARD', P .. 'leases')
 reply[9] = S.policy and S.policy[1] or 0
 

@@ -66,13 +66,17 @@ if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
 open_view(actions)
 if ARGV[9] == 1 then RECORD.looks = {} end
-local grants, looks = {}, 0
+local grants, looks = {}, 0 -- of each grant three parts: run id, token, class
 local runs, leases = {}, {}
+
+local function granted()
+  return #grants / 3
+end
 
 -- By tier, the best head that may start on the threads that stay idle.
 local function best_heads()
-  local heads, idle = {}, wanted - #grants / 3
-  for tier = 1, idle > 0 and 5 or 0 do
+  local heads, idle = {}, wanted - granted()
+  for tier = 1, idle > 0 and TIER_COUNT or 0 do
     local best = best_of(tier)
     if RECORD.looks then RECORD.heads[tier] = best end
     if best and idle > (threads and threads.headroom[tier] or 0) then heads[tier] = best end
@@ -90,7 +94,7 @@ local function open(tier, head)
   local class = class_of_head(head)
   drop_candidate(class, head.entry) -- a class under a cursor is not among the heads
   local q = P .. 'q:' .. class.name
-  local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - #grants / 3, 'WITHSCORES')
+  local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - granted(), 'WITHSCORES')
   local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn, lane = head.lane, known = true}
   move_on(cursor)
   table.insert(CURSORS[tier], cursor)
@@ -144,7 +148,7 @@ local function look(tier, heads)
   local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)
   local p, units, why = lacking(cursor.class, id, cursor.key)
-  if RECORD.looks then RECORD.note(tier, cursor, wanted - #grants / 3, p, why) end
+  if RECORD.looks then RECORD.note(tier, cursor, wanted - granted(), p, why) end
   if not p then return grant(cursor, heads, created, id) end
   close(cursor)
   park_behind(p, cursor.class, cursor.key, cursor.member, units, why)
@@ -159,12 +163,12 @@ while tier and looks < MAX_CLASSES_PER_TAKE and not is_cut_short() do
   tier = choose(heads)
 end
 
-for each = 1, 5 do
+for each = 1, TIER_COUNT do
   while CURSORS[each][1] do put_back(CURSORS[each][1]) end
 end
 for _, lane in ipairs(VIEW.lanes) do OFFERED[lane] = nil end
 local left = false
-for each = 1, 5 do
+for each = 1, TIER_COUNT do
   if best_of(each) then
     left = true
     for _, lane in ipairs(VIEW.lanes) do
@@ -172,7 +176,7 @@ for each = 1, 5 do
     end
   end
 end
-if threads then keep_threads(worker, threads, #grants / 3, actions) end
+if threads then keep_threads(worker, threads, granted(), actions) end
 if runs[1] then
   call('HSET', P .. 'runs', unpack(runs))
   call('ZADD', P .. 'leases', unpack(leases))
@@ -188,7 +192,7 @@ if is_cut_short() or (left and looks == MAX_CLASSES_PER_TAKE) then hint = 0 end
 if not left and not grants[1] then
   for _, lane in ipairs(VIEW.lanes) do drop_wakeup_tokens(lane) end
 elseif not left and hint and hint < 1 then
-  offer_to('', 5)
+  offer_to('', TIER_COUNT)
 end
 pass_offered_tokens()
 local reply = {number(hint)}

@@ -8,7 +8,7 @@
 local function threads_from(at)
   if not ARGV[at] then return nil end
   local headroom = {}
-  for tier = 1, 5 do headroom[tier] = tonumber(ARGV[at + 2 + tier]) end
+  for tier = 1, TIER_COUNT do headroom[tier] = tonumber(ARGV[at + 2 + tier]) end
   return {
     total = tonumber(ARGV[at]), busy = tonumber(ARGV[at + 1]), preempted = tonumber(ARGV[at + 2]), headroom = headroom,
     lost = tonumber(ARGV[at + 8]), withheld = tonumber(ARGV[at + 9])
