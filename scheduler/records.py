@@ -103,6 +103,16 @@ class LastChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeOrigin:
+    """The actor of a change, its kind, why it is made, and by which way the call came."""
+
+    actor: str
+    kind: EventKind
+    reason: str | None = None
+    via: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """A task as it is after a change; `repeated`: its key had named a change before, and nothing was written now."""
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypedDict
 
 from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
-from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")

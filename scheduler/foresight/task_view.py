@@ -23,9 +23,9 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
-from duetime.scheduler.task import Occurrence, Run, State
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
-from duetime.scheduler.view_parts import WaitReason
+from duetime.scheduler.view_parts import Occurrence, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.scheduler.waits.signal import KeptWait
 

@@ -19,7 +19,8 @@ from duetime.scheduler.rules.time.days.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, length, relative
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
-from duetime.scheduler.task import Occurrence, RepeatPolicy
+from duetime.scheduler.task import RepeatPolicy
+from duetime.scheduler.view_parts import Occurrence
 
 WHOLE_DAY = "no time given: the end of that day"
 

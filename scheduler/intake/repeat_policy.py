@@ -17,7 +17,8 @@ from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
-from duetime.scheduler.task import Coalesce, Occurrence, Overlap, RepeatPolicy, Task
+from duetime.scheduler.task import Coalesce, Overlap, RepeatPolicy, Task
+from duetime.scheduler.view_parts import Occurrence
 
 MAX_FAILURES_IN_A_ROW = 100
 MAX_DATES_LEFT_OUT = 50

@@ -16,8 +16,9 @@ from duetime.scheduler.rules.recurrence.recurrence import MIN_INTERVAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.rules.time.viewpoint import Frame
-from duetime.scheduler.task import Occurrence, RepeatPolicy
+from duetime.scheduler.task import RepeatPolicy
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import Occurrence
 
 _YEAR = timedelta(days=366)
 

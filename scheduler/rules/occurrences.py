@@ -15,7 +15,8 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import MICROSECOND
-from duetime.scheduler.task import Occurrence, Run, State, Task
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.view_parts import Occurrence
 
 MAX_MISSES_COUNTED = 10_000
 """Passed-over occurrences are counted up to this many, so that a long outage cannot hold up a settlement."""

@@ -56,14 +56,6 @@ from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
 
 
-class Creation(TypedDict):
-    """Collaborators of the creation of tasks and of chains."""
-
-    early: EarlyChecks
-    quotas: TenantQuotas
-    tracing: Tracing
-
-
 class ChangeNotices(TypedDict):
     """Callbacks that changes notify, and the way of calls that name none."""
 
@@ -105,9 +97,21 @@ class Scheduler:
         self.inbox_changes = InboxService(store)
         self.signals = SignalService(store)
         self.addresses = FireAddressService(store, recall=recall, on_change=on_change)
-        new: Creation = {"early": EarlyChecks(store, planner), "quotas": quotas, "tracing": tracing}
-        self.task_creator = TaskCreator(store, planner, facts, **new, fast_path=fast_path, on_change=on_change, via=via)
-        self.chain_creator = ChainCreator(store, planner, self.chains, **new, on_change=on_change, via=via)
+        early = EarlyChecks(store, planner)
+        self.task_creator = TaskCreator(
+            store,
+            planner,
+            facts,
+            early=early,
+            fast_path=fast_path,
+            quotas=quotas,
+            tracing=tracing,
+            on_change=on_change,
+            via=via,
+        )
+        self.chain_creator = ChainCreator(
+            store, planner, self.chains, early=early, quotas=quotas, tracing=tracing, on_change=on_change, via=via
+        )
         self._add_changes(facts, {"recall": recall, "on_change": on_change, "via": via})
 
     def _add_readers(self, facts: RunFactReader, explainer: Explainer | None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
+from duetime.scheduler.records import Added, Change, Changed, ChangeOrigin, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
@@ -207,8 +206,8 @@ class Tasks:
         `decide` must be pure, and may raise `Refused`. An empty change writes nothing. Raises `StaleRevision` when
         `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
         """
-        fields: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
-        return self.change_once(tenant, task_id, None, decide=decide, **fields).record
+        by = ChangeOrigin(actor, kind, reason, via)
+        return self._once(tenant, task_id, None, lambda _, record: decide(record), by, revision=revision).record
 
     def change_once(
         self,
@@ -229,9 +228,8 @@ class Tasks:
 
         A `dry_run` stores nothing. Raises `IdempotencyConflict` when the key was used for another change.
         """
-        fields: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
-        fields |= {"locks": lambda *_: locks, "dry_run": dry_run}
-        return self._once(tenant, task_id, key, lambda _, record: decide(record), **fields)
+        by, decided = ChangeOrigin(actor, kind, reason, via), lambda _, record: decide(record)
+        return self._once(tenant, task_id, key, decided, by, revision=revision, locks=lambda *_: locks, dry_run=dry_run)
 
     def undo_once(
         self,
@@ -249,8 +247,8 @@ class Tasks:
         def decided(connection: Connection, record: TaskRecord) -> Change:
             return decide(record, event_log.last_changes(connection, [record.task]).get(task_id))
 
-        fields: dict[str, Any] = {"actor": actor, "kind": EventKind.UNDONE, "via": via, "revision": revision}
-        return self._once(tenant, task_id, key, decided, locks=relink.locks_of_undo, **fields)
+        by = ChangeOrigin(actor, EventKind.UNDONE, via=via)
+        return self._once(tenant, task_id, key, decided, by, revision=revision, locks=relink.locks_of_undo)
 
     def _once(
         self,
@@ -258,11 +256,11 @@ class Tasks:
         task_id: str,
         key: IdempotencyKey | None,
         decide: Callable[[Connection, TaskRecord], Change],
+        by: ChangeOrigin,
         *,
         revision: int | None,
-        locks: Callable[[Connection, str, str], LinkLocks | None],
+        locks: Callable[[Connection, str, str], LinkLocks | None] = lambda *_: None,
         dry_run: bool = False,
-        **fields: Any,  # actor, kind, reason, via
     ) -> Changed:
         def work(connection: Connection) -> Changed:
             if found := locks(connection, tenant, task_id):
@@ -270,13 +268,14 @@ class Tasks:
             locked = found is not None and task_id in found.task_ids
             record, now = (read.record if locked else read.locked_record)(connection, tenant, task_id), self._now()
             if record.damage:
-                acting = Acting(actor=fields["actor"], via=fields["via"])
-                record = damaged.mended(connection, record, fields["kind"], acting, now)
-            if key and idempotency.is_repeat(connection, record.task, key, fields["actor"], now):
+                record = damaged.mended(connection, record, by.kind, Acting(actor=by.actor, via=by.via), now)
+            if key and idempotency.is_repeat(connection, record.task, key, by.actor, now):
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
-            changed = changing.apply(connection, record, change, now=now, **fields)
+            changed = changing.apply(
+                connection, record, change, actor=by.actor, kind=by.kind, now=now, reason=by.reason, via=by.via
+            )
             if key:
                 idempotency.store_change(connection, changed.task, key)
             return Changed(changed)

@@ -39,8 +39,8 @@ _STEPS: Final[tuple[Component, ...]] = (
 """Draws the steps of a chain, one below the other."""
 
 
-def task_messages(task: TaskPayload, surface_id: str | None = None) -> Messages:
-    """Return the messages that draw one task; the surface is named after the task unless it has another id."""
+def task_messages(task: TaskPayload) -> Messages:
+    """Return the messages that draw one task, on a surface that is named after it."""
     lines = dict(_lines(task))
     buttons, steps = list(_buttons(task)), list(_steps(task))
     ids = ["title", "status", *lines, *(["steps"] if steps else []), *(["buttons"] if buttons else [])]
@@ -55,10 +55,10 @@ def task_messages(task: TaskPayload, surface_id: str | None = None) -> Messages:
         *(part for button in buttons for part in _button(*button)),
     ]
     model = {"title": task.title, "status": first_sentence(task), **lines, **({"steps": steps} if steps else {})}
-    return _surface(surface_id or f"duetime-{task.id}", components, model)
+    return _surface(f"duetime-{task.id}", components, model)
 
 
-def list_messages(page: TaskListPayload, surface_id: str = "duetime-list") -> Messages:
+def list_messages(page: TaskListPayload) -> Messages:
     """Return the messages that draw a page of tasks, one row each."""
     components: list[Component] = [
         {"id": "root", "component": "Column", "children": ["heading", "rows"]},
@@ -71,7 +71,7 @@ def list_messages(page: TaskListPayload, surface_id: str = "duetime-list") -> Me
     ]
     count = len(page.tasks)
     heading = f"{count or 'No'} task{'' if count == 1 else 's'}{' and more' if page.cursor else ''}"
-    return _surface(surface_id, components, {"heading": heading, "rows": [_row(row) for row in page.tasks]})
+    return _surface("duetime-list", components, {"heading": heading, "rows": [_row(row) for row in page.tasks]})
 
 
 def _surface(surface_id: str, components: Sequence[Component], model: Mapping[str, Any]) -> Messages:

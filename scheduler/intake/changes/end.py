@@ -18,8 +18,9 @@ from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Occurrence, Run, Task
+from duetime.scheduler.task import Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import Occurrence
 from duetime.scheduler.views import TaskRecord
 
 

@@ -28,8 +28,8 @@ from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.parser import NO_DATE
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.rules.time.viewpoint import Frame
-from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import Occurrence
 from duetime.scheduler.views import TaskRecord
 
 ONCE_MORE = Translatable.of(

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES
-from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import Occurrence
 
 _CLOCKS_NOTED = timedelta(days=366)
 """A change of the clocks earlier than this before an occurrence is not worth a note."""

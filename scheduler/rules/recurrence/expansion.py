@@ -21,7 +21,7 @@ from duetime.scheduler.rules.recurrence.rule import HOURLY, SECONDLY, Rule
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.parser import shift_note
-from duetime.scheduler.task import Occurrence
+from duetime.scheduler.view_parts import Occurrence
 
 MAX_CANDIDATES_SEARCHED = 1000
 """The search among elapsed times looks at so many candidates at most."""

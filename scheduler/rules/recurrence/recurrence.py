@@ -27,8 +27,8 @@ from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
-from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import Translatable
+from duetime.scheduler.view_parts import Occurrence
 
 _ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "

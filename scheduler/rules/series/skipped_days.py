@@ -10,7 +10,8 @@ from duetime.scheduler.rules.occurrences import MAX_OCCURRENCES_COUNTED, recurre
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.durations import MICROSECOND
-from duetime.scheduler.task import Occurrence, Run, Task
+from duetime.scheduler.task import Run, Task
+from duetime.scheduler.view_parts import Occurrence
 
 
 @dataclass(frozen=True, slots=True)

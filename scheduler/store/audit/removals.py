@@ -24,17 +24,13 @@ _NAMES = {Source.EVENT: "events", Source.ENTRY: "audit_entries"}
 IdRanges = list[tuple[int, int]]
 
 
-def note(
-    connection: Connection, source: Source, going: ColumnElement[bool], now: datetime, *, reason: str | None = None
-) -> None:
+def note(connection: Connection, source: Source, going: ColumnElement[bool], now: datetime) -> None:
     """Record which rows this transaction is about to delete: those for which `going` holds, one entry per tenant."""
     table = _TABLES[source]
     found = connection.execute(select(table.c.tenant, table.c.id).where(going).order_by(table.c.tenant, table.c.id))
     for tenant, rows in groupby(found, key=lambda row: row.tenant):
         detail = {_NAMES[source]: ranges_text((row.id, row.id) for row in rows)}
-        entries.store(
-            connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, reason=reason, detail=detail), now
-        )
+        entries.store(connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail=detail), now)
 
 
 class Removed:
