@@ -13,7 +13,7 @@ from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
+from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown

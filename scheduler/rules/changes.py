@@ -24,7 +24,8 @@ from duetime.scheduler.rules.occurrences import (
     skipped,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, waits_alone, was_let_go
+from duetime.scheduler.rules.series.answered import final_no_text, was_let_go
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
 from duetime.scheduler.rules.series.overtake import ends_series
@@ -80,7 +81,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         raise Refused(text, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
         missing = (
-            f"{record.task.id} is not cancelled; other changes are undone with their token.{no_stays(record.task)}"
+            f"{record.task.id} is not cancelled; other changes are undone with their token.{final_no_text(record.task)}"
         )
         raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
     if undo_token(run, now - UNDO_GRACE, window) is None:
@@ -132,7 +133,7 @@ def move(
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
-    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not waits_alone(task, run)
+    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not before_run(task).holds_alone(run)
     state = State.WAITING if waits_on else State.SCHEDULED
     wakes = None if waits_on else wake
     open_from = to if was_let_go(task, run) else None  # its yes and its event stay, also over a pause
@@ -242,7 +243,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
     due = run.wake_at or run.scheduled_for
-    if holds_each_run(task) and run.state is State.WAITING:
+    if before_run(task).holds_in_series and run.state is State.WAITING:
         return Change(live, run, kind=EventKind.RESUMED)
     if task.repeat is None or due >= now or has_started(run) or was_let_go(task, run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)

@@ -12,7 +12,7 @@ from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.rules.series.answered import asks_each_generation, asks_each_run
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, Run, State
@@ -66,9 +66,10 @@ class ApprovalService:
         record = view.record
         if answer is ApprovalAnswer.APPROVE:
             return replace(view, undo=undo_of_yes(self._store, [record.run], by))
-        if asks_each_generation(record.task):
+        before = before_run(record.task)
+        if before.asks_in_chain:
             return replace(view, undo=None, warnings=(*view.warnings, STEP_SKIPPED))
-        if record.run.state in TERMINAL or not asks_each_run(record.task) or record.run.state is State.SUSPENDED:
+        if record.run.state in TERMINAL or not before.asks_in_series or record.run.state is State.SUSPENDED:
             return view
         return replace(view, undo=change_token(record.task), warnings=(*view.warnings, OCCURRENCE_SKIPPED))
 

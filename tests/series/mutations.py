@@ -391,7 +391,13 @@ MUTATIONS = (
     ),
     Mutation(
         "a no to a chain that repeats ends it",
-        (("series/answered.py", "if coming.next_run or asks_each_generation(task) else", "if coming.next_run else"),),
+        (
+            (
+                "series/answered.py",
+                "if coming.next_run or before_run(task).asks_in_chain else",
+                "if coming.next_run else",
+            ),
+        ),
         CHAINS,
     ),
     Mutation(
@@ -407,7 +413,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a step of a generation that was approved loses its time",
-        (("series/answered.py", " or (in_chain and run.first_ready_at is not None)", ""),),
+        (("series/before_run.py", " or (in_chain and run.first_ready_at is not None)", ""),),
         CHAINS,
     ),
     Mutation(

@@ -10,7 +10,7 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.reasons.processes import LeftRunning
 from duetime.scheduler.queue.remote import NoAnswer
-from duetime.scheduler.rules.series.answered import holds_each_time
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
@@ -68,6 +68,6 @@ class RunFactReader:
 def left_out_since(store: Store, record: TaskRecord) -> Run | None:
     """Return the occurrence of what asks, or waits, each time, which was left out since the last run of it ended."""
     task, last = record.task, record.last_run
-    found = store.history.not_run(task.tenant, task.id) if holds_each_time(task) else None
+    found = store.history.not_run(task.tenant, task.id) if before_run(task).holds_when_due else None
     ended = [run.ended_at for run in (found, last) if run is not None and run.ended_at is not None]
     return found if found is not None and ended and ended[0] == max(ended) else None

@@ -10,8 +10,8 @@ from typing import Final
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED_REASON, PAUSED_UNTIL_PREFIX
-from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asks_each_generation, asks_when_due
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
+from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
@@ -71,7 +71,7 @@ def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
 
 def _asked_then(task: Task) -> str:
     """Say what a step that recurs asks when its turn has come, for how long, and what follows without an answer."""
-    if not asks_each_generation(task):
+    if not before_run(task).asks_in_chain:
         return ""
     asks = task.asks or {}
     question, seconds = asks.get("question"), asks.get("seconds")
@@ -93,7 +93,7 @@ def questions(
     """Return what the current run asks (`own`), and what runs next to it ask: the oldest question first."""
     of_run = {run.id: run for run in record.side_runs}
     for each in sorted([*side_approvals, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
-        goes_on = asks_when_due(record.task)
+        goes_on = before_run(record.task).asks_when_due
         yield asked(each, record.task.timezone, now, goes_on=goes_on, side_run=of_run.get(each.run_id))
 
 
@@ -136,7 +136,7 @@ def once_due(record: TaskRecord) -> str:
     if record.run.first_ready_at is not None:
         return ""
     awaited = awaited_first(record.task)
-    if asks_when_due(record.task):
+    if before_run(record.task).asks_when_due:
         return "; then it asks the user" + (f", and waits for {awaited}" if awaited else "")
     return f"; then for {awaited}" if awaited else ""
 

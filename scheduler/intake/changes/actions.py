@@ -16,7 +16,8 @@ from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays, waits_alone
+from duetime.scheduler.rules.series.answered import final_no_text
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import length
@@ -149,8 +150,8 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     """Undo a change of the current run. Raises Refused if the run has been attempted since, or has ended."""
     task, run, kind = record.task, record.run, EventKind.UNDONE
     if run.id != last.current or _has_run_since(run, last) or run.state in TERMINAL:
-        since = "is at another run" if asks_each_generation(task) else "has run"
-        raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
+        since = "is at another run" if before_run(task).asks_in_chain else "has run"
+        raise _not_undone(task, f"{task.id} {since} since, so that change stays.{final_no_text(task)}")
     if last.replaced_run is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.replaced_run, kind=kind)
@@ -227,7 +228,8 @@ def _as_before(task: Task, run: Run, last: LastChange, earliest: datetime) -> Ru
     due = last.run.get("wake_at", kept) or found.scheduled_for
     if last.run.get("state") is State.WAITING:
         return replace(found, state=State.WAITING, wake_at=None)
-    begun = "scheduled_for" in last.run and run.state is State.WAITING and waits_alone(task, run)  # at the other time
+    is_open = run.state is State.WAITING and before_run(task).holds_alone(run)
+    begun = is_open and "scheduled_for" in last.run  # at the other time
     waits = State.SCHEDULED if begun or run.state is State.READY else run.state
     return replace(found, state=waits, wake_at=max(due, earliest))
 

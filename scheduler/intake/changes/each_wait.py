@@ -14,13 +14,8 @@ from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.answered import asks_first
-from duetime.scheduler.rules.series.awaited import (
-    EVENT_MEMBER,
-    awaited_by_each,
-    awaits_each_generation,
-    awaits_when_due,
-)
+from duetime.scheduler.rules.series.awaited import awaited_by_each
+from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, before_run
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
@@ -30,7 +25,7 @@ from duetime.scheduler.waits.approval import Approval
 
 def changes_each_wait(record: TaskRecord, change: Change) -> bool:
     """Whether a reschedule changes the wait of every run of the series, and not a wait that happens once."""
-    if awaits_when_due(change.task):
+    if before_run(change.task).awaits:
         return True
     goes_on = change.task.repeat is not None and record.run.state not in TERMINAL
     return goes_on and not waits_once(record, change)
@@ -63,10 +58,10 @@ def each_wait_step(
         refuse_ended(record, change.run, "wait_for")
     check_one_question(change.task.repeat_policy, asks)
     task, run = replace(change.task, asks=asks), change.run
-    if run.state is State.WAITING and run.first_ready_at and awaits_when_due(record.task):
+    if run.state is State.WAITING and run.first_ready_at and before_run(record.task).awaits:
         due = max(run.scheduled_for + delay_of(task), now)
         run = replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=None)
-    elif not awaits_when_due(record.task):
+    elif not before_run(record.task).awaits:
         run = to_be_ordered(run)
     return replace(change, task=task, run=run)
 
@@ -77,12 +72,12 @@ def each_question_step(record: TaskRecord, change: Change, approval: Approval, *
     A run that is ready leaves the queue, and one that waits for its event by now is asked for as well.
     """
     task = change.task
-    if asks_first(task):
+    if before_run(task).asks:
         text = f"{task.id} has its question already, which only the user answers."
         raise Refused(text, argument="approval", remedy=remedies.Inspect(task.id))
     if change.next_run is None:
         refuse_ended(record, change.run, "approval")
-    kept = asked_before_each(approval, in_chain=in_chain or awaits_each_generation(task))
+    kept = asked_before_each(approval, in_chain=in_chain or before_run(task).awaits_in_chain)
     asks = {**(task.asks or {}), **kept}
     check_one_question(task.repeat_policy, asks)
     return replace(change, task=replace(task, asks=asks), run=to_be_ordered(change.run))
@@ -93,4 +88,4 @@ def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool
     if not given:
         return question or None
     wait = read_each_wait(given, now)
-    return {**question, **awaited_by_each(wait, now, in_chain=in_chain or awaits_each_generation(task))}
+    return {**question, **awaited_by_each(wait, now, in_chain=in_chain or before_run(task).awaits_in_chain)}

@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.rules.series.awaited import IN_CHAIN
+from duetime.scheduler.rules.series.before_run import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.awaited import IN_CHAIN, awaits_each_generation, awaits_each_run, has_its_turn
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.overlap import Continuation, after_end
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
-
-ANSWER_MEMBER: Final = "default"
-"""Marks what a task keeps of its question: the answer if nobody gives one."""
 
 
 class Rejection(NamedTuple):
@@ -29,52 +26,17 @@ class Rejection(NamedTuple):
     left_out: tuple[Run, ...] = ()
 
 
-def asks_first(task: Task) -> bool:
-    """Whether runs of the task need an approval when they are due, before their first start."""
-    return task.asks is not None and ANSWER_MEMBER in task.asks
-
-
-def asks_each_run(task: Task) -> bool:
-    """Whether each run of a series needs an approval when it is due."""
-    return task.repeat is not None and asks_first(task)
-
-
-def holds_each_run(task: Task) -> bool:
-    """Whether each run of a series waits when it is due, for an answer or for an event."""
-    return asks_each_run(task) or awaits_each_run(task)
-
-
-def holds_each_time(task: Task) -> bool:
-    """Whether each run of a series, or of a step of a chain that recurs, waits for an answer or for an event."""
-    return holds_each_run(task) or asks_each_generation(task) or awaits_each_generation(task)
-
-
-def asks_each_generation(task: Task) -> bool:
-    """Whether a step of a chain that recurs needs an approval in each generation."""
-    return task.asks is not None and bool(task.asks.get(IN_CHAIN))
-
-
-def no_stays(task: Task) -> str:
+def final_no_text(task: Task) -> str:
     """Return what a refused undo adds for a step of a recurring chain, where no rejection can be undone."""
-    return " A no to a step of a chain that recurs cannot be undone." if asks_each_generation(task) else ""
-
-
-def asks_when_due(task: Task) -> bool:
-    """Whether runs need an approval when they are due, and a rejected one is skipped instead of ending its task."""
-    return asks_each_run(task) or asks_each_generation(task)
-
-
-def waits_alone(task: Task, run: Run) -> bool:
-    """Whether only the run's own approval or event can keep it from its start, and no other step."""
-    is_asked = run.state is State.WAITING and run.first_ready_at is not None
-    return asks_each_run(task) or (asks_each_generation(task) and is_asked) or has_its_turn(task, run)
+    return " A no to a step of a chain that recurs cannot be undone." if before_run(task).asks_in_chain else ""
 
 
 def asked_anew(record: TaskRecord, change: Change) -> str:
     """Return a note for a change that withdraws an open question, as its run asks again at its new time; else empty."""
     old, run, task = record.run, change.run, change.task
     is_moved = run.id == old.id and run.state is State.SCHEDULED and run.scheduled_for != old.scheduled_for
-    if not (is_moved and asks_when_due(task) and old.state is State.WAITING and waits_alone(record.task, old)):
+    was_open = old.state is State.WAITING and before_run(record.task).holds_alone(old)
+    if not (is_moved and was_open and before_run(task).asks_when_due):
         return ""
     return f"its question is withdrawn; it asks again {describe(run.scheduled_for, task.timezone)}"
 
@@ -89,15 +51,9 @@ def let_go(task: Task, run: Run, now: datetime) -> Run:
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
 
-def keeps_its_time(task: Task, run: Run) -> bool:
-    """Whether a run that goes on is one that waited from when it was due."""
-    in_chain = asks_each_generation(task) or awaits_each_generation(task)
-    return holds_each_run(task) or (in_chain and run.first_ready_at is not None)
-
-
 def counts_from_its_turn(task: Task, run: Run) -> bool:
     """Whether the relative deadline of a waiting run counts from when it may start, and so does not exist before."""
-    return run.state is State.WAITING and task.deadline_after is not None and not keeps_its_time(task, run)
+    return run.state is State.WAITING and task.deadline_after is not None and not before_run(task).keeps_time(run)
 
 
 def without_early_deadline(task: Task, run: Run) -> Run:
@@ -107,7 +63,7 @@ def without_early_deadline(task: Task, run: Run) -> Run:
 
 def was_let_go(task: Task, run: Run) -> bool:
     """Whether a run that waited when it was due has been approved, or has received its event."""
-    return holds_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
+    return before_run(task).holds_in_series and run.state is State.SCHEDULED and run.first_ready_at is not None
 
 
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
@@ -116,8 +72,8 @@ def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
     As any skipped occurrence it uses up no number. A step of a chain that recurs is skipped in this generation.
     """
     task, run = record.task, record.run
-    series = asks_each_run(task)
+    series = before_run(task).asks_in_series
     coming = after_end(task, replace(run, number=run.number - 1), now) if series else Continuation()
-    to = State.SKIPPED if coming.next_run or asks_each_generation(task) else State.CANCELLED
+    to = State.SKIPPED if coming.next_run or before_run(task).asks_in_chain else State.CANCELLED
     ended = replace(run, state=to, wake_at=None, ended_at=now, overtaken_at=None, error=why)
     return Rejection(Change(task, ended, next_run=coming.next_run, kind=EventKind.REJECTED), coming.skipped)

@@ -7,41 +7,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, IN_CHAIN, before_run
 from duetime.scheduler.rules.series.overlap import after_end
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 
-EVENT_MEMBER: Final = "event"
-"""Marks what a task keeps of an event that each of its runs waits for."""
-
-IN_CHAIN: Final = "in_chain"
-"""Marks what a step of a chain that recurs asks, or waits for."""
-
-
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-def awaits_when_due(task: Task) -> bool:
-    """Whether a run waits for an event of its own when it is due."""
-    return task.asks is not None and EVENT_MEMBER in task.asks
-
-
-def awaits_each_generation(task: Task) -> bool:
-    """Whether a step waits for an event of its own when its turn has come, in each generation of its chain."""
-    wait: Any = (task.asks or {}).get(EVENT_MEMBER)
-    return isinstance(wait, Mapping) and bool(wait.get(IN_CHAIN))
-
-
-def awaits_each_run(task: Task) -> bool:
-    """Whether each run of a series waits for an event of its own when it is due."""
-    return awaits_when_due(task) and not awaits_each_generation(task)
 
 
 def waiter_of(task: Task, run: Run) -> str:
     """Return the id under which the wait for a run's event is stored."""
-    return run.id if awaits_when_due(task) else task.id
+    return run.id if before_run(task).awaits else task.id
 
 
 def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) -> dict[str, Json]:
@@ -95,24 +73,18 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
     well, it asks again then. As the same occurrence it has waited since the same moment. A run that is to wait no more
     is due as well.
     """
-    if awaits_when_due(task) and is_same_occurrence(old, run):
+    if before_run(task).awaits and is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)
     same = run.id == old.id and run.scheduled_for == old.scheduled_for and task.asks == had.asks
     if run.state is not State.WAITING or (same and old.state is State.WAITING):
         return run
     changed = task.asks != had.asks and old.state is State.WAITING and old.first_ready_at is not None
-    had_turn = run.id == old.id and (changed or has_its_turn(task, run) or has_its_turn(had, old))
-    if not (had_turn or awaits_each_run(task)):
+    had_turn = run.id == old.id and (changed or before_run(task).awaits_alone(run) or before_run(had).awaits_alone(old))
+    if not (had_turn or before_run(task).awaits_in_series):
         return run
-    opened = run.first_ready_at if awaits_when_due(task) else None
+    opened = run.first_ready_at if before_run(task).awaits else None
     due = max(run.wake_at or run.scheduled_for, now)
     return replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=opened)
-
-
-def has_its_turn(task: Task, run: Run) -> bool:
-    """Whether only the run's own event can keep it from its start, and no other step."""
-    waits_since = run.first_ready_at if run.state is State.WAITING else None  # a ready run has one as well
-    return awaits_each_run(task) or (awaits_each_generation(task) and waits_since is not None)
 
 
 def is_same_occurrence(old: Run, run: Run) -> bool:

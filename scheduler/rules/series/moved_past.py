@@ -19,7 +19,7 @@ from duetime.scheduler.rules.occurrences import (
     skipped,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import asks_each_run
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe, length
@@ -42,7 +42,7 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
     if _falls_on_another(record, to, now):
         left_out = replace(skipped(run, now), error=_as_one(task, to))
         return Change(task, left_out, next_run=replace(coming, number=run.number), kind=kind)
-    if asks_each_run(task):
+    if before_run(task).asks_in_series:
         raise _asks_before(task, max(now, run.scheduled_for), coming.scheduled_for, now, kind)
     return Change(task, _in_its_place(run, coming), extra_run=_at_its_time(task, run, to, now), kind=kind)
 

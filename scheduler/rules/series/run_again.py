@@ -9,7 +9,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
-from duetime.scheduler.rules.series.answered import asks_each_run
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.durations import MICROSECOND
@@ -54,7 +54,7 @@ def side_run(task: Task, run: Run, to: datetime) -> Run:
 
 def refuse_side_run(task: Task) -> None:
     """Raise Refused where each run needs an approval."""
-    if asks_each_run(task):
+    if before_run(task).asks_in_series:
         raise Refused(
             f"{task.id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
         )

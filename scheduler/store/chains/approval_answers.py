@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
-from duetime.scheduler.rules.series.answered import asks_when_due, rejected
+from duetime.scheduler.rules.series.answered import rejected
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store.chains import taken_back
 from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -215,5 +216,5 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
 def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
     """Tell the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
-    state = State.SKIPPED if asks_when_due(record.task) else State.CANCELLED
+    state = State.SKIPPED if before_run(record.task).asks_when_due else State.CANCELLED
     questions.send(connection, [notice(record.task, record.run, text, state, now)])

@@ -10,7 +10,8 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.rules.series.answered import asks_when_due, without_early_deadline
+from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.schema.rows import from_json, in_json, listed_at
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -79,7 +80,7 @@ def _waiting(connection: Connection, record: TaskRecord) -> Run:
     unmoved = kept.get(_REVISION) == task.revision
     fields = {name: from_json(Run, name, kept[name]) for name in _MOVED} if unmoved else {}
     waiting = replace(run, **fields, state=State.WAITING, wake_at=None)
-    waiting = waiting if asks_when_due(task) else replace(waiting, first_ready_at=None)
+    waiting = waiting if before_run(task).asks_when_due else replace(waiting, first_ready_at=None)
     waiting = without_early_deadline(task, waiting)
     return places.placed(connection, [waiting])[0] if waiting.scheduled_for != run.scheduled_for else waiting
 

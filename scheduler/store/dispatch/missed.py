@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.awaited import EVENT_MEMBER
+from duetime.scheduler.rules.series.before_run import EVENT_MEMBER
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read

@@ -10,8 +10,9 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import asks_first, without_early_deadline
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
@@ -124,7 +125,7 @@ def _follow_waits(connection: Connection, stored: StoredChange, next_run: Run | 
     if stored.ends_run or stored.stops_waiting:
         _end_waits(connection, [old], now, questions.MOVED if run.state is State.SCHEDULED else None)
     own_waits.follow_change(connection, stored)
-    if asks_first(stored.old_task) and not asks_first(task):
+    if before_run(stored.old_task).asks and not before_run(task).asks:
         occurrences.forget(connection, run, now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)

@@ -17,8 +17,9 @@ from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.occurrences import dated_like
-from duetime.scheduler.rules.series.answered import keeps_its_time, let_go
+from duetime.scheduler.rules.series.answered import let_go
 from duetime.scheduler.rules.series.awaited import waiter_of
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
@@ -249,7 +250,7 @@ def _is_first(run: Run) -> bool:
 
 
 def _due(each: _Judged, now: datetime) -> Run:
-    if keeps_its_time(each.task, each.run):
+    if before_run(each.task).keeps_time(each.run):
         return let_go(each.task, each.run, now)
     run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
     return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)

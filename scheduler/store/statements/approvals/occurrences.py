@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first, asks_when_due
+from duetime.scheduler.rules.series.answered import asked
+from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.stored_change import StoredChange
@@ -91,7 +92,7 @@ def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now
 
     Each is given as it was, and as it waits.
     """
-    asking = {run.id: (task, was, run) for task, was, run in begun if asks_first(task)}
+    asking = {run.id: (task, was, run) for task, was, run in begun if before_run(task).asks}
     if not asking:
         return
     given = {"run_ids": list(asking)}
@@ -115,12 +116,12 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
     So with one that was moved while it was asked for: its question was withdrawn.
     """
     task, run, now = stored.task, stored.run, stored.at
-    if not asks_when_due(task) or run.scheduled_for == stored.old_run.scheduled_for:
+    if not before_run(task).asks_when_due or run.scheduled_for == stored.old_run.scheduled_for:
         return
     if not event_log.began_by_last_change(connection, task, run):
         _ask_as_before(connection, task, run, now)
         return
-    if not asks_each_run(task) or questions.unanswered(connection, [run.id]):
+    if not before_run(task).asks_in_series or questions.unanswered(connection, [run.id]):
         return
     given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
     connection.execute(_FORGET, {"run_ids": [run.id]})  # of the occurrence whose place it leaves

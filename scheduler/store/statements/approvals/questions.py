@@ -14,8 +14,8 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import asks_each_generation, asks_each_run, asks_first, asks_when_due
-from duetime.scheduler.rules.series.awaited import awaits_when_due, is_same_occurrence
+from duetime.scheduler.rules.series.awaited import is_same_occurrence
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import (
     DELIVERY_FIELDS,
@@ -183,8 +183,8 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
     question is over lets its run read the default answer.
     """
     old, task_id = record.run, record.task.id
-    asks_again = change.task.asks != record.task.asks or asks_when_due(change.task)
-    asks_again = asks_again or (awaits_when_due(change.task) and asks_first(change.task))
+    asks_again = change.task.asks != record.task.asks or before_run(change.task).asks_when_due
+    asks_again = asks_again or (before_run(change.task).awaits and before_run(change.task).asks)
     started = old.state is State.WAITING and run.state is State.SCHEDULED
     started = started and (kind is EventKind.RUN_NOW or not asks_again)
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
@@ -206,9 +206,9 @@ def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datet
     approval = _of_wait(connection, task, old) if _is_again(task, old, run) else None
     if approval is None:
         return run
-    if asks_when_due(task) and is_same_occurrence(old, run):
+    if before_run(task).asks_when_due and is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)
-    elif asks_each_generation(task):
+    elif before_run(task).asks_in_chain:
         run = replace(run, first_ready_at=now)  # it is asked for now, as one whose turn has come
     waits = asked_again(approval, old, run, now).is_open
     return replace(run, state=State.WAITING, wake_at=None) if waits else run
@@ -221,18 +221,18 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
     """
     found = [(task, old, run, _of_wait(connection, task, old)) for task, old, run in pairs if _is_again(task, old, run)]
     again = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
-    ask(connection, [each for each in again if not (each[2].is_open and awaits_when_due(each[0]))])
+    ask(connection, [each for each in again if not (each[2].is_open and before_run(each[0]).awaits)])
 
 
 def _is_again(task: Task, old: Run, run: Run) -> bool:
     """Whether a run repeats the one before it; a later occurrence gets a question of its own when it is due."""
-    return not asks_each_run(task) or (run.number == old.number and run.generation == old.generation + 1)
+    return not before_run(task).asks_in_series or (run.number == old.number and run.generation == old.generation + 1)
 
 
 def _of_wait(connection: Connection, task: Task, run: Run) -> Approval | None:
     """Return what the task of a run has asked, unless a move has withdrawn it: it is asked for when it is due then."""
     found = _of_task(connection, run)
-    is_withdrawn = found and found.answer is None and found.reason == MOVED and asks_when_due(task)
+    is_withdrawn = found and found.answer is None and found.reason == MOVED and before_run(task).asks_when_due
     return None if is_withdrawn else found
 
 

@@ -9,7 +9,8 @@ from functools import partial
 
 from duetime.scheduler.chain.judgement import LinkVerdict
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import awaits_each_run, left_out
+from duetime.scheduler.rules.series.awaited import left_out
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Claim, Settlement
@@ -58,7 +59,7 @@ def ended_without_run(task: Task, run: Run, verdict: LinkVerdict, now: datetime,
         error=reason if to in FAILURES else None,
     )
     claim = Claim(run, task, "")
-    if not awaits_each_run(task):
+    if not before_run(task).awaits_in_series:
         ended = concluded(without_series(claim), end, now=now, follows=False)
     elif to is State.SKIPPED:
         ended = concluding(lambda known, end: left_out(known.task, run, end, now), claim, end)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.awaited import awaits_when_due, names_awaited, opened_at
+from duetime.scheduler.rules.series.awaited import names_awaited, opened_at
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, NOT_PAUSED, task_and_run
@@ -94,7 +95,7 @@ def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str
 
 def _due(connection: Connection, run_ids: Sequence[str], until: datetime) -> list[tuple[Task, Run]]:
     rows = unreadable.rows(connection, _DUE, {"run_ids": list(run_ids), "until": until})
-    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if awaits_when_due(task)}
+    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if before_run(task).awaits}
     return [found[run_id] for run_id in own_waits.yet_to_wait(connection, found)] if found else []
 
 

@@ -11,12 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import (
-    awaits_each_generation,
-    awaits_when_due,
-    is_same_occurrence,
-    wait_of_each,
-)
+from duetime.scheduler.rules.series.awaited import is_same_occurrence, wait_of_each
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events
@@ -83,7 +79,7 @@ def new_wait(connection: Connection, task: Task, run: Run, opened: datetime) -> 
 
 def _time_of(connection: Connection, task: Task, run: Run) -> datetime:
     """Return the time of an occurrence; of a step, whose turn came later, that of its generation."""
-    if not awaits_each_generation(task):
+    if not before_run(task).awaits_in_chain:
         return run.scheduled_for
     due: datetime | None = connection.execute(_DUE, {"of_task": task.id}).scalar()
     return min(run.scheduled_for, due or run.scheduled_for)
@@ -113,7 +109,7 @@ def follow_change(connection: Connection, stored: StoredChange) -> None:
     The run that takes the place of another run has waited if that had. A run that is to start now waits for nothing.
     """
     old, run, current, task = stored.old_run, stored.run, stored.current, stored.task
-    if not any(map(awaits_when_due, (stored.old_task, task))):
+    if not (before_run(stored.old_task).awaits or before_run(task).awaits):
         return
     if old.state is State.WAITING and (
         run.state is not State.WAITING or (old.first_ready_at and not run.first_ready_at)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import asks_each_generation, without_early_deadline
-from duetime.scheduler.rules.series.awaited import awaits_each_generation
+from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
@@ -82,8 +82,8 @@ def _before_turn(run: Run) -> Run:
 
 def _lacking(connection: Connection, steps: Sequence[tuple[Task, Run]]) -> Sequence[tuple[Task, Run]]:
     """Return those of the steps that still lack the approval or the event that their turn needs."""
-    asking = [run.id for task, run in steps if asks_each_generation(task)]
-    waiting = [run.id for task, run in steps if awaits_each_generation(task)]
+    asking = [run.id for task, run in steps if before_run(task).asks_in_chain]
+    waiting = [run.id for task, run in steps if before_run(task).awaits_in_chain]
     lacking = set(own_waits.yet_to_wait(connection, waiting)) if waiting else set()
     if asking:
         lacking |= set(asking) - questions.approved(connection, steps[0][0].tenant, asking).keys()
