@@ -241,6 +241,20 @@ def test_of_two_ends_of_one_run_in_one_group_the_first_counts(stores: list[Store
     assert kinds(stores[0], claim.task.id)[-1] is EventKind.SUCCEEDED
 
 
+@pytest.mark.parametrize("to", [State.SUCCEEDED, State.FAILED, State.SUSPENDED])
+def test_an_end_stores_the_same_run_by_one_statement_and_step_by_step(stores: list[Store], to: State) -> None:
+    values: dict[str, Any] = {"summary": "mailed", "result": {"sent": 3}, "checkpoint": {"page": 7}, "failures": 1}
+    values |= {"error": "no room"} if to is State.FAILED else {}
+    values |= {"wake_at": NOON + timedelta(hours=1)} if to is State.SUSPENDED else {}
+    one, other = started(stores[0]), started(stores[0])
+    assert stores[0].claims.settle([settlement(one, to, **values)]) == [Verdict.SETTLED]
+    assert stores[0].claims.settle([replace(settlement(other, to, **values), claim=None)]) == [Verdict.SETTLED]
+    runs = [stores[0].tasks.get(TENANT, each.task.id).run for each in (one, other)]
+    assert replace(runs[0], id="r_1", task_id="t_1") == replace(runs[1], id="r_1", task_id="t_1")
+    assert {name: getattr(runs[0], name) for name in values} == values
+    assert (runs[0].state, runs[0].attempt) == (to, 1)
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["outright", "step by step"])
 def test_what_follows_in_time_is_stored_with_the_rest(stores: list[Store], known: bool) -> None:
     one, daily = started(stores[0]), started(stores[0], repeat="FREQ=DAILY")
