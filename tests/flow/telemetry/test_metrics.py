@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,6 +99,14 @@ async def test_an_idle_server_says_that_its_database_answers_and_that_nobody_run
     assert value(found, "duetime_open_runs", state="scheduled", tier="high") == 1
     assert value(found, "duetime_starvation_index", tier="critical") == 0
     assert value(found, "duetime_database_round_trip_seconds_count") == 1
+
+
+async def test_the_used_part_of_the_disk_of_a_sqlite_file_is_a_metric(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimpleNamespace(total=1000, free=250)
+    monkeypatch.setattr("duetime.scheduler.store.database.sqlite.shutil.disk_usage", lambda _: disk)
+    assert value(await scraped(await serve()), "duetime_database_disk_used_ratio") == 0.75
 
 
 async def test_rows_that_a_process_tries_in_vain_to_write_are_counted(serve: Serve) -> None:
