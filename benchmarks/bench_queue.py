@@ -63,7 +63,7 @@ def now_ms() -> float:
 
 
 class Countdown:
-    """Tells when as many messages were run as there are."""
+    """Sets an event when as many messages were run as there are."""
 
     def __init__(self, messages: int) -> None:
         self._left = itertools.count(messages - 1, -1)
@@ -75,7 +75,7 @@ class Countdown:
 
 
 class Ends(Middleware):
-    """Tells the queue of ends in groups: whatever came together while the last group was told."""
+    """Reports ends to the queue in groups: whatever came together while the last group was reported."""
 
     def __init__(self, queue: RedisQueue) -> None:
         self._queue = queue

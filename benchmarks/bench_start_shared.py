@@ -50,7 +50,7 @@ PATIENCE_S = 60.0
 
 
 def said(name: str) -> None:
-    """Tell the process that measures what starts now: one write of one line, so that threads do not mix."""
+    """Report to the process that measures what starts now: one write of one line, so that threads do not mix."""
     os.write(1, f"{time.time():.6f} {name}\n".encode())
 
 

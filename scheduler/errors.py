@@ -150,7 +150,7 @@ class InvalidArguments(DuetimeError):
 
 
 def _joined(problems: Sequence[InvalidArgument], words: ErrorWords) -> str:
-    """Tell the first problems with as much detail as has room for all of them, then how many more there are."""
+    """Describe the first problems with as much detail as has room for all of them, then count the others."""
     first = problems[:MAX_PROBLEMS]
     for accepted_bytes, example_bytes in _DETAIL_BYTES:
         sentences = [problem.sentence(words, accepted_bytes, example_bytes) for problem in first]

@@ -406,14 +406,14 @@ def indirect_openings(root: Path) -> list[str]:
     ]
 
 
-def openings_with_how(root: Path) -> list[str]:
-    """Docstrings that open with How in place of a noun or a verb."""
+def openings_with_how_or_tell(root: Path) -> list[str]:
+    """Docstrings that open with How, or with Tell in place of Return, Report, Notify, or Whether."""
     return [
-        f"{where(root, path, text.lineno)}: opens with How; name the thing"
+        f"{where(root, path, text.lineno)}: opens with {found[1]}; name the thing"
         for path in kept_files(root)
         if path.suffix == ".py"
         for text in docstrings(parsed(path))
-        if re.match(r"\s*How\b", str(text.value))
+        if (found := re.match(r"\s*(How|Tells?|Hears?)\b", str(text.value)))
     ]
 
 
@@ -625,7 +625,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     bare_imports,
     late_imports_of_nothing,
     indirect_openings,
-    openings_with_how,
+    openings_with_how_or_tell,
     long_sentences,
     figures_of_speech,
     figures_of_speech_in_pages,
@@ -716,7 +716,8 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (indirect_openings, {"tools/a.py": '"""A tool. What it does."""'}, "tools/a.py:1: opens with What"),
     (indirect_openings, {"tools/a.py": '"""A tool.\n\nThose that wait."""'}, "tools/a.py:1: opens with Those"),
     (indirect_openings, {"tools/a.py": '"""A tool: it\nruns.\nOne that waits."""'}, "tools/a.py:1: opens with One"),
-    (openings_with_how, {"tools/a.py": '"""How a tool ends."""'}, "tools/a.py:1: opens with How"),
+    (openings_with_how_or_tell, {"tools/a.py": '"""How a tool ends."""'}, "tools/a.py:1: opens with How"),
+    (openings_with_how_or_tell, {"tools/a.py": '"""Tell the user."""'}, "tools/a.py:1: opens with Tell"),
     (
         long_sentences,
         {"tools/a.py": f'"""Ends.\n\n    {"code " * 40}\n\nAlso. {"A " * 25}.\n{"Word " * 25}end.\n"""'},

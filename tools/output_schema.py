@@ -66,7 +66,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _is_map(key: str, value: Any) -> bool:
-    """Tell a real map (`counts`: state to number), where additionalProperties says what the values are."""
+    """Recognise a real map (`counts`: state to number), where additionalProperties says what the values are."""
     return key == "additionalProperties" and isinstance(value, dict)
 
 

@@ -153,7 +153,7 @@ def _in_english(text: str) -> str:
 
 
 def _readable(text: str) -> bool:
-    """Tell whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
+    """Whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
     if len(text) > MAX_TRANSLATED_CHARS or any(bad.search(text) for bad in (_UNREADABLE, _UNKNOWN, _AGO)):
         return False
     _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)

@@ -126,7 +126,7 @@ def _too_many_sessions(manager: StreamableHTTPSessionManager, user: object) -> J
 
 
 def end_streams(server: MCPServer[None]) -> None:
-    """Tell those who listen that the server ends, instead of cutting them off. Call it on the event loop."""
+    """Notify listeners that the server ends, instead of cutting them off. Call it on the event loop."""
     entry = lowlevel(server).get_request_handler("subscriptions/listen")
     if entry is not None and isinstance(entry.handler, ListenHandler):
         entry.handler.close()

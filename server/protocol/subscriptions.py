@@ -90,7 +90,7 @@ class Subscriptions:
             self._watch.wake()
 
     def tools_changed(self) -> None:
-        """Tell every subscriber that the server offers other tools. Thread-safe, also without a server."""
+        """Notify every subscriber that the server offers other tools. Thread-safe, also without a server."""
         if self._watch.attached and self.wanted:
             self._tools_changed = True
             self._watch.wake()
@@ -103,7 +103,7 @@ class Subscriptions:
     # -- 2026-07-28: the SDK asks this bus for each subscriptions/listen
 
     async def publish(self, event: ServerEvent) -> None:
-        """Tell every tenant: of what the server itself offers."""
+        """Notify every tenant: of what the server itself offers."""
         for bus in list(self._buses.values()):
             await bus.publish(event)
 
@@ -201,7 +201,7 @@ class Subscriptions:
             await self._watch.run()
 
     async def _notify(self, events: Sequence[Event]) -> None:
-        """Tell each task and its chain once a look, however often they changed; after a failure, all of them again."""
+        """Notify of each task and its chain once a look, however often they changed; after a failure, of all again."""
         history = self._history()
         touched = [self._touched[place] for place in range(min(len(self._touched), MAX_TOUCHED_TASKS))]
         if history is not None and (events or touched):
@@ -236,7 +236,7 @@ def _addresses(params: Mapping[str, Any] | None) -> list[str]:
 
 
 async def _send_update(session: ServerSession, uri: str) -> None:
-    """Tell one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
+    """Notify one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
     with anyio.move_on_after(NOTIFICATION_TIMEOUT_S) as scope:
         try:
             await session.send_resource_updated(uri)

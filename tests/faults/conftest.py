@@ -123,7 +123,7 @@ class Site:
         return sum(ended for state, ended in counts.items() if not LEGAL_MOVES[state]) >= count
 
     def is_at_work(self, pid: int, seen: int) -> bool:
-        """Tell whether a process wrote into the ledger behind its first `seen` lines."""
+        """Whether a process wrote into the ledger behind its first `seen` lines."""
         return any(line.pid == pid for line in self.ledger()[seen:])
 
     def has_runner_after(self, epoch: int) -> bool:

@@ -53,7 +53,7 @@ class Proxy:
             self._needles.append(part)
 
     def found(self, data: bytes, before: bytes = b"") -> bool:
-        """Tell whether the reply of this request shall be lost; each `cut_reply` counts once.
+        """Whether the reply of this request shall be lost; each `cut_reply` counts once.
 
         `before` is what came before it: what is looked for may begin there, and has to end in `data`.
         """

@@ -91,7 +91,7 @@ class Table:
         return runner
 
     def _works(self, pid: int) -> bool:
-        """Tell whether a process has had more effects than it has threads, and has begun something more."""
+        """Whether a process has had more effects than it has threads, and has begun something more."""
         steps = Counter(line[0] for line in self.lines() if line[3] == str(pid))
         return THREAD_COUNT < steps["effect"] < steps["start"]
 

@@ -17,7 +17,7 @@ START_S = 1_000.0
 
 
 def story(run_id: str, *states: State, attempts: tuple[int | None, ...] = ()) -> tuple[EventFact, ...]:
-    """Tell the events of the only run of a task."""
+    """Return the events of the only run of a task."""
     moves = zip((None, *states), states, strict=False)
     numbers = (*attempts, *[None] * len(states))
     return tuple(

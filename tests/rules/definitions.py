@@ -26,7 +26,7 @@ def last_of_month(day: date) -> bool:
 
 
 def nth_weekday(day: date, nth: int) -> bool:
-    """Tell whether a day is the nth of its weekday in its month, from the end when negative."""
+    """Whether a day is the nth of its weekday in its month, from the end when negative."""
     if nth > 0:
         return (day.day - 1) // 7 + 1 == nth
     later = sum((day + timedelta(days=7 * step)).month == day.month for step in range(6))

@@ -129,11 +129,11 @@ class Step:
         return self.wake if self.state in ("scheduled", "retrying") else self.at
 
     def is_wanted_after(self, edge: Edge) -> bool:
-        """Tell whether somebody ran it again in spite of that end."""
+        """Whether somebody ran it again in spite of that end."""
         return self.wanted is not None and edge.at is not None and edge.at <= self.wanted
 
     def is_held(self, now: datetime) -> bool:
-        """Tell whether it waits for an event, before which it cannot run."""
+        """Whether it waits for an event, before which it cannot run."""
         return self.until is not None and self.until > now
 
     def goes_on(self, now: datetime) -> datetime:

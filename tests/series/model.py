@@ -504,7 +504,7 @@ class Model:
             self._promote(min(self.beside, key=lambda each: (each.wake, each.id)))
 
     def _tell(self, run: Run, *, failed: bool) -> None:
-        """Tell of an end, and let follow what follows from a failure."""
+        """Report an end, and let follow what follows from a failure."""
         self.unread += 1
         self.letters = (*self.letters, run) if run.state == "failed" else self.letters
         if failed and not run.stop:

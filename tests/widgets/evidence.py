@@ -1,4 +1,4 @@
-"""Tells in the report of a browser test that failed what its page had seen and its card showed: CI keeps no more."""
+"""Adds to the report of a failed browser test what its page had seen and its card showed: CI keeps no more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _lines(part: Callable[[Page], Iterator[str]], page: Page) -> list[str]:
 
 
 def _host(page: Page) -> Iterator[str]:
-    """Tell the newest of each thing that the chat of a test has seen; another chat keeps no such record."""
+    """Return the newest of each thing that the chat of a test has seen; another chat keeps no such record."""
     given = page.wait_for_function("() => [window.host?.seen]", timeout=SHORT_WAIT_MS).json_value()
     for name, entries in (given[0] or {}).items():
         shown = f"{len(entries)}, at last {entries[-MAX_ENTRIES:]}" if isinstance(entries, list) else entries

@@ -30,7 +30,7 @@ _EXAMPLE = "0 9 * * 1-5"
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether a text means to be cron: its first field is no word."""
+    """Whether a text means to be cron: its first field is no word."""
     fields = text.split()
     if not all(_LOOKS.fullmatch(field) for field in fields[:2]):  # `3 times a week` has words where cron has numbers
         return False

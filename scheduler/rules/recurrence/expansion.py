@@ -76,7 +76,7 @@ class WallPlan:
             day, start = self.days.next(day + _DAY), 0
 
     def _adjacent(self) -> bool:
-        """Tell whether the rule ever falls on two days in a row."""
+        """Whether the rule ever falls on two days in a row."""
         days = replace(self.days, rule=replace(self.days.rule, holidays=""))  # working years out would take long
         day = days.next(days.anchor)
         for _ in range(_MAX_NEIGHBOURS_SEARCHED):

@@ -41,7 +41,7 @@ _MAX_YEAR = 9000
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether a text means to be an RRULE."""
+    """Whether a text means to be an RRULE."""
     return "=" in text or text.strip().upper().startswith("RRULE")
 
 

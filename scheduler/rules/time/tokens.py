@@ -183,5 +183,5 @@ def ordinal_text(number: int) -> str:
 
 
 def is_year(token: str) -> bool:
-    """Tell whether a token is a year in four digits."""
+    """Whether a token is a year in four digits."""
     return _YEAR.fullmatch(token) is not None

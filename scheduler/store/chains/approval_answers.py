@@ -214,7 +214,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
 
 
 def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    """Tell the user that a task did not run because nobody answered."""
+    """Notify the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
     state = State.SKIPPED if before_run(record.task).asks_when_due else State.CANCELLED
     questions.send(connection, [notice(record.task, record.run, text, state, now)])

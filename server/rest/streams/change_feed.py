@@ -81,7 +81,7 @@ class ChangeFeed:
 
     @asynccontextmanager
     async def opened(self, tenant: str, holds: Holds) -> AsyncIterator[ChangeStream]:
-        """Tell a stream of the changes from now on, while the block runs and `holds` says so.
+        """Send a stream the changes from now on, while the block runs and `holds` says so.
 
         Raises TooManyStreams, and StoreUnavailable when the place of `now` cannot be read.
         """

@@ -82,7 +82,7 @@ class AlertMonitor:
                 _log_changes(rule, known, found)
 
     def _notify(self, store: Store) -> None:
-        """Tell every channel what it has not been told; one that fails keeps no other from being told."""
+        """Send every channel the alerts that it has not had; one that fails keeps no other from its own."""
         now, notices = store.now(), store.alerts.notices()
         for alert in store.alerts.all():
             for channel in self._channels() if alert.rule in self._rules else ():

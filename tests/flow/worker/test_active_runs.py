@@ -89,7 +89,7 @@ def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_
 
     @handler("reminder")
     def remind(ctx: Context) -> Done:
-        """Tell that it began."""
+        """Report that it began."""
         begun.append(ctx.run_id)
         return Done()
 

@@ -50,7 +50,7 @@ class Excluded:
     holidays: str = ""
 
     def __bool__(self) -> bool:
-        """Tell whether anything is left out."""
+        """Whether anything is left out."""
         return bool(self.weekdays or self.months or self.holidays)
 
 

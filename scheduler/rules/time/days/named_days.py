@@ -33,7 +33,7 @@ def read_named_day(row: Tokens, today: date, calendar: str) -> Day | None:
 
 
 def is_public_holiday(day: date, calendar: str) -> bool:
-    """Tell whether a calendar, if there is one, has a public holiday on a day."""
+    """Whether a calendar, if there is one, has a public holiday on a day."""
     return bool(calendar) and day in public_holidays.days(calendar, day.year)
 
 
