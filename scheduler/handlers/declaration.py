@@ -15,8 +15,8 @@ from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.payload_errors import complaints
+from duetime.scheduler.handlers.payloads.payload_model import as_json, check_bounds, read, stored_form
 from duetime.scheduler.rules.retry import is_sound
-from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, ValidationError
 from typing_extensions import ParamSpec, TypeVar
@@ -114,29 +114,29 @@ class Handler(Generic[P, ReturnT]):
         return _is_async(self.fn)
 
     def check(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Return the payload to store: checked, with defaults filled in.
+        """Return the payload to store: checked, and with defaults filled in where its model reads them as the same.
 
-        Raises `InvalidArguments`, each with its path as `payload.x`.
+        A model or a date of Python becomes JSON. Raises `InvalidArguments`, each with its path as `payload.x`.
         """
-        value = self.parse(payload)
-        if not isinstance(value, BaseModel):
-            return dict(payload)
         with _contained(self.name):
-            stored: dict[str, Json] = value.model_dump(mode="json", by_alias=True)
-        _check_bounds(stored)  # a model may have made more of it
-        return stored
+            given = as_json(payload)
+        value = self.parse(given)
+        if not isinstance(value, BaseModel):
+            return dict(given)
+        with _contained(self.name):
+            return stored_form(value, given)
 
     def parse(self, payload: Mapping[str, Json], *, verified: bool = True) -> Any:
         """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does.
 
         Without `verified` only its types count: settings may refuse by now what they accepted once.
         """
-        _check_bounds(payload)
+        check_bounds(payload)
         if self.payload_model is None:
             return self._without_model(payload)
         with _contained(self.name):
             try:
-                value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
+                value = read(self.payload_model, payload)
             except ValidationError as error:
                 raise InvalidArguments(complaints(error, self.payload_model, payload)) from None
             problems = tuple(self.verify(value)) if self.verify and verified else ()
@@ -267,11 +267,6 @@ def _is_async(fn: HandlerFunction) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
 
 
-def _extra(model: type[BaseModel]) -> Any:
-    """Refuse unknown fields unless the model allows them: a mis-spelt field must not be dropped silently."""
-    return model.model_config.get("extra") or "forbid"
-
-
 class _contained:  # noqa: N801 - reads like a function
     """Translate whatever the code of a payload model raises; not even SystemExit ends the server."""
 
@@ -289,12 +284,3 @@ class _contained:  # noqa: N801 - reads like a function
         raise InvalidArguments(
             [InvalidArgument("payload", problem, accepted="input that the model can check")]
         ) from None
-
-
-def _check_bounds(payload: object) -> None:
-    if not isinstance(payload, Mapping):
-        raise InvalidArguments([InvalidArgument("payload", "is not an object", example='{"message": "Stretch"}')])
-    try:
-        check_json("payload", payload)
-    except InvalidArgument as problem:
-        raise InvalidArguments([problem]) from None

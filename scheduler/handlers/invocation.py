@@ -60,7 +60,7 @@ def _attempted(
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
     except InvalidArguments as error:
-        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_HANDLER_REASON_CHARS))
+        return misfit(handler, error)
     try:
         began = ctx.now()
         returned = handler.fn(*arguments)
@@ -77,6 +77,11 @@ def _attempted(
         return Failed(clean_text(str(error), MAX_HANDLER_REASON_CHARS))
     except Exception as error:  # noqa: BLE001 - of a value that it returned, as it becomes text
         return _raised(error, handler, on_error)
+
+
+def misfit(handler: Handler, error: InvalidArguments) -> Failed:
+    """Return the outcome of an attempt whose payload is refused."""
+    return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_HANDLER_REASON_CHARS))
 
 
 def _raised(error: BaseException, handler: Handler, on_error: Callable[[str], None]) -> Retry:

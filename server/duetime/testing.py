@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
-from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handler, Link, Plugin, run_handler
+from duetime.scheduler.handlers.invocation import misfit
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
 from duetime.server.python.scheduler import ProgramScheduler
@@ -70,7 +71,11 @@ def run(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: C
             f"write `await testing.arun({tested.name}, ...)`"
         )
     given = ctx or Context.for_test()
-    outcome = run_handler(tested, given if given.needs else replace(given, needs=tested.needs), payload or {})
+    try:
+        stored = tested.check(payload or {})  # as it would be stored: the run reads that
+    except InvalidArguments as error:
+        return misfit(tested, error)
+    outcome = run_handler(tested, given if given.needs else replace(given, needs=tested.needs), stored)
     if not isinstance(outcome, Done) or not outcome.spawn:
         return outcome
     try:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.handlers import Handler, WatchCheck
+from duetime.scheduler.handlers.payloads.payload_model import as_json
 from duetime.scheduler.rules.limits.price import read_amount
 from duetime.scheduler.rules.retry import is_sound, retry_policy
 from duetime.scheduler.rules.sanitize import check_json
@@ -17,7 +18,6 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named
-from pydantic import BaseModel
 
 MAX_SPAN = timedelta(days=36_525)
 
@@ -159,8 +159,7 @@ class PayloadFields(Members):
     """A mapping, or a pydantic model, which becomes the JSON object of its fields."""
 
     def read(self, given: Any) -> Any:
-        fields = given.model_dump(mode="json", by_alias=True) if isinstance(given, BaseModel) else given
-        return Members.read(self, fields)
+        return Members.read(self, as_json(given))
 
 
 @dataclass(frozen=True, slots=True)
