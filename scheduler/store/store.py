@@ -28,6 +28,7 @@ from duetime.scheduler.store.database import transaction_order
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
+from duetime.scheduler.store.database.server_keys import ServerKey
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.database.table_statistics import TableStatistics
 from duetime.scheduler.store.dead_letters.letters import DeadLetters
@@ -53,7 +54,6 @@ from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.signals.addresses import FireAddresses
 from duetime.scheduler.store.signals.signals import Signals
 from duetime.scheduler.store.sql.cursors import Cursors
-from duetime.scheduler.store.sql.server_keys import ServerKey
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.text_index.search import Search
 from duetime.scheduler.store.usage import Usage

@@ -27,6 +27,7 @@ from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import events, keys
+from duetime.scheduler.store.schema.tables.pools import server_keys
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
@@ -170,6 +171,17 @@ def test_runs_of_tasks_that_were_paused_before_leave_the_timers(url: str) -> Non
     noted = "SELECT count(*) FROM runs WHERE paused"
     assert database.read(lambda connection: connection.exec_driver_sql(noted).scalar_one()) == 1
     database.close()
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_backup_has_the_keys_of_places_that_clients_keep_though_nobody_had_used_one(url: str, *, old: bool) -> None:
+    if old:
+        as_it_was(url)
+    migrate_store(url)
+    database = connect(url)
+    names = database.read(lambda connection: connection.execute(select(server_keys.c.name)).scalars().all())
+    database.close()
+    assert sorted(names) == ["cursors", "hidden_numbers"]
 
 
 OLD_KEY = """INSERT INTO idempotency_keys (tenant, key, task_id, fingerprint, expires_at, derived)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.server_keys import make_keys
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
@@ -143,6 +144,7 @@ def _bring_to_head(connection: Connection, reached: Reached) -> None:
             lock_tables(connection)
         run(connection, HEAD_VERSION, reached)
         connection.execute(update(version).values(compatible_from=COMPATIBLE_FROM))
+    make_keys(connection)
 
 
 def _create(connection: Connection) -> None:

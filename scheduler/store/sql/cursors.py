@@ -17,7 +17,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.sql.server_keys import ServerKey
+from duetime.scheduler.store.database.server_keys import CURSOR_KEY, ServerKey
 
 Position = Sequence[int | str]
 
@@ -25,12 +25,17 @@ _LIST_BYTES = 8
 _STEP_BYTES = 22
 """Cursors are padded to a multiple of this, so that their length does not reveal how large the numbers in them are."""
 
+_UNREADABLE = (
+    "this server cannot read this cursor; it may be of another server, or older than a restored backup. "
+    "Begin at the first page: list again without a cursor"
+)
+
 
 class Cursors:
-    """Writes and reads the cursors of one database. Its key is made at first use, and read once by each process."""
+    """Writes and reads the cursors of one database. Each process reads its key once."""
 
     def __init__(self, database: Database) -> None:
-        self._key = ServerKey(database, "cursors")
+        self._key = ServerKey(database, CURSOR_KEY)
 
     def write(self, position: Position, *, of: object) -> str:
         """Return the cursor after `position` in the list that `of` describes: its tenant and its filters."""
@@ -62,7 +67,7 @@ class Cursors:
             with suppress(wrong, ValueError):
                 body: bytes = _cipher(key()).decrypt(raw, None)
                 return body
-        raise InvalidArgument("cursor", "this cursor is not from this server; list again without a cursor")
+        raise InvalidArgument("cursor", _UNREADABLE)
 
 
 def _cipher(key: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.sql.server_keys import ServerKey
+from duetime.scheduler.store.database.server_keys import PLACE_KEY, ServerKey
 
 _NONCE_BYTES = 12
 _NUMBER_BYTES = 8
@@ -21,7 +21,7 @@ class HiddenNumbers:
     """Numbers, each bound to whom it was given, encrypted with a key of the database."""
 
     def __init__(self, database: Database) -> None:
-        self._key = ServerKey(database, "hidden_numbers")
+        self._key = ServerKey(database, PLACE_KEY)
 
     def hide(self, number: int, whose: str) -> str:
         """Return an encrypted number; each call returns another text."""
@@ -36,7 +36,7 @@ class HiddenNumbers:
         for read in (self._key.get, self._key.read):  # it may have been replaced
             with suppress(wrong, ValueError):
                 return int.from_bytes(_cipher(read()).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], whose.encode()))
-        raise InvalidArgument("cursor", "this cursor is not from this server, or was given to somebody else")
+        raise InvalidArgument("cursor", "this server cannot read this cursor, or gave it to somebody else")
 
 
 def _cipher(key: bytes) -> Any:

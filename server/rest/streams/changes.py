@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,6 @@ from duetime.server.rest.resources.history import event_payload
 from duetime.server.rest.streams.change_feed import ChangeFeed, ChangeStream
 from duetime.server.rest.streams.event_stream import (
     HEARTBEAT_LINE,
-    PLACE_HEADER,
     RECONNECT_LINE,
     STREAM_HEARTBEAT_INTERVAL_S,
     STREAM_SECONDS,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 MAX_RESUMED_EVENTS: Final = 10_000
 """Events, of all tenants, that a stream reads to go on where an earlier one ended."""
+
+LOST_PLACE: Final = sys.maxsize
+"""The place behind an id that cannot be read, above all others: the key may be lost, or the id of another tenant."""
 
 CHANGES_OPERATION: Final = "stream_changes"
 CHANGES_PATH: Final = "/changes"
@@ -86,8 +89,8 @@ def document_changes(api: FastAPI) -> None:
 def _place(parts: Installation, tenant: str, cursor: str) -> int:
     try:
         return parts.store.history.place_of(tenant, cursor)
-    except InvalidArgument as wrong:
-        raise InvalidArgument(PLACE_HEADER, "it is no id of an event of this stream") from wrong
+    except InvalidArgument:
+        return LOST_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class _StreamReader:
     async def _missed(self, after: int, sent: set[int]) -> AsyncIterator[str]:
         """Give the events since an earlier stream.
 
-        After too many, or when a restore took away the last one, the client is told to read the lists again.
+        The client is told to read the lists again after too many, and when the last one is lost or its id unreadable.
         """
         history = self.parts().store.history
         reads = 0 if after > await cross(history.last_id) else MAX_RESUMED_EVENTS // EVENTS_PER_PAGE

@@ -20,7 +20,10 @@ from sqlalchemy import delete, select
 from tests.builders import TENANT, added
 from tests.contracts.store.statement_log import statements_of
 
-FOREIGN = "cursor: this cursor is not from this server; list again without a cursor"
+FOREIGN = (
+    "cursor: this server cannot read this cursor; it may be of another server, or older than a restored backup. "
+    "Begin at the first page: list again without a cursor"
+)
 
 
 def first_page(store: Store) -> str:
@@ -132,5 +135,5 @@ def test_a_place_in_the_stream_of_changes_is_read_by_its_tenant_alone_and_by_nob
     assert (4711).to_bytes(8) not in raw_of(place)
     assert place != store.history.cursor_at(TENANT, 4711)
     for tenant, text in (("other", place), (TENANT, place[:-2] + "AA"), (TENANT, ""), (TENANT, "x"), (TENANT, "%")):
-        with pytest.raises(InvalidArgument, match="not from this server"):
+        with pytest.raises(InvalidArgument, match="cannot read this cursor"):
             store.history.place_of(tenant, text)

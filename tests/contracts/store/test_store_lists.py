@@ -148,9 +148,7 @@ def test_a_page_stays_right_when_tasks_come_and_go_between(store: Store, six: di
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "bm90IGEgY3Vyc29yIGF0IGFsbA", "=" * 5])
 def test_a_forged_cursor_is_refused(store: Store, cursor: str) -> None:
     if cursor:
-        with pytest.raises(
-            InvalidArgument, match="cursor: this cursor is not from this server; list again without a cursor"
-        ):
+        with pytest.raises(InvalidArgument, match="cursor: this server cannot read this cursor"):
             store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=cursor)
         with pytest.raises(InvalidArgument, match="cursor"):
             store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)

@@ -1,8 +1,13 @@
-"""Secret keys that all processes of an installation share, kept in its database: made at first use, then read once."""
+"""Secret keys that all processes of an installation share, kept in its database, and read once by each process.
+
+The keys of places that clients keep are made with the schema: a backup from before their first use has them too. Others
+are made at first use.
+"""
 
 from __future__ import annotations
 
 import secrets
+from typing import Final
 
 from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.store.database.database import Database
@@ -10,7 +15,16 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.pools import server_keys
 from sqlalchemy import Connection, select
 
+CURSOR_KEY: Final = "cursors"
+PLACE_KEY: Final = "hidden_numbers"
+
 _KEY_BYTES = 32
+
+
+def make_keys(connection: Connection) -> None:
+    """Make the keys of places that clients keep, where there are none."""
+    for name in (CURSOR_KEY, PLACE_KEY):
+        _store(connection, name, _new_key())
 
 
 class ServerKey:
@@ -20,7 +34,7 @@ class ServerKey:
         self._database = database
         self._name = name
         self._key = b""
-        self._made = secrets.token_hex(_KEY_BYTES)
+        self._made = _new_key()
 
     def get(self) -> bytes:
         """Return the key, as this process has read it."""
@@ -34,7 +48,7 @@ class ServerKey:
         found = self._database.look(self._found)
         if found is None:
             try:
-                self._database.write(self._store)
+                self._database.write(lambda connection: _store(connection, self._name, self._made))
             except StoreUnwritable:
                 return bytes.fromhex(self._made)
             found = self._database.look(self._found)
@@ -42,11 +56,17 @@ class ServerKey:
         self._key = bytes.fromhex(found)
         return self._key
 
-    def _store(self, connection: Connection) -> None:
-        made = {"name": self._name, "key": self._made}
-        connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), made)
-
     def _found(self, connection: Connection) -> str | None:
         stored = select(server_keys.c.key).where(server_keys.c.name == self._name)
         found: str | None = connection.execute(stored).scalar()
         return found
+
+
+def _new_key() -> str:
+    return secrets.token_hex(_KEY_BYTES)
+
+
+def _store(connection: Connection, name: str, key: str) -> None:
+    """Store a key, unless there is one of this name."""
+    made = {"name": name, "key": key}
+    connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), made)
