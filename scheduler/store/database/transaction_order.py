@@ -1,7 +1,8 @@
 """The order of commits after a restore: numbers of transactions belong to a PostgreSQL server, and a dump keeps them.
 
-A new server counts from a low number. So rows of the old one would look like those of open transactions. New rows would
-come before them, in audit chains and in streams of changes.
+A new server may count from a lower number. So rows of the old one would look like those of open transactions. New rows
+would come before them, in audit chains and in streams of changes. On any server, ids of lost events would be given
+again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ _OF_THIS_SERVER = f"xmin::text::bigint = tx % {_XID_COUNT}"
 """Whether a row is of the transaction that it names; a restore writes it in another one."""
 
 
+def _stranger(table: str) -> str:
+    """Return whether a table has rows of another server; those that were moved are below 0."""
+    oldest = f"SELECT xmin, tx FROM {table} WHERE tx >= 0 ORDER BY tx LIMIT 1"  # nosec B608 # noqa: S608 - names of this module
+    return f"EXISTS (SELECT FROM ({oldest}) AS oldest WHERE NOT {_OF_THIS_SERVER})"  # nosec B608 # likewise
+
+
 def _newest(table: str, progress: str) -> str:
     """Return SQL for the highest transaction number that a table has ever held, as two columns.
 
@@ -46,7 +53,8 @@ _NEWEST = text(
     " ".join(
         (
             f"SELECT greatest({_newest('events', 'event_tx')}, {_newest('audit_entries', 'entry_tx')}),",
-            "pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
+            "pg_snapshot_xmax(pg_current_snapshot())::text::bigint,",
+            f"{_stranger('events')} OR {_stranger('audit_entries')}",
         )
     )
 )
@@ -65,8 +73,17 @@ _MOVE = {
 
 _MOVE_PROGRESS = text("""
     INSERT INTO audit_progress AS known (id, event_tx, event_id, entry_tx, entry_id) VALUES (1, -:by, 0, -:by, 0)
-    ON CONFLICT (id) DO UPDATE SET event_tx = known.event_tx - :by, entry_tx = known.entry_tx - :by
+    ON CONFLICT (id) DO UPDATE SET
+        event_tx = known.event_tx - CASE WHEN :event_stays THEN 0 ELSE :by END,
+        entry_tx = known.entry_tx - CASE WHEN :entry_stays THEN 0 ELSE :by END
 """)
+_SEALED_HERE = text(f"""
+    SELECT EXISTS (SELECT FROM events WHERE (tx, id) = (event_tx, event_id) AND {_OF_THIS_SERVER}),
+        EXISTS (SELECT FROM audit_entries WHERE (tx, id) = (entry_tx, entry_id) AND {_OF_THIS_SERVER})
+    FROM audit_progress
+""")  # nosec B608 # noqa: S608 - names of this module
+"""Whether the last row that was sealed is of this server: code that did not notice the restore sealed it."""
+
 _LEAVE_GAP = text("""
     SELECT setval('events_id_seq', last_value + :gap) FROM events_id_seq
     WHERE has_sequence_privilege('events_id_seq', 'UPDATE')
@@ -81,13 +98,16 @@ class StoredNumbers(NamedTuple):
     following: int
     """The number of the server's next transaction."""
 
+    stranger: bool
+    """Whether a row that was not moved yet is of another server."""
+
     @property
     def restored(self) -> bool:
-        return self.newest is not None and self.newest >= self.following
+        return self.newest is not None and (self.stranger or self.newest >= self.following)
 
 
 def repair(database: Database) -> bool:
-    """Move stored numbers below those of this server if they are from another one; return whether they were.
+    """Move stored numbers below those of this server if they are of a dump, and leave a gap; return whether they were.
 
     All keep their order. Several processes may call this at once, while others write: one moves, the others wait.
     """
@@ -96,7 +116,7 @@ def repair(database: Database) -> bool:
     moved = database.write(_move)
     if moved:
         log.warning(
-            "the database was restored from another server: moved its old transaction numbers below the new ones"
+            "the database was restored from a dump: moved its old transaction numbers below those of this server"
         )
     return moved
 
@@ -112,8 +132,10 @@ def _move(connection: Connection) -> bool:
     if not found.restored or found.newest is None:
         return False
     given = {"by": found.newest + 1, "following": found.following}
+    event_stays, entry_stays = connection.execute(_SEALED_HERE).one_or_none() or (False, False)
     for statement in _MOVE.values():
         connection.execute(statement, given)
-    connection.execute(_MOVE_PROGRESS, {"by": given["by"]})
+    stays = {"event_stays": event_stays, "entry_stays": entry_stays}
+    connection.execute(_MOVE_PROGRESS, {"by": given["by"], **stays})
     connection.execute(_LEAVE_GAP, {"gap": EVENT_ID_GAP_COUNT})
     return True

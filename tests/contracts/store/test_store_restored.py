@@ -1,8 +1,8 @@
-"""A backup that was restored onto another PostgreSQL server, whose transactions count from a lower number."""
+"""A backup that was restored onto a PostgreSQL server, whose transactions count from a lower or a higher number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -22,8 +22,8 @@ from tests.builders import NOON, TENANT, Clock, added, cancelled
 
 pytestmark = pytest.mark.postgres
 
-AHEAD_COUNT = 1_000_000_000
-"""Transactions by which the old server was ahead of the new one."""
+AHEAD_COUNTS = (1_000_000_000, 0)
+"""Transactions by which the old server was ahead of the new one; 0 where the new one counts on from a higher number."""
 
 _MOVES = (
     "UPDATE events SET tx = tx + :ahead",
@@ -31,6 +31,8 @@ _MOVES = (
     "UPDATE audit_progress SET event_tx = event_tx + :ahead, entry_tx = entry_tx + :ahead",
 )
 
+
+Restored = Callable[[Store], None]
 
 _COPIED = "tenant, task_id, at, kind, actor, tx"
 
@@ -40,12 +42,16 @@ def url(empty_postgres: str) -> str:
     return empty_postgres
 
 
-def restored(store: Store) -> None:
-    """Leave rows as a dump of a server that is ahead leaves them: written by other transactions than they name."""
+@pytest.fixture(params=AHEAD_COUNTS, ids=["behind", "ahead"])
+def restored(request: pytest.FixtureRequest) -> Restored:
+    """Leave rows as a dump leaves them: written by other transactions than they name."""
+    return lambda store: moved(store, request.param)
 
+
+def moved(store: Store, ahead: int) -> None:
     def work(connection: Connection) -> None:
         for statement in _MOVES:
-            connection.execute(text(statement), {"ahead": AHEAD_COUNT})
+            connection.execute(text(statement), {"ahead": ahead})
 
     store._database.write(work)
 
@@ -79,7 +85,7 @@ def filled(store: Store) -> list[int]:
 
 
 @pytest.fixture
-def reopened(store: Store, url: str, clock: Clock) -> Iterator[Store]:
+def reopened(store: Store, url: str, clock: Clock, restored: Restored) -> Iterator[Store]:
     """Return a store that was opened after the restore of one that was full."""
     filled(store)
     restored(store)
@@ -115,7 +121,7 @@ def test_the_audit_chain_still_tells_what_was_done_to_rows(reopened: Store, chan
     assert broken.wrong.endswith(wrong)
 
 
-def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store) -> None:
+def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store, restored: Restored) -> None:
     added(store)
     recorded(store)
     restored(store)
@@ -124,7 +130,7 @@ def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store) -> None:
     assert (found.broken, found.entries, found.pending) == (None, 3, 0)
 
 
-def test_what_was_sealed_in_part_goes_on_in_order(store: Store) -> None:
+def test_what_was_sealed_in_part_goes_on_in_order(store: Store, restored: Restored) -> None:
     filled(store)
     added(store)
     restored(store)
@@ -133,7 +139,9 @@ def test_what_was_sealed_in_part_goes_on_in_order(store: Store) -> None:
     assert (found.broken, found.entries, found.checked, found.pending) == (None, 6, 6, 0)
 
 
-def test_a_stream_that_ended_before_the_backup_gets_each_change_once(store: Store, url: str, clock: Clock) -> None:
+def test_a_stream_that_ended_before_the_backup_gets_each_change_once(
+    store: Store, url: str, clock: Clock, restored: Restored
+) -> None:
     first, *rest = filled(store)
     restored(store)
     opened = open_store(url, clock=clock)
@@ -153,7 +161,9 @@ def test_old_changes_are_not_told_as_new_ones(reopened: Store) -> None:
     assert ids_since(reopened, place) == [reopened.history.latest()]
 
 
-def test_ids_of_events_that_are_lost_are_not_given_again(store: Store, url: str, clock: Clock) -> None:
+def test_ids_of_events_that_are_lost_are_not_given_again(
+    store: Store, url: str, clock: Clock, restored: Restored
+) -> None:
     *_, last = filled(store)
     restored(store)
     opened = open_store(url, clock=clock)
@@ -164,7 +174,7 @@ def test_ids_of_events_that_are_lost_are_not_given_again(store: Store, url: str,
     opened.close()
 
 
-def test_a_process_that_worked_through_the_restore_finds_it(store: Store) -> None:
+def test_a_process_that_worked_through_the_restore_finds_it(store: Store, restored: Restored) -> None:
     filled(store)
     restored(store)
     added(store)  # the number of its transaction is below those of the old rows
@@ -173,7 +183,7 @@ def test_a_process_that_worked_through_the_restore_finds_it(store: Store) -> Non
     assert ids_since(store, 0)[-1] == store.history.latest()
 
 
-def test_a_second_restore_keeps_the_order_of_the_first(store: Store) -> None:
+def test_a_second_restore_keeps_the_order_of_the_first(store: Store, restored: Restored) -> None:
     before = filled(store)
     for _ in range(2):
         restored(store)
@@ -184,7 +194,7 @@ def test_a_second_restore_keeps_the_order_of_the_first(store: Store) -> None:
     assert verdict(store).entries == 6
 
 
-def test_the_last_rows_of_the_backup_may_have_been_deleted(store: Store) -> None:
+def test_the_last_rows_of_the_backup_may_have_been_deleted(store: Store, restored: Restored) -> None:
     filled(store)
     restored(store)
     store._database.write(lambda connection: connection.execute(text("DELETE FROM events")))
@@ -195,7 +205,9 @@ def test_the_last_rows_of_the_backup_may_have_been_deleted(store: Store) -> None
     assert found.entries == 5
 
 
-def test_one_of_many_processes_moves_the_numbers(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_many_processes_moves_the_numbers(
+    store: Store, url: str, monkeypatch: pytest.MonkeyPatch, restored: Restored
+) -> None:
     filled(store)
     restored(store)
     processes = [connect(url) for _ in range(4)]
@@ -216,6 +228,32 @@ def test_one_of_many_processes_moves_the_numbers(store: Store, url: str, monkeyp
     assert sorted(moved) == [False, False, False, True]
     added(store, NOON + timedelta(days=1))
     assert verdict(store).broken is None
+
+
+def test_a_restore_that_earlier_code_did_not_notice_is_found_after_what_was_sealed_since(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = filled(store)[-1]
+    moved(store, 0)
+    monkeypatch.setattr(transaction_order, "repair", lambda _: False)
+    added(store)
+    sealed(store)
+    monkeypatch.undo()
+    added(store)
+    found = verdict(store)
+    assert (found.broken, found.entries, found.checked, found.pending) == (None, 6, 6, 0)
+    added(store)
+    assert store.history.latest() > last + EVENT_ID_GAP_COUNT
+
+
+def test_the_gap_of_a_restore_is_left_once(store: Store, url: str, clock: Clock, restored: Restored) -> None:
+    last = filled(store)[-1]
+    restored(store)
+    for _ in range(3):
+        open_store(url, clock=clock).close()
+        sealed(store)
+    added(store)
+    assert last + EVENT_ID_GAP_COUNT < store.history.latest() < last + 2 * EVENT_ID_GAP_COUNT
 
 
 def test_numbers_of_this_server_stay(store: Store, url: str, clock: Clock) -> None:
