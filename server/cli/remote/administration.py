@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetime.scheduler.principal import LOCAL
-from duetime.server.cli import output
 from duetime.server.cli.access import audit, secrets
 from duetime.server.cli.order import policy
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
@@ -127,7 +126,8 @@ def retention_run(server: RemoteServer, params: Params) -> None:
     only = {"only": [kind.value for kind in params["only"]]} if params["only"] else {}
     rules = server.get("/retention")["rules"]
     if not any(rule["what"] in only.get("only", [rule["what"]]) for rule in rules):
-        output.say(retention.NO_RULE_OF_KIND if rules else retention.NO_RULES_THERE)
+        why = retention.NO_RULE_OF_KIND if rules else retention.NO_RULES_THERE
+        retention.show_nothing(why, dry_run=params["dry_run"], as_json=params["as_json"])
         return
     patient, body = server.patiently(PATIENCE_S), {"dry_run": params["dry_run"], **only}
     done = patient.post("/retention/run", body)

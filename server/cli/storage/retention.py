@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.dispatch.retention_run import count_due, delete_due, ruled
+from duetime.scheduler.dispatch.retention_run import RetentionRun, count_due, delete_due, ruled
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import output
@@ -61,13 +61,21 @@ def run(
     policy = retention_policy(opened.settings())
     kinds = ruled(policy, only or ())
     if not kinds:
-        output.say(NO_RULES if not policy.rules else NO_RULE_OF_KIND)
+        show_nothing(NO_RULES if not policy.rules else NO_RULE_OF_KIND, dry_run=dry_run, as_json=as_json)
         return
     with opened.store(create=True) as store:
         done = count_due(store, policy, kinds) if dry_run else delete_due(store, policy, kinds)
         if not dry_run:
             store.audit.record(run_entry(done, cli_caller()))
     show_run(run_json(done), as_json=as_json)
+
+
+def show_nothing(why: str, *, dry_run: bool, as_json: bool) -> None:
+    """Write that no rule lets anything go, and why."""
+    if as_json:
+        show_run(run_json(RetentionRun(dry_run=dry_run, by_kind={})), as_json=True)
+    else:
+        output.say(why)
 
 
 def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
@@ -82,7 +90,7 @@ def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
         return
     output.table(("RULE", "TABLE", "WOULD GO" if dry_run else "DELETED"), rows)
     if dry_run:
-        output.note("Nothing was deleted. A row that two rules let go is counted for both.")
+        output.note("Nothing was deleted. A row that two rules let go counts for the first of them.")
     else:
         output.note(f"No batch kept writers waiting for longer than {1000 * found['longest_batch_seconds']:.0f} ms.")
 

@@ -395,6 +395,7 @@ def test_an_operator_changes_the_policy_and_reads_alerts_and_retention(
     assert "tasks" in said("retention", "status")
     assert said("retention", "run", "--dry-run") == said("retention", "run").replace("was", "is")
     assert "No rule is of that kind" in said("retention", "run", "--only", "inbox")
+    assert json.loads(said("retention", "run", "--only", "inbox", "--json"))["rows"] == {}
     assert said("secrets", "rotate") == "0 secrets encrypted by the first key.\n"
 
 

@@ -17,6 +17,13 @@ from duetime.server.cli.storage.imports import show_import
 from tests.builders import Clock, a_task, added, cancelled
 
 Said = Callable[..., str]
+NOTHING_DELETED = {
+    "schema": "duetime.retention_run/1",
+    "dry_run": False,
+    "complete": True,
+    "rows": {},
+    "longest_batch_seconds": 0.0,
+}
 
 
 @pytest.fixture
@@ -56,6 +63,17 @@ def test_a_dry_run_counts_by_table_and_deletes_nothing(said: Said) -> None:
     assert said("retention", "run", "--dry-run").splitlines()[0].split() == ["RULE", "TABLE", "WOULD", "GO"]
 
 
+def test_a_dry_run_counts_a_row_of_two_rules_once_and_says_so(
+    said: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = "".join(f'[[retention]]\nwhat = "{what}"\nage = "30 days"\n' for what in ("tasks", "runs", "events"))
+    (tmp_path / "duetime.toml").write_text(rules)
+    counted = json.loads(said("retention", "run", "--dry-run", "--json"))["rows"]
+    assert sum(of.get("events", 0) for of in counted.values()) == 6
+    assert run(("retention", "run", "--dry-run")) == 0
+    assert "A row that two rules let go counts for the first of them." in capsys.readouterr().err
+
+
 def test_an_age_of_one_day_is_one_day(said: Said, tmp_path: Path) -> None:
     (tmp_path / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "1 day"\n')
     assert said("retention", "status").splitlines()[1].split()[:3] == ["tasks", "1", "day"]
@@ -86,12 +104,15 @@ def test_a_run_where_nobody_serves_forgets_expired_keys_which_keep_their_tasks(s
 
 def test_a_kind_without_a_rule_is_left_alone(said: Said) -> None:
     assert said("retention", "run", "--only", "events") == "No rule is of that kind.\n"
+    assert json.loads(said("retention", "run", "--only", "events", "--json")) == NOTHING_DELETED
 
 
 def test_without_rules_an_example_is_shown(said: Said, tmp_path: Path) -> None:
     (tmp_path / "duetime.toml").write_text("")
     for verb in ("status", "run"):
         assert 'age = "90 days"' in said("retention", verb)
+    assert json.loads(said("retention", "run", "--json")) == NOTHING_DELETED
+    assert json.loads(said("retention", "run", "--dry-run", "--json")) == {**NOTHING_DELETED, "dry_run": True}
 
 
 def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Path) -> None:
