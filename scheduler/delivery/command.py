@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 
 from duetime.scheduler.delivery.channel import ChannelError
 from duetime.scheduler.delivery.message_json import message_json
-from duetime.scheduler.runtime.process_group import OWN_GROUP, kill_group
+from duetime.scheduler.runtime.process_group import OWN_GROUP, end_in_words, kill_group
 from duetime.scheduler.task import InboxMessage
 
 OWN_SETTINGS = "DUETIME_"
@@ -57,8 +56,7 @@ class CommandChannel:
 
     def _judge(self, code: int) -> None:
         if code:
-            ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-            raise ChannelError(f"the command {ended}")
+            raise ChannelError(f"the command {end_in_words(code)}")
 
     def close(self) -> None:
         """Nothing to do: no process outlives a send."""

@@ -250,6 +250,6 @@ class _Sending:
                 channel.send(message, key=message.id if message.state is State.WAITING else self.delivery.run_id)
         except ChannelError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - a library's own exceptions fail this delivery, never the process
+        except BaseException as error:  # noqa: BLE001 - a library may raise SystemExit; unanswered, its thread counts for ever
             return ChannelError(f"{type(error).__name__} in channel {channel.name}")
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ from duetime.scheduler.handlers.messages import Assignment, ContextFacts, assign
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.runtime.interrupt import Interrupt
 from duetime.scheduler.runtime.print_capture import prints_are_captured
-from duetime.scheduler.runtime.process_group import OWN_GROUP, kill_group
+from duetime.scheduler.runtime.process_group import OWN_GROUP, end_in_words, kill_group
 from duetime.scheduler.task import Json
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child")
@@ -63,8 +62,7 @@ class HandlerProcess:
     @property
     def end(self) -> str:
         """Return how the process ended, as part of a reason."""
-        code = self._process.returncode
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return end_in_words(self._process.returncode)
 
     def assign(self) -> None:
         """Give it the attempt; waits until it reads, or is killed."""

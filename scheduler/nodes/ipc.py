@@ -32,6 +32,9 @@ REQUEST_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 1.0
 """Seconds for one answer; a live runner replies within a millisecond, a busy one later."""
 
+ACCEPT_RETRY_DELAY_S = 0.1
+"""Seconds after a connection that could not be accepted: the process may have no free descriptor for a moment."""
+
 MAX_CALLERS = 16
 """Connections that are served at once; more are closed unread."""
 
@@ -56,7 +59,7 @@ class RunnerServer:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._port: int = self._socket.getsockname()[1]
         self._room = threading.Semaphore(MAX_CALLERS)
-        self._closing = False
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="duetime-wake", daemon=True)
 
     @property
@@ -67,20 +70,25 @@ class RunnerServer:
         self._thread.start()
 
     def close(self) -> None:
-        self._closing = True
+        self._closed.set()
         with suppress(OSError):
             socket.create_connection((LOOPBACK, self._port), timeout=REQUEST_TIMEOUT_S).close()  # ends its accept()
         self._socket.close()
 
     def _accept(self) -> None:
-        while not self._closing:
+        while not self._closed.is_set():
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                return
-            if self._room.acquire(blocking=False):
+                self._closed.wait(ACCEPT_RETRY_DELAY_S)
+                continue
+            if not self._room.acquire(blocking=False):
+                connection.close()
+                continue
+            try:
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-            else:
+            except RuntimeError:
+                self._room.release()
                 connection.close()
 
     def _answer(self, connection: socket.socket) -> None:

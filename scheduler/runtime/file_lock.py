@@ -23,17 +23,21 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free; never waits. Raises OSError when the file cannot be made."""
+        """Take the lock if it is free; never waits. Raises OSError when the file cannot be made or locked."""
         with _registry:
             if self._descriptor is not None or self._mark in _held:
                 return self._descriptor is not None
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-            if not _lock(descriptor):
-                os.close(descriptor)
-                return False
-            self._descriptor = descriptor
-            _held.add(self._mark)
-            return True
+            locked = False
+            try:
+                locked = _lock(descriptor)
+            finally:
+                if not locked:
+                    os.close(descriptor)
+            if locked:
+                self._descriptor = descriptor
+                _held.add(self._mark)
+            return locked
 
     def release(self) -> None:
         with _registry:

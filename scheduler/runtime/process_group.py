@@ -23,6 +23,16 @@ OWN_GROUP: Final[GroupOptions] = {
 }
 
 
+def end_in_words(code: int) -> str:
+    """Return how a process with this return code ended; signals for real-time use have numbers alone."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the group that a process leads, before anybody has waited for it: then its id is still its own."""
     if sys.platform == "win32":

@@ -78,6 +78,7 @@ _PUT_OFF = (
     .join_from(deliveries, inbox, inbox.c.run_id == deliveries.c.run_id)
     .where(deliveries.c.tenant == bindparam("tenant"), inbox.c.user == bindparam("of_user"))
     .where(IS_HELD, deliveries.c.next_at > bindparam("now"))
+    .order_by(deliveries.c.next_at)
     .limit(bindparam("most"))
     .subquery()
 )

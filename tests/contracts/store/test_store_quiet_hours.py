@@ -139,6 +139,16 @@ def test_a_digest_that_is_tried_again_takes_in_nothing_that_was_held_later(store
     assert sorted(each.title for each in phone.read) == ["2 outcomes of your quiet hours"] * 3 + ["Report"]
 
 
+def test_of_more_held_deliveries_than_are_counted_the_first_is_named(store: Store) -> None:
+    for title in "ABCDE":
+        fire(store, title)
+    due = [each.id for each, _ in store.deliveries.due(limit=9)]
+    ends = {delivery_id: END - timedelta(minutes=5 - abs(2 - place)) for place, delivery_id in enumerate(due)}
+    store.deliveries.postpone(ends)
+    for most in (1, 2, 9):
+        assert store.deliveries.held(TENANT, "alice", most=most) == (min(most, 5), END - timedelta(minutes=5))
+
+
 def test_what_is_urgent_comes_at_once(store: Store) -> None:
     phone = Reader()
     for tier in Tier:

@@ -47,7 +47,7 @@ class Clock:
 class FakeChannel:
     """Remembers what it was given; `faults` are raised first, one a send."""
 
-    def __init__(self, name: str = "team", *faults: Exception) -> None:
+    def __init__(self, name: str = "team", *faults: BaseException) -> None:
         self.name = name
         self.faults = list(faults)
         self.sent: list[tuple[str, str]] = []
@@ -209,6 +209,18 @@ def test_an_exception_of_a_library_fails_the_send_and_its_text_is_kept_to_itself
     fire(store, "team")
     deliverer(store, FakeChannel("team", RuntimeError("token=secret"))).tick(store.now())
     assert state(store) == (DeliveryState.PENDING, 1, "RuntimeError in channel team")
+
+
+def test_a_channel_that_ends_its_thread_fails_the_send_and_is_tried_again(store: Store, clock: Clock) -> None:
+    fire(store, "team")
+    team = FakeChannel("team", SystemExit(1), SystemExit(1), SystemExit(1))
+    telling = deliverer(store, team)
+    for tries in range(1, MAX_THREADS_PER_CHANNEL + 2):
+        telling.tick(store.now())
+        assert state(store) == (DeliveryState.PENDING, tries, "SystemExit in channel team")
+        clock.advance(86_400)
+    telling.tick(store.now())
+    assert state(store)[0] is DeliveryState.DELIVERED
 
 
 def test_a_channel_that_is_gone_is_waited_for(store: Store, clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -82,6 +83,11 @@ def test_a_command_reads_the_outcome_on_its_input_and_nothing_of_it_in_its_argum
     [
         (program("raise SystemExit(3)"), "the command ended with code 3"),
         (program("import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), "the command was killed by SIGKILL"),
+        pytest.param(
+            program("import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 1)"),
+            "the command was killed by signal ",
+            marks=pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="this system has no real-time signals"),
+        ),
         (("/nowhere/to/be/found",), "the command of origin:x cannot be started"),
     ],
 )

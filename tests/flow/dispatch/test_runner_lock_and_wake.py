@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -13,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.nodes import ipc
 from duetime.scheduler.nodes.ipc import MAX_CALLERS, MAX_REQUEST_BYTES, WAKE_TIMEOUT_S, RunnerClient, RunnerServer
+from duetime.scheduler.runtime import file_lock
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import back_up
@@ -67,9 +70,12 @@ class Door:
     def key(self, store: Store) -> bytes:
         return json.dumps({"token": self.server.token, "file": store.file()}).encode() + b"\n"
 
+    @property
+    def port(self) -> int:
+        return int(self.server.endpoint.rpartition(":")[2])
+
     def says(self, line: bytes) -> bytes:
-        port = int(self.server.endpoint.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             connection.sendall(line)
             return connection.makefile("rb").readline()
 
@@ -100,6 +106,26 @@ def test_a_lock_of_another_process_is_free_when_that_is_killed(path: Path) -> No
         holder.wait()
         assert mine.acquire()
         mine.release()
+
+
+def test_a_file_system_that_has_no_lock_to_give_costs_no_descriptor(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+
+    def refused(descriptor: int) -> bool:
+        opened.append(descriptor)
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(file_lock, "_lock", refused)
+    with pytest.raises(OSError, match="No locks available"):
+        FileLock(path).acquire()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
+    monkeypatch.undo()
+    lock = FileLock(path)
+    assert lock.acquire()
+    lock.release()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -143,11 +169,52 @@ def test_anything_else_is_answered_with_no(door: Door, line: bytes) -> None:
 
 
 def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door, store: Store) -> None:
-    port = int(door.server.endpoint.rpartition(":")[2])
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MAX_CALLERS - 1)]
+    silent = [socket.create_connection(("127.0.0.1", door.port)) for _ in range(MAX_CALLERS - 1)]
     assert json.loads(door.says(door.key(store))) == {"woken": True}
     for connection in silent:
         connection.close()
+
+
+class ScarceSocket:
+    """A socket whose first `accept` finds no free descriptor."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self._real = real
+        self.refusals = 1
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._real.accept()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+
+def test_a_door_without_a_free_descriptor_opens_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipc, "ACCEPT_RETRY_DELAY_S", 0.0)
+    made = socket.create_server
+    monkeypatch.setattr("socket.create_server", lambda *given, **options: ScarceSocket(made(*given, **options)))
+    door = Door()
+    monkeypatch.undo()
+    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+    door.server.close()
+    eventually(lambda: not door.server._thread.is_alive(), "its thread to end")
+
+
+def test_callers_for_whom_no_thread_can_start_take_no_room_from_later_ones(
+    door: Door, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", refused)
+        for _ in range(MAX_CALLERS + 1):
+            with socket.create_connection(("127.0.0.1", door.port), timeout=60) as caller:
+                assert caller.recv(1) == b""
+    assert json.loads(door.says(door.key(store))) == {"woken": True}
 
 
 def test_a_client_finds_the_runner_in_the_database_and_a_new_one_after_it_failed(store: Store, door: Door) -> None:

@@ -109,6 +109,16 @@ def test_a_process_that_dies_has_no_outcome_and_says_how_it_died() -> None:
     assert process.end == "was killed by SIGSEGV"
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="this system has no real-time signals")
+def test_a_process_that_a_signal_without_a_name_kills_says_its_number() -> None:
+    number = signal.SIGRTMIN + 1
+    process = HandlerProcess(isolated_handlers.dies, Context.for_test(), {})
+    os.kill(process.pid, number)
+    assert process.run() is None
+    eventually(lambda: process._process.poll() is not None, "it has ended")
+    assert process.end == f"was killed by signal {int(number)}"
+
+
 class Unread:
     """A process that has stopped to read, and what is being written to it: an answer larger than a pipe holds."""
 
