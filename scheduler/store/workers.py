@@ -83,28 +83,34 @@ class Workers:
         return DrainMode(wanted) if wanted else None
 
     def drain(self, worker_id: str | None, mode: DrainMode, act: AuditEntry) -> list[str]:
-        """Ask a worker to drain, None for each that is listed now; return their ids. Raises WorkerNotFound."""
+        """Ask a worker to drain, None for each that is listed now; return those that were not asked so yet.
+
+        Raises WorkerNotFound.
+        """
         return self._ask(worker_id, mode, act)
 
     def resume(self, worker_id: str | None, act: AuditEntry) -> list[str]:
-        """End the drain of a worker, None for each that is listed now; return their ids. Raises WorkerNotFound."""
+        """End the drain of a worker, None for each that is listed now; return those that drained.
+
+        Raises WorkerNotFound.
+        """
         return self._ask(worker_id, None, act)
 
     def _ask(self, worker_id: str | None, mode: DrainMode | None, act: AuditEntry) -> list[str]:
-        statement = update(workers).values(drain=mode).returning(workers.c.id)
+        statement = update(workers).where(workers.c.drain.is_distinct_from(mode)).values(drain=mode)
+        known = select(workers.c.id)
         if worker_id is not None:
-            statement = statement.where(workers.c.id == worker_id)
+            statement, known = statement.where(workers.c.id == worker_id), known.where(workers.c.id == worker_id)
 
         def work(connection: Connection) -> list[str]:
-            found = sorted(connection.execute(statement).scalars())
+            if worker_id is not None and connection.execute(known).first() is None:
+                raise WorkerNotFound(worker_id)
+            found = sorted(connection.execute(statement.returning(workers.c.id)).scalars())
             for each in found:
                 entries.store(connection, replace(act, subject=each), self._now())
             return found
 
-        found = self._database.write(work)
-        if worker_id is not None and not found:
-            raise WorkerNotFound(worker_id)
-        return found
+        return self._database.write(work)
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, silent ones included."""

@@ -98,7 +98,8 @@ def drain(
     act = AuditEntry.by(cli_caller(), AuditKind.WORKER_DRAINED, reason=reason, detail={"mode": mode.value})
     with _shared(context).store() as store:
         found = store.workers.drain(one, mode, act)
-        say_drained(found, workers_json(store))
+        listed = workers_json(store)
+        say_drained(found, _others(one, found, listed), listed)
 
 
 def resume(
@@ -109,7 +110,8 @@ def resume(
     act = AuditEntry.by(cli_caller(), AuditKind.WORKER_RESUMED, reason=reason)
     with _shared(context).store() as store:
         found = store.workers.resume(one, act)
-        say_resumed(found, workers_json(store))
+        listed = workers_json(store)
+        say_resumed(found, _others(one, found, listed), listed)
 
 
 def chosen(worker_id: str | None, *, every: bool) -> str | None:
@@ -119,26 +121,36 @@ def chosen(worker_id: str | None, *, every: bool) -> str | None:
     return worker_id
 
 
-def say_drained(found: Sequence[str], listed: Mapping[str, Any]) -> None:
-    """Say which of the workers that were asked drain; `listed` are all workers."""
+def _others(one: str | None, found: Sequence[str], listed: Mapping[str, Any]) -> list[str]:
+    """Return the workers that were asked for, and for which there was nothing to do."""
+    asked = [str(each["id"]) for each in listed["workers"]] if one is None else [one]
+    return [each for each in asked if each not in found]
+
+
+def say_drained(found: Sequence[str], already: Sequence[str], listed: Mapping[str, Any]) -> None:
+    """Say which of the workers that were asked drain, and which did `already`; `listed` are all workers."""
     alive, silent = _by_silence(found, listed)
     if alive:
         output.say(f"Draining within 5 s: {', '.join(alive)}. `duetime workers` shows when they are drained.")
-    else:
+    elif not already:
         output.say("No worker has reported lately, so there is none to drain.")
     if silent:
         output.say(f"Silent, and drained once they report again: {', '.join(silent)}.")
+    if already:
+        output.say(f"Draining or drained already: {', '.join(already)}.")
 
 
-def say_resumed(found: Sequence[str], listed: Mapping[str, Any]) -> None:
-    """Say which of the workers that were asked take runs again; `listed` are all workers."""
+def say_resumed(found: Sequence[str], already: Sequence[str], listed: Mapping[str, Any]) -> None:
+    """Say which of the workers that were asked take runs again, and which did `already`; `listed` are all workers."""
     alive, silent = _by_silence(found, listed)
     if alive:
         output.say(f"Taking runs again within 5 s: {', '.join(alive)}.")
-    else:
+    elif not already:
         output.say("No worker has reported lately, so there is none to resume.")
     if silent:
         output.say(f"Silent, and taking runs again once they report: {', '.join(silent)}.")
+    if already:
+        output.say(f"Taking runs already: {', '.join(already)}.")
 
 
 def _by_silence(found: Sequence[str], listed: Mapping[str, Any]) -> tuple[list[str], list[str]]:

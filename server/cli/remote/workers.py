@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from duetime.scheduler.store.workers import DrainMode
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tasks import Params
 from duetime.server.cli.workers import chosen, say_drained, say_resumed, show_workers
@@ -24,22 +25,24 @@ def workers_list(server: RemoteServer, params: Params) -> None:
 
 def drain(server: RemoteServer, params: Params) -> None:
     """Let workers take no more runs."""
-    say_drained(*_asked(server, params, "drain", {"now": params["now"]}))
+    mode = DrainMode.NOW if params["now"] else DrainMode.FINISH
+    say_drained(*_asked(server, params, "drain", mode, {"now": params["now"]}))
 
 
 def resume(server: RemoteServer, params: Params) -> None:
     """Let drained workers take runs again."""
-    say_resumed(*_asked(server, params, "resume", {}))
+    say_resumed(*_asked(server, params, "resume", None, {}))
 
 
 def _asked(
-    server: RemoteServer, params: Params, verb: str, body: dict[str, bool]
-) -> tuple[list[str], Mapping[str, Any]]:
-    """Ask each of the workers; return their ids, and all workers."""
+    server: RemoteServer, params: Params, verb: str, mode: DrainMode | None, body: dict[str, bool]
+) -> tuple[list[str], list[str], Mapping[str, Any]]:
+    """Ask each of the workers; return the ids of those that change, of the others, and all workers."""
     one = chosen(params["worker_id"], every=params["every"])
     listed = server.get("/workers")
     ids = [one] if one is not None else [str(worker["id"]) for worker in listed["workers"]]
     reason = {"reason": params["reason"]} if params["reason"] else {}
     for each in ids:
         server.post(f"/workers/{each}/{verb}", {**body, **reason})
-    return ids, listed
+    same = {worker["id"] for worker in listed["workers"] if worker.get("drain") == mode}
+    return [each for each in ids if each not in same], [each for each in ids if each in same], listed

@@ -244,7 +244,9 @@ def test_a_worker_reads_with_its_report_whether_it_is_to_drain(store: Store, clo
     assert (store.workers.beat(first), store.workers.beat(other)) == (DrainMode.FINISH, None)
     assert [each.drain for each in store.workers.all()] == ["finish", None]
     assert store.workers.drain(None, DrainMode.NOW, ACT) == ["w1", "w2"]
+    assert store.workers.drain(None, DrainMode.NOW, ACT) == store.workers.drain("w2", DrainMode.NOW, ACT) == []
     assert store.workers.resume("w1", RESUMED) == ["w1"]
+    assert store.workers.resume("w1", RESUMED) == []
     assert (store.workers.beat(first), store.workers.beat(other)) == (None, DrainMode.NOW)
     entries = store.audit.page(LOCAL.tenant, AuditFilter(), limit=9).entries
     assert [(each.kind, each.subject, each.reason) for each in reversed(entries)] == [

@@ -312,11 +312,16 @@ def test_workers_are_drained_and_resumed_by_their_ids_or_all_at_once(
         assert [each.drain for each in store.workers.all()] == ["now", None]
         assert cli("workers", "drain", "--all").out.startswith("Draining within 5 s: a, b.")
         assert cli("workers", "resume", "a").out.startswith("Taking runs again within 5 s: a.")
-        assert "Silent" not in cli("workers", "drain", "b").out
+        asked, already = cli("workers", "drain", "--all").out.splitlines()
+        assert (asked.startswith("Draining within 5 s: a."), already) == (True, "Draining or drained already: b.")
+        assert cli("workers", "drain", "--all").out == "Draining or drained already: a, b.\n"
+        assert cli("workers", "resume", "a").out.startswith("Taking runs again within 5 s: a.")
+        assert cli("workers", "resume", "a").out == "Taking runs already: a.\n"
+        assert cli("workers", "drain", "b").out == "Draining or drained already: b.\n"
         assert [each.drain for each in store.workers.all()] == [None, "finish"]
         entries = store.audit.page("local", AuditFilter(), limit=9).entries
     assert [(each.kind.value, each.subject, each.reason) for each in entries][-1] == ("worker_drained", "a", "upgrade")
-    assert len(entries) == 5
+    assert len(entries) == 6, "what changed nothing is no act"
     assert all((each.via or "").startswith("cli") for each in entries)
     assert (cli("workers", "drain").code, cli("workers", "drain", "a", "--all").code) == (2, 2)
     assert cli("workers", "drain", "c").code == 3
