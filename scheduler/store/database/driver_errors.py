@@ -73,7 +73,7 @@ def _is_unusable(error: object) -> bool:
 def _sentence(error: object) -> str:
     if any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__):
         return "No connection to the database became free for 5 seconds. Nothing was stored; try again."
-    return _known(error) or "The database cannot be reached. Nothing was stored; the server's log has the reason."
+    return _known(error) or "The database cannot be reached, so nothing was read or stored; the log has the reason."
 
 
 def _known(error: object) -> str | None:

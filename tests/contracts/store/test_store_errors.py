@@ -27,8 +27,8 @@ def test_the_words_of_the_driver_go_to_the_log_and_not_to_callers(
     monkeypatch.setattr(driver_errors.log, "filters", [])  # other tests may have logged the same
     with pytest.raises(StoreUnavailable) as refused:
         open_store(NOBODY)
-    assert str(refused.value) == (
-        "The database cannot be reached. Nothing was stored; the server's log has the reason."
+    assert (
+        str(refused.value) == "The database cannot be reached, so nothing was read or stored; the log has the reason."
     )
     assert "127.0.0.1" in caplog.text
     assert "hunter2" not in caplog.text
