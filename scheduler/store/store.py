@@ -42,6 +42,8 @@ from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import absent_indexes
 from duetime.scheduler.store.migrations.copy import copy_file
+from duetime.scheduler.store.migrations.schema_state import SchemaState
+from duetime.scheduler.store.migrations.table_locks import BlockersNotice
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
@@ -96,7 +98,7 @@ class Store:
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)
         self.integrity, self.table_statistics = Integrity(database), TableStatistics(database)
-        self.search = Search(database)
+        self.search, self.schema = Search(database), SchemaState(database)
         self.backlog = Backlog(database)
         self.api_keys, self.ended_sessions = ApiKeys(database, clock), EndedAdminSessions(database, clock)
         self.audit = AuditLog(database, clock, cursors)
@@ -183,14 +185,16 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
     return ServerClock(database.sample) if isinstance(database, Postgres) else utc_now
 
 
-def migrate_store(url: str, reached: Callable[[str], None] = lambda _version: None) -> Upgrade:
+def migrate_store(
+    url: str, reached: Callable[[str], None] = lambda _version: None, waiting: BlockersNotice = lambda _pids: None
+) -> Upgrade:
     """Upgrade the schema at the URL to the newest, then build the indexes that a server lacks or can have by now.
 
-    `reached` is called with each version on the way.
+    `reached` is called with each version on the way, `waiting` with the ids of PostgreSQL's processes that hold it up.
     """
     database = connect(url)
     try:
-        done = upgrade(database, reached)
+        done = upgrade(database, reached, waiting)
         transaction_order.repair(database)
         return replace(done, indexes=tuple(absent_indexes.add(database))) if isinstance(database, Postgres) else done
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -22,18 +22,23 @@ from duetime.server.setup.invocation import Invocation
 from duetime.server.setup.mcp_clients import Client
 from duetime.widgets.formats.terminal_text import plain
 
+_UPGRADES = "duetime.scheduler.store.migrations.upgrade"
+
 
 def migrate(context: typer.Context) -> None:
     """Upgrade the database to this version; an SQLite file is backed up next to itself first."""
     settings = session(context).settings()
     settings.create_data_directory()
     store: Any = import_module("duetime.scheduler.store")
-    done = store.migrate_store(settings.database_url, _show_progress)
+    upgrades: Any = import_module(_UPGRADES)
+    done = store.migrate_store(settings.database_url, _show_progress, show_waiting)
     _end_progress()
     if done.copied:
         output.say(f"The database as it was: {done.copied}")
     if done.before is None:
         output.say(f"Created the tables, schema {done.now}.")
+    elif newer := upgrades.newer_in_words(done.now):
+        output.say(f"Nothing to do: the database has {newer}. {upgrades.NO_WAY_BACK}")
     elif done.before == done.now and not done.indexes:
         output.say(f"Nothing to do: the database has schema {done.now} already.")
     elif done.before != done.now:
@@ -48,10 +53,16 @@ PROGRESS_BAR_CHARS = 30
 def _show_progress(version: str) -> None:
     """Draw on a terminal how far an upgrade is; each version is a step of its own length."""
     if sys.stderr.isatty():
-        newest = import_module("duetime.scheduler.store.migrations.upgrade").HEAD_VERSION
+        newest = import_module(_UPGRADES).HEAD_VERSION
         done = PROGRESS_BAR_CHARS * int(version) // int(newest)
         sys.stderr.write(f"\rSchema {version} of {newest} [{'#' * done}{'.' * (PROGRESS_BAR_CHARS - done)}]")
         sys.stderr.flush()
+
+
+def show_waiting(pids: Sequence[int]) -> None:
+    """Say for which of PostgreSQL's processes an upgrade waits."""
+    named = ", ".join(map(str, pids))
+    output.note(f"Waiting for sessions that use its tables; PostgreSQL names the processes {named}.")
 
 
 def _end_progress() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from duetime.scheduler.foresight.lateness import report
 from duetime.scheduler.store import Finding, SearchState, Store
+from duetime.scheduler.store.migrations.upgrade import NO_WAY_BACK, newer_in_words
 from duetime.server.doctor.check import Check, CheckVerdict
 
 MAX_FINDINGS_SHOWN = 5
 _NEWER = "If a newer Duetime wrote them, upgrade this one."
 _ONLY_ASCII = ", but words in other letters than a to z are not: this database was created with LC_CTYPE C"
+_BUILD_INDEXES = "Run `duetime migrate`, also while others work."
 RUNNER_ADVICE = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
 
 
@@ -40,6 +42,22 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_FINDINGS_SHOWN]) + (", ..." if len(names) > MAX_FINDINGS_SHOWN else "")
 
 
+def schema_check(url: str, store: Store) -> Check:
+    """Look whether the schema is that of this version, or a newer one that it may use."""
+    if newer := newer_in_words(store.schema.version()):
+        return Check("database", CheckVerdict.NOTE, f"{url} has {newer}.", NO_WAY_BACK)
+    return Check("database", CheckVerdict.OK, f"{url}, its schema matches this version")
+
+
+def indexes_check(store: Store) -> Check:
+    """Look for indexes of a server's database that are missing, or whose build was interrupted."""
+    absent = store.schema.absent_indexes()
+    if not absent:
+        return Check("indexes", CheckVerdict.OK, "none is missing")
+    words = f"{len(absent)} missing, so some lists take longer: {_listed(absent)}."
+    return Check("indexes", CheckVerdict.NOTE, words, _BUILD_INDEXES)
+
+
 def search_check(store: Store) -> Check:
     """Look whether searches have an index, and how to get one."""
     found = store.search.state()
@@ -49,7 +67,7 @@ def search_check(store: Store) -> Check:
     embedded = store.search.needs_advance
     why, advice = {
         (SearchState.MISSING, True): ("no process that runs tasks has made their index yet", RUNNER_ADVICE),
-        (SearchState.MISSING, False): ("their indexes are missing", "Run `duetime migrate`, also while others work."),
+        (SearchState.MISSING, False): ("their indexes are missing", _BUILD_INDEXES),
         (SearchState.UNSUPPORTED, True): ("the SQLite of this Python is older than 3.34, or has no FTS5", ""),
         (SearchState.UNSUPPORTED, False): (
             "this server does not have the extension pg_trgm",

@@ -22,7 +22,14 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
-from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_check, search_check
+from duetime.server.doctor.database import (
+    RUNNER_ADVICE,
+    backlog_check,
+    indexes_check,
+    rows_check,
+    schema_check,
+    search_check,
+)
 from duetime.server.doctor.deep import audit_checks, integrity_checks
 from duetime.server.doctor.distributed import (
     actions_check,
@@ -95,9 +102,11 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
         yield Check("database", CheckVerdict.WRONG, str(error), _remedy(error))
         return
     try:
-        yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema matches this version")
+        yield _safely("database", partial(schema_check, masked(settings.database_url)), store)
         yield _safely("clock", _clock, store)
         yield _safely("rows", partial(rows_check, deep=deep), store)
+        if path is None:
+            yield _safely("indexes", indexes_check, store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
         yield _safely("secrets", secrets_check, store)

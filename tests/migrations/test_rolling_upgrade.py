@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,14 +18,18 @@ import pytest
 from duetime.scheduler.errors import SchemaTooNew
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import migrate_store, open_store
-from duetime.scheduler.store.migrations import absent_indexes, upgrade
+from duetime.scheduler.store.migrations import absent_indexes, table_locks, upgrade
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State
 from duetime.server.cli import main as cli
+from duetime.server.cli.installation import show_waiting
+from duetime.server.doctor.check import CheckVerdict
+from duetime.server.doctor.database import indexes_check
 from sqlalchemy import Connection, Engine, event, update
 
 from tests.builders import LEASE, TENANT, added, settlement
+from tests.flow.cli.environment import isolate
 from tests.migrations.old_code import SCHEMA_14, unpack
 from tests.migrations.test_store_migrations import as_it_was
 
@@ -119,6 +124,28 @@ def test_a_newer_schema_is_accepted_where_it_says_that_this_code_may_use_it(
         else:
             with pytest.raises(SchemaTooNew):
                 open_store(url, migrate=migrate)
+
+
+def test_of_a_newer_schema_that_it_may_use_older_code_says_which_one_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqlite_url = f"sqlite:///{tmp_path}/duetime.db"
+    isolate(monkeypatch, tmp_path)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", sqlite_url)
+    open_store(sqlite_url).close()
+    database = connect(sqlite_url)
+    values = {"version_num": "9999", "compatible_from": upgrade.HEAD_VERSION}
+    database.write(lambda connection: connection.execute(update(upgrade.version).values(values)))
+    database.close()
+    assert migrate_store(sqlite_url) == upgrade.Upgrade("9999", "9999")
+    assert cli.run(["migrate"]) == 0
+    usable = f"schema 9999, which this version ({upgrade.HEAD_VERSION}) may use"
+    assert capsys.readouterr().out == (f"Nothing to do: the database has {usable}. {upgrade.NO_WAY_BACK}\n")
+    cli.run(["doctor", "--json"])
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["database"]["verdict"] == "note"
+    assert usable in checks["database"]["said"]
+    assert "backup" in checks["database"]["advice"]
 
 
 def test_an_upgrade_says_from_which_code_on_its_schema_can_be_used(url: str) -> None:
@@ -229,6 +256,30 @@ def test_no_transaction_that_an_upgrade_meets_is_the_victim_of_a_deadlock(postgr
 
 
 @pytest.mark.postgres
+def test_an_upgrade_that_waits_for_sessions_says_for_which(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = connect(postgres_url)
+    database.migrate(lambda connection: running.run(connection, "0014"))
+    monkeypatch.setattr(table_locks, "NOTICE_AFTER_S", 0.0)
+    with database.engine.connect() as old:
+        pid = old.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        old.exec_driver_sql("LOCK TABLE tasks IN ROW EXCLUSIVE MODE")
+        said: list[list[int]] = []
+
+        def heard(pids: list[int]) -> None:
+            show_waiting(pids)
+            said.append(pids)
+            old.rollback()
+
+        migrate_store(postgres_url, waiting=heard)
+    database.close()
+    assert said == [[pid]]
+    written = capsys.readouterr().err
+    assert written == f"Waiting for sessions that use its tables; PostgreSQL names the processes {pid}.\n"
+
+
+@pytest.mark.postgres
 def test_indexes_of_tables_that_hold_rows_are_built_when_the_upgrade_is_over_while_others_write(
     postgres_url: str,
 ) -> None:
@@ -257,7 +308,16 @@ def test_an_index_whose_build_was_interrupted_is_built_by_the_next_migrate(postg
     unfinished = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'runs_blocked'::regclass"
     database.write(lambda connection: connection.exec_driver_sql(unfinished))
     database.write(lambda connection: connection.exec_driver_sql("DROP INDEX runs_by_phase"))
+    store = open_store(postgres_url, migrate=False)
+    check = indexes_check(store)
+    assert (check.verdict, check.finding) == (
+        CheckVerdict.NOTE,
+        "2 missing, so some lists take longer: runs_blocked, runs_by_phase.",
+    )
+    assert check.advice.startswith("Run `duetime migrate`")
     assert migrate_store(postgres_url).indexes == ("runs_blocked", "runs_by_phase")
+    assert indexes_check(store).verdict is CheckVerdict.OK
+    store.close()
     assert migrate_store(postgres_url).indexes == ()
     assert database.read(absent_indexes.absent) == []
     database.close()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import OperationalError
 
 _PATIENCE_MS = 300
@@ -21,16 +22,34 @@ _LONGEST_PAUSE_S = 0.2
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
-def lock_tables(connection: Connection) -> None:
+NOTICE_AFTER_S = 1.0
+"""Seconds that an upgrade waits before it says so."""
+
+_USERS = text("""
+    SELECT DISTINCT pid FROM pg_locks
+    WHERE granted AND pid <> pg_backend_pid() AND relation IN (
+        SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+    ) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY pid
+""")
+
+BlockersNotice = Callable[[list[int]], None]
+"""Is called with the ids of the server's processes that use the tables, when they become known and when they change."""
+
+
+def lock_tables(connection: Connection, waiting: BlockersNotice) -> None:
     """Hold every table of the schema until the transaction ends; wait for those who use them as long as it takes.
 
     Each try gives all tables back that it got, so the others go on in between.
     """
+    notice_at, known = time.monotonic() + NOTICE_AFTER_S, list[int]()
     names = inspect(connection).get_table_names()
     quoted = connection.dialect.identifier_preparer.quote
     statement = f"LOCK TABLE {', '.join(map(quoted, sorted(names)))} IN ACCESS EXCLUSIVE MODE"
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
     while not _got(connection, statement):
+        if time.monotonic() >= notice_at and (users := [*connection.execute(_USERS).scalars()]) not in (known, []):
+            waiting(known := users)
         time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # nosec B311 # noqa: S311 - two upgrades need not be unpredictable
     connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
 

@@ -21,7 +21,7 @@ from duetime.scheduler.store.database.server_keys import make_keys
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
-from duetime.scheduler.store.migrations.table_locks import lock_tables
+from duetime.scheduler.store.migrations.table_locks import BlockersNotice, lock_tables
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import (
     Column,
@@ -40,6 +40,8 @@ from sqlalchemy.schema import ExecutableDDLElement
 
 HEAD_VERSION = "0052"
 """The newest migration; numbers tell older from newer without reading the migrations."""
+
+NO_WAY_BACK = "No command takes a schema back: to leave the newer version, restore a backup from before its upgrade."
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
@@ -85,42 +87,54 @@ def revision(connection: Connection) -> str | None:
 def check(database: Database) -> None:
     """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema has the version of this code."""
     found = database.read(_usable)
-    if found != HEAD_VERSION:
+    if not _is_current(found):
         raise SchemaTooOld(
             f"The database's schema is {found or 'missing'}, this Duetime needs {HEAD_VERSION}. "
             "Run `duetime migrate` first."
         )
 
 
-def upgrade(database: Database, reached: Reached = lambda _version: None) -> Upgrade:
-    """Upgrade the schema to HEAD_VERSION from any version, and return the versions before and after.
+def upgrade(
+    database: Database, reached: Reached = lambda _version: None, waiting: BlockersNotice = lambda _pids: None
+) -> Upgrade:
+    """Upgrade the schema to HEAD_VERSION from any older version, and return the versions before and after.
 
     Several processes may call this at once: one upgrades, the others wait and find it done. `reached` is called with
-    each version on the way.
+    each version on the way, `waiting` with the ids of PostgreSQL's processes that it waits for.
     """
     found = database.read(_usable)
-    if found == HEAD_VERSION:
-        return Upgrade(found, HEAD_VERSION)
+    if found and _is_current(found):
+        return Upgrade(found, found)
     copied = _copy(database, found) if found and isinstance(database, Sqlite) else None
-    database.migrate(lambda connection: _bring_to_head(connection, reached))
+    database.migrate(lambda connection: _bring_to_head(connection, reached, waiting))
     return Upgrade(found, HEAD_VERSION, str(copied) if copied else None)
 
 
 def _usable(connection: Connection) -> str | None:
-    """Return the schema's version, HEAD_VERSION for a newer usable one. Raises SchemaTooNew for any other."""
+    """Return the schema's version. Raises SchemaTooNew for a newer one that this code may not use."""
     found = revision(connection)
     if not _is_newer(found):
         return found
     if "compatible_from" in {column["name"] for column in inspect(connection).get_columns(version.name)}:
         oldest = connection.execute(select(version.c.compatible_from)).scalar()
         if oldest and oldest.isdigit() and int(oldest) <= int(HEAD_VERSION):
-            return HEAD_VERSION
+            return found
     _refuse_newer(found)
     return found
 
 
+def newer_in_words(found: str) -> str:
+    """Return what to say of a newer schema that this code may use; empty for its own."""
+    return f"schema {found}, which this version ({HEAD_VERSION}) may use" if _is_newer(found) else ""
+
+
 def _is_newer(found: str | None) -> bool:
     return bool(found) and not (str(found).isdigit() and int(str(found)) <= int(HEAD_VERSION))
+
+
+def _is_current(found: str | None) -> bool:
+    """Whether this code has nothing to upgrade: a newer schema is used as it is."""
+    return found == HEAD_VERSION or _is_newer(found)
 
 
 def _refuse_newer(found: str | None) -> None:
@@ -131,17 +145,17 @@ def _refuse_newer(found: str | None) -> None:
         )
 
 
-def _bring_to_head(connection: Connection, reached: Reached) -> None:
+def _bring_to_head(connection: Connection, reached: Reached, waiting: BlockersNotice) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
     found = _usable(connection)  # again: only now no other process can change it
     if found is None:
         _create(connection)
-    elif found != HEAD_VERSION:
+    elif not _is_current(found):
         from duetime.scheduler.store.migrations.run import run  # noqa: PLC0415 - Alembic is slow to import
 
         if connection.dialect.name == "postgresql":
-            lock_tables(connection)
+            lock_tables(connection, waiting)
         run(connection, HEAD_VERSION, reached)
         connection.execute(update(version).values(compatible_from=COMPATIBLE_FROM))
     make_keys(connection)

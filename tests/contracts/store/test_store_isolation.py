@@ -58,7 +58,7 @@ KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 FOR_ALL_TENANTS = {
     "pools", "claims", "runners", "deliveries", "usage", "workers", "estimates", "integrity", "search", "backlog",
     "retention", "alerts", "turns", "policies", "ended_sessions",
-    "blocked",
+    "blocked", "schema",
 }  # fmt: skip
 """Parts that no caller reaches but an operator on the machine."""
 
