@@ -17,7 +17,20 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
 from duetime.scheduler.task import State, Tier
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, literal_column, not_, select, union
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    false,
+    func,
+    literal_column,
+    not_,
+    select,
+    true,
+    union,
+)
 
 THROUGHPUT_WINDOWS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15))
 MAX_BACKLOG_EVENTS = 30_000
@@ -118,6 +131,7 @@ def _paused_runs(connection: Connection) -> dict[Tier, int]:
     statement = (
         select(tasks.c.priority, func.count())
         .select_from(ids.join(runs, runs.c.id == ids.c.id).join(tasks, tasks.c.id == runs.c.task_id))
+        .where(tasks.c.paused == true())  # a run that waits for its turn in a series is marked in the same way
         .group_by(tasks.c.priority)
     )
     groups, _ = unreadable.every(connection, cast("Select[Any]", statement))

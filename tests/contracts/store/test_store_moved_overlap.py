@@ -79,6 +79,7 @@ def test_a_moved_occurrence_waits_for_the_open_run_of_its_series_where_that_is_t
     assert starting(desk, 10, 30) == starting(desk, 10, 31) == []
     assert why(desk, task_id, EventKind.WAIT_BEGAN) == [f"run {claims[0].run.id} is still open"]
     assert "its run of Mon 23 Nov 2026 10:30 starts when another one has ended" in desk.scheduler.get(task_id).warnings
+    assert desk.store.backlog.paused_runs() == {}, "nobody paused it"
     ended(desk, claims, 10, 40)
     assert starting(desk, 10, 40) == [(10, 30)]
 
