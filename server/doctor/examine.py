@@ -11,16 +11,14 @@ from functools import partial
 from pathlib import Path
 from platform import python_version
 
-from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable, StoreUnwritable
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.store import Store
+from duetime.server.doctor.channels import channel_checks, opened
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.database import (
     RUNNER_ADVICE,
@@ -45,8 +43,6 @@ from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import channel_options
-from duetime.server.settings.secret_keys import SettingSecrets, store_keys
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.server.setup.invocation import Invocation
@@ -70,7 +66,7 @@ def examine(
         *_database(settings, deep=deep),
         _zone(settings),
         _handlers(settings),
-        *_channels(settings, send_test=send_test),
+        *channel_checks(settings, send_test=send_test),
         _service(invocation, shared=settings.distributed),
     ]
 
@@ -97,9 +93,9 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _missing(settings, path)
             return
     try:
-        store = _opened(settings)
+        store = opened(settings)
     except DuetimeError as error:
-        yield Check("database", CheckVerdict.WRONG, str(error), _remedy(error))
+        yield Check("database", CheckVerdict.WRONG, _cause(settings, error), _remedy(error))
         return
     try:
         yield _safely("database", partial(schema_check, masked(settings.database_url)), store)
@@ -122,11 +118,6 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield from (_safely("runner", _runner, store), _safely("actions", partial(actions_check, _actions), store))
     finally:
         store.close()
-
-
-def _opened(settings: Settings) -> Store:
-    keys = store_keys(settings)
-    return open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False, **keys)
 
 
 def _disk(path: Path) -> Check:
@@ -152,6 +143,14 @@ def _missing(settings: Settings, path: Path) -> Check:
 
 def _nearest_directory(path: Path) -> Path:
     return next(parent for parent in path.absolute().parents if parent.is_dir())
+
+
+def _cause(settings: Settings, error: DuetimeError) -> str:
+    """Return the driver's own words of a server that cannot be used, with its address."""
+    cause = error.__cause__
+    if settings.sqlite_path is not None or cause is None:
+        return str(error)
+    return f"{masked(settings.database_url)}: {' '.join(str(getattr(cause, 'orig', cause)).split())}"
 
 
 def _remedy(error: DuetimeError) -> str:
@@ -214,65 +213,6 @@ def _handlers(settings: Settings) -> Check:
         where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..."
         return Check("handlers", CheckVerdict.WRONG, str(error), where)
     return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
-
-
-def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
-    try:
-        channels = Channels.from_options(channel_options(settings), reveal=_revealing(settings))
-    except InvalidSetting as error:
-        yield Check("channels", CheckVerdict.WRONG, str(error))
-        return
-    if "desktop" not in channels and settings.desktop_notifications == "auto":
-        text = "no desktop here can show notifications; outcomes go to the inbox and the channels."
-        yield Check("desktop", CheckVerdict.NOTE, text)
-    try:
-        for name in channels:
-            yield (
-                _sent(channels, name)
-                if send_test
-                else Check(name, CheckVerdict.OK, "is configured; --send-test tests it")
-            )
-    finally:
-        channels.close()
-
-
-def _revealing(settings: Settings) -> SettingSecrets:
-    """Return what reads the secrets that settings name, for a message of a test."""
-
-    def value(tenant: str, name: str) -> str:
-        store = _opened(settings)
-        try:
-            return store.secrets.value(tenant, name)
-        finally:
-            store.close()
-
-    named = SettingSecrets(settings.operator_tenant)
-    named.read_by(value)
-    return named
-
-
-def _sent(channels: Channels, name: str) -> Check:
-    message = InboxMessage(
-        id=new_id("m"),
-        tenant=LOCAL.tenant,
-        user=LOCAL.user,
-        task_id="t_doctor",
-        run_id="r_doctor",
-        title="Duetime test",
-        text="`duetime doctor --send-test` sent this. Outcomes reach you here.",
-        state=State.SUCCEEDED,
-        created_at=datetime.now(UTC),
-    )
-    try:
-        channels[name].send(message, key=message.id)
-    except ChannelError as error:
-        return Check(
-            name,
-            CheckVerdict.WRONG,
-            f"the test did not arrive: {error}.",
-            "Check its settings (docs/configuration.md).",
-        )
-    return Check(name, CheckVerdict.OK, "accepted the test message; check that it arrived")
 
 
 def _service(invocation: Invocation, *, shared: bool) -> Check:

@@ -270,6 +270,48 @@ def test_a_channel_that_does_not_take_the_test_is_wrong(doctor: Doctor, monkeypa
     assert "500" in checks["webhook:team"]["said"]
 
 
+def test_a_channel_whose_secret_is_gone_is_wrong_and_names_it(
+    doctor: Doctor, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
+    monkeypatch.setenv("DUETIME_CONFIG", str(home / "duetime.toml"))
+    (home / "duetime.toml").write_text(
+        f"[channels.team]\nwebhook = 'https://example.com'\nsecret = '{SECRET}'\n"
+        "headers = {Authorization = 'Bearer secret:team-token'}\n"
+    )
+    with build(load_settings()) as app:
+        app.store.secrets.set("acme", "team-token", CANARY, by="ann")
+    code, checks = doctor()
+    assert (code, checks["webhook:team"]) == (
+        1,
+        {
+            "name": "webhook:team",
+            "verdict": "wrong",
+            "said": "tenant local has no secret 'team-token', so every message to it fails.",
+            "advice": "Set it: `duetime secrets set team-token`",
+        },
+    )
+    assert run(["secrets", "remove", "team-token", "--tenant", "acme"]) == 0
+    with build(load_settings()) as app:
+        app.store.secrets.set("local", "team-token", CANARY, by="ann")
+        [secret] = app.store.secrets.all("local")
+        assert secret.last_used_at is None
+    assert doctor()[1]["webhook:team"]["verdict"] == "ok"
+    with build(load_settings()) as app:
+        assert app.store.secrets.all("local") == [secret], "a look is no use of it"
+
+
+def test_a_server_that_cannot_be_reached_is_named_with_the_cause(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", "postgresql+psycopg://mallory:hunter2@127.0.0.1:1/ledger")
+    code, checks = doctor()
+    assert (code, checks["database"]["verdict"]) == (1, "wrong")
+    assert checks["database"]["said"].startswith("postgresql+psycopg://mallory:***@127.0.0.1:1/ledger: ")
+    assert "refused" in checks["database"]["said"]
+    assert "hunter2" not in json.dumps(checks)
+
+
 def test_a_deep_look_reads_every_row_and_names_damage_with_its_remedy(doctor: Doctor, home: Path) -> None:
     assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
     code, checks = doctor("--deep")

@@ -1,0 +1,124 @@
+"""The checks of `duetime doctor` on channels: whether each can be opened, has its secrets, and takes a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from duetime.scheduler.access.secret import references
+from duetime.scheduler.calls.origin import CHANNEL_PREFIX
+from duetime.scheduler.delivery import ChannelError, Channels, WebhookTarget
+from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
+from duetime.scheduler.errors import DuetimeError, InvalidSetting
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import InboxMessage, State
+from duetime.server.doctor.check import Check, CheckVerdict
+from duetime.server.settings.model import Settings
+from duetime.server.settings.options import channel_options
+from duetime.server.settings.secret_keys import SettingSecrets, store_keys
+
+
+def opened(settings: Settings) -> Store:
+    """Return the store of the settings as it is; raises DuetimeError."""
+    keys = store_keys(settings)
+    return open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False, **keys)
+
+
+def channel_checks(settings: Settings, *, send_test: bool) -> Iterator[Check]:
+    """Look whether each channel can be opened and has its secrets; with `send_test` also whether it takes a test."""
+    try:
+        channels = Channels.from_options(channel_options(settings), reveal=_revealing(settings))
+    except InvalidSetting as error:
+        yield Check("channels", CheckVerdict.WRONG, str(error))
+        return
+    if "desktop" not in channels and settings.desktop_notifications == "auto":
+        text = "no desktop here can show notifications; outcomes go to the inbox and the channels."
+        yield Check("desktop", CheckVerdict.NOTE, text)
+    try:
+        missing = _missing_secrets(settings)
+        for name in channels:
+            if name in missing:
+                yield _lacking(name, missing[name], settings.operator_tenant)
+            else:
+                yield _sent(channels, name) if send_test else _configured(name)
+    finally:
+        channels.close()
+
+
+def _configured(name: str) -> Check:
+    return Check(name, CheckVerdict.OK, "is configured; --send-test tests it")
+
+
+def _missing_secrets(settings: Settings) -> dict[str, list[str]]:
+    """Return the secrets that channels name and their tenant lacks, by channel; none while the database is away."""
+    named = {channel: [name for text in texts for name in references(text)] for channel, texts in _texts(settings)}
+    if not any(named.values()):
+        return {}
+    try:
+        store = opened(settings)
+    except DuetimeError:
+        return {}
+    try:
+        there = store.secrets.hosts(settings.operator_tenant)
+    finally:
+        store.close()
+    lacking = ((channel, [name for name in names if name not in there]) for channel, names in named.items())
+    return {channel: names for channel, names in lacking if names}
+
+
+def _texts(settings: Settings) -> Iterator[tuple[str, list[str]]]:
+    """Yield the values of each channel that may name a secret."""
+    options = channel_options(settings)
+    targets = {f"{WEBHOOK_PREFIX}{name}": to for name, to in options.webhooks.items()}
+    back = {f"{CHANNEL_PREFIX}{client}": to for client, to in options.origins.items()}
+    for channel, to in {**targets, **back}.items():
+        if isinstance(to, WebhookTarget):
+            yield channel, [to.secret or "", *to.headers.values()]
+    yield from ((name, [url]) for name, url in options.apprise.items())
+
+
+def _lacking(channel: str, names: list[str], tenant: str) -> Check:
+    of_tenant = "" if tenant == LOCAL.tenant else f" --tenant {tenant}"
+    said = f"tenant {tenant} has no secret {', '.join(map(repr, names))}, so every message to it fails."
+    return Check(channel, CheckVerdict.WRONG, said, f"Set it: `duetime secrets set {names[0]}{of_tenant}`")
+
+
+def _revealing(settings: Settings) -> SettingSecrets:
+    """Return what reads the secrets that settings name, for a message of a test."""
+
+    def value(tenant: str, name: str) -> str:
+        store = opened(settings)
+        try:
+            return store.secrets.value(tenant, name)
+        finally:
+            store.close()
+
+    named = SettingSecrets(settings.operator_tenant)
+    named.read_by(value)
+    return named
+
+
+def _sent(channels: Channels, name: str) -> Check:
+    message = InboxMessage(
+        id=new_id("m"),
+        tenant=LOCAL.tenant,
+        user=LOCAL.user,
+        task_id="t_doctor",
+        run_id="r_doctor",
+        title="Duetime test",
+        text="`duetime doctor --send-test` sent this. Outcomes reach you here.",
+        state=State.SUCCEEDED,
+        created_at=datetime.now(UTC),
+    )
+    try:
+        channels[name].send(message, key=message.id)
+    except ChannelError as error:
+        return Check(
+            name,
+            CheckVerdict.WRONG,
+            f"the test did not arrive: {error}.",
+            "Check its settings (docs/configuration.md).",
+        )
+    return Check(name, CheckVerdict.OK, "accepted the test message; check that it arrived")
