@@ -195,8 +195,8 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[Wait
 
 
 def _delayed(not_before_ms: float, record: TaskRecord, now: datetime) -> WaitReason:
-    why = _APART if record.run.crashes else "a worker may take it then"
-    return WaitReason(WaitKind.TIME, f"{_moment(not_before_ms, record, now)}: {why}", until=_instant(not_before_ms))
+    why, at = _APART if record.run.crashes else "a worker may take it then", _moment(not_before_ms, record, now)
+    return WaitReason(WaitKind.TIME, f"its start at {at}: {why}", until=_instant(not_before_ms))
 
 
 def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:
@@ -237,7 +237,7 @@ def _turn(ahead: int, what: str) -> Iterator[WaitReason]:
 
 
 def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
-    until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
+    until = f", until {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
     words = {
         Why.UNKNOWN: lambda: f"there is no pool {short.pool!r}{_present(facts)}; declare it, or change `needs`",
         Why.TOO_SMALL: lambda: _too_small(short, until),
@@ -293,7 +293,7 @@ def _requested(short: Shortage) -> str:
 
 
 def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
-    return f"until {describe(_instant(ms), record.task.timezone)} ({relative(_instant(ms), now)})"
+    return f"{describe(_instant(ms), record.task.timezone)} ({relative(_instant(ms), now)})"
 
 
 def _instant(ms: float) -> datetime:

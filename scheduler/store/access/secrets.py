@@ -73,7 +73,7 @@ class Secrets:
         return {str(name): tuple(hosts) for name, hosts in rows}
 
     def remove(self, tenant: str, name: str) -> None:
-        """Remove a secret; runs that need it fail from now on. Raises SecretNotFound."""
+        """Remove a secret; runs that need it are blocked or fail from now on. Raises SecretNotFound."""
         gone = delete(secrets).where(secrets.c.tenant == tenant, secrets.c.name == name)
         if not is_name(name) or not self._database.write(lambda connection: connection.execute(gone).rowcount):
             raise SecretNotFound(name, tuple(self.hosts(tenant)))

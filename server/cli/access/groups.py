@@ -59,7 +59,7 @@ SECRET_VERBS = Verbs(
         DeferredVerb(
             "remove",
             f"{_SECRETS}:remove",
-            "Remove a secret; runs that need it fail from then on.",
+            "Remove a secret; runs that need it are blocked or fail from then on.",
             examples=("duetime secrets remove stripe-key",),
         ),
         DeferredVerb(

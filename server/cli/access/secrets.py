@@ -75,7 +75,7 @@ def show_secrets(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> N
 
 
 def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.tenant) -> None:
-    """Remove a secret; runs that need it fail from then on."""
+    """Remove a secret; runs that need it are blocked or fail from then on."""
     with session(context).store(create=True) as store:
         store.secrets.remove(tenant, name)
         store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant))
@@ -83,7 +83,7 @@ def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.t
 
 
 def say_removed(name: str) -> None:
-    output.say(f"Removed {name}. Runs that need it fail from now on.")
+    output.say(f"Removed {name}. Webhooks and watches that need it are blocked until it is set again; other runs fail.")
 
 
 def rotate(context: typer.Context) -> None:

@@ -12,7 +12,7 @@ from duetime.server.cli.installation import show_config, show_doctor
 from duetime.server.cli.remote.administration import PATIENCE_S
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tasks import Params
-from duetime.server.cli.storage.imports import in_order, show_import, unreadable
+from duetime.server.cli.storage.imports import in_turn, show_import, unreadable
 from duetime.server.rest.administration.imports import MAX_CONTENT_BYTES
 from duetime.tools.admin.retention_rows import import_json
 
@@ -23,10 +23,11 @@ def import_(server: RemoteServer, params: Params) -> None:
     """Store files of this machine again, in the database over there."""
     stored, known = Counter[str](), 0
     tenant = {"tenant": params["tenant"]} if params["tenant"] else {}
-    for path in in_order(params["files"]):
-        content = base64.b64encode(_content(path)).decode()
-        found = server.patiently(PATIENCE_S).post("/import", {"name": path.name, "content": content, **tenant})
-        stored, known = stored + Counter(found["stored"]), known + found["there"]
+    with in_turn(params["files"]) as paths:
+        for path in paths:
+            content = base64.b64encode(_content(path)).decode()
+            found = server.patiently(PATIENCE_S).post("/import", {"name": path.name, "content": content, **tenant})
+            stored, known = stored + Counter(found["stored"]), known + found["there"]
     show_import(import_json(stored, known), as_json=params["as_json"])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.store import Store
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
@@ -25,8 +26,8 @@ def import_(
 ) -> None:
     """Store what retention archived and deleted again; what is there already stays as it is."""
     stored, known = Counter[str](), 0
-    with session(context).store(create=True) as store:
-        for path in in_order(files):
+    with session(context).store(create=True) as store, in_turn(files) as paths:
+        for path in paths:
             of_file, there = _imported(store, path, tenant)
             stored, known = stored + of_file, known + there
             store.audit.record(import_entry(path.name, of_file, cli_caller()))
@@ -59,9 +60,27 @@ def unreadable(path: Path, error: OSError) -> Refused:
     return Refused(f"{path} cannot be read: {error.strerror}. Nothing of it was stored.")
 
 
-def in_order(files: Iterable[Path]) -> list[Path]:
-    """Return files in the order in which they are stored: what others belong to first."""
-    return sorted(files, key=_parents_first)
+@contextmanager
+def in_turn(files: Iterable[Path]) -> Iterator[Iterator[Path]]:
+    """Give files in the order in which they are stored: what others belong to first.
+
+    When one is refused, say how many were stored before it.
+    """
+    ordered, begun = sorted(files, key=_parents_first), list[Path]()
+
+    def each() -> Iterator[Path]:
+        for path in ordered:
+            begun.append(path)
+            yield path
+
+    try:
+        yield each()
+    except DuetimeError:
+        if len(begun) > 1:
+            output.note(
+                f"Stored {len(begun) - 1} of {len(ordered)} files before this one, the last of them {begun[-2]}."
+            )
+        raise
 
 
 def _parents_first(path: Path) -> tuple[bool, bool, bool, str]:

@@ -72,7 +72,7 @@ def set_secret(call: RestCall) -> RestAnswer:
 
 
 def remove(call: RestCall) -> RestAnswer:
-    """Remove a secret; runs that need it fail from then on."""
+    """Remove a secret; runs that need it are blocked or fail from then on."""
     tenant = _changed(call)
     call.parts.store.secrets.remove(tenant, call.values["name"])
     _audit(call, AuditKind.SECRET_REMOVED, tenant)
@@ -143,7 +143,7 @@ OF_SECRETS = (
         "remove_secret",
         "DELETE",
         "/secrets/{name}",
-        "Remove a secret; runs that need it fail from then on",
+        "Remove a secret; runs that need it are blocked or fail from then on",
         remove,
         SecretsPayload,
         Scope.ADMIN,

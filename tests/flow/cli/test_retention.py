@@ -139,6 +139,22 @@ def test_what_was_archived_and_deleted_is_imported_again(said: Said, tmp_path: P
     assert said("import", *files) == "12 rows were there already.\n"
 
 
+def test_an_import_that_ends_at_a_bad_file_says_which_were_stored(
+    said: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "archive").mkdir()
+    text = (tmp_path / "duetime.toml").read_text()
+    (tmp_path / "duetime.toml").write_text(f'archive_directory = "{tmp_path / "archive"}"\n{text}')
+    said("retention", "run")
+    [good] = [str(path) for path in (tmp_path / "archive").rglob("*.jsonl.gz")]
+    bad = tmp_path / "usage-bad.jsonl.gz"
+    bad.write_bytes(b"no archive")
+    refused = said("import", str(bad), good, code=4)
+    assert f"Stored 1 of 2 files before this one, the last of them {good}." in refused
+    assert said("import", good) == "12 rows were there already.\n"
+    assert "files before" not in said("import", str(bad), code=4)
+
+
 def test_an_import_says_what_the_next_sweep_leaves(capsys: pytest.CaptureFixture[str]) -> None:
     show_import({"stored": {"tasks": 1}, "there": 0}, as_json=False)
     written = capsys.readouterr()

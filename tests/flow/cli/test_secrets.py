@@ -89,7 +89,7 @@ def test_the_list_shows_who_set_a_secret_and_where_it_may_go(said: Said) -> None
 def test_a_removed_secret_is_gone_and_an_unknown_one_is_told_with_those_that_there_are(said: Said) -> None:
     said("secrets", "set", "crm", stdin=CANARY)
     assert "this tenant has crm" in said("secrets", "remove", "cmr", code=3)
-    assert "Removed crm. Runs" in said("secrets", "remove", "crm")
+    assert "Removed crm. Webhooks" in said("secrets", "remove", "crm")
     assert said("secrets", "list").startswith("There is no secret.")
 
 

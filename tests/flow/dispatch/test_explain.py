@@ -239,13 +239,13 @@ def test_a_run_that_a_silent_worker_has_taken_promises_no_start_and_says_when_it
 def test_a_run_apart_after_crashes_says_until_when() -> None:
     facts = RunFacts(Explanation("delayed", not_before=MS + 5000))
     assert waiting_for(a_record(crashes=2), NOW, facts)[0].startswith(
-        "until Fri 20 Nov 2026 12:00 (in 5 s): it runs alone"
+        "its start at Fri 20 Nov 2026 12:00 (in 5 s): it runs alone"
     )
 
 
 def test_a_run_that_is_early_says_until_when() -> None:
     said = why(status="delayed", not_before=MS + 1000)
-    assert said == ("until Fri 20 Nov 2026 12:00 (in 1 s): a worker may take it then",)
+    assert said == ("its start at Fri 20 Nov 2026 12:00 (in 1 s): a worker may take it then",)
 
 
 def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:
