@@ -23,6 +23,7 @@ from duetime.scheduler.handlers import (
 )
 from duetime.scheduler.handlers.watch.expression import WATCH_EXAMPLE
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Wait
+from duetime.scheduler.runtime.interrupt import TimeLimitReached
 
 from tests.builders import NOON, Clock
 from tests.flow.delivery.receiver import Answer, Server, serving
@@ -349,6 +350,34 @@ def test_a_check_that_raises_is_a_look_without_a_value() -> None:
     assert wait.reason == "check stock: ConnectionError: no answer"
     assert isinstance(end, Failed)
     assert end.reason.startswith("10 looks in a row found no value: check stock")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(SystemExit("no share"), "SystemExit: no share"), (TimeLimitReached(), "it reached the time limit of a look")],
+)
+def test_a_check_that_exits_or_hangs_is_a_look_without_a_value_and_a_good_look_ends_their_row(
+    error: BaseException, reason: str
+) -> None:
+    looks: list[bool] = []
+
+    @watch_check("stock")
+    def stock(_ctx: Context, arguments: dict[str, Any]) -> int:
+        looks.append(True)
+        if len(looks) % arguments["good"]:
+            raise error
+        return 1
+
+    handler = watch(checks=[stock])
+    watched = Watched({"check": "stock", "condition": "@ > `1`", "arguments": {"good": 10}}, handler)
+    outcomes = [watched.look() for _ in range(30)]
+    assert all(isinstance(outcome, Wait) for outcome in outcomes)
+    assert isinstance(outcomes[0], Wait)
+    assert outcomes[0].reason == f"check stock: {reason}"
+    looks[:] = []
+    end = Watched({"check": "stock", "changed": True, "arguments": {"good": 99}}, handler).looks()[-1]
+    assert isinstance(end, Failed)
+    assert end.reason == f"10 looks in a row found no value: check stock: {reason}"
 
 
 def test_a_check_that_returns_no_json_fails_the_watch() -> None:

@@ -12,14 +12,15 @@ from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import check_name
 from duetime.scheduler.task import Json
 
-CheckFunction = Callable[[Context, Mapping[str, Any]], Json]
+CheckFunction = Callable[[Context, dict[str, Any]], Json]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchCheck:
     """A named function of (context, arguments) that returns the value of one look, as JSON.
 
-    The watch itself decides whether the value meets the condition. An exception is a look without a value.
+    The watch itself decides whether the value meets the condition. An exception is a look without a value, and so is
+    a check that is interrupted at the time limit.
     """
 
     name: str
@@ -32,7 +33,7 @@ class WatchCheck:
 
     def __call__(self, ctx: Context, arguments: Mapping[str, Any]) -> Json:
         """Call the function directly, for tests."""
-        return self.fn(ctx, arguments)
+        return self.fn(ctx, dict(arguments))
 
 
 def watch_check(name: str) -> Callable[[CheckFunction], WatchCheck]:

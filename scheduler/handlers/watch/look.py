@@ -23,6 +23,7 @@ from duetime.scheduler.outbound.reply import PASSING_STATUSES, Blocked, Reply, R
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import check_json
+from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.task import Json
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Looker:
             raise
         except InvalidArgument as error:
             raise NoValue(str(error), tolerated=1) from error
-        except Exception as error:
+        except TimeLimitReached as error:
+            raise NoValue(f"check {check.name}: it reached the time limit of a look") from error
+        except (Exception, SystemExit) as error:
             raise NoValue(f"check {check.name}: {explain(error)}") from error
         return value
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import HandlerError, InvalidSetting, StoreUnavailable
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, webhook
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, watch, webhook
 from duetime.scheduler.handlers import process as isolation
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
@@ -190,6 +190,8 @@ def test_a_handler_that_another_process_cannot_import_is_refused_at_the_start() 
         Handlers([inner])
     with pytest.raises(InvalidSetting, match=r"^isolated_actions: .*webhook.* cannot be found by another process"):
         Handlers([reminder, webhook()]).isolated(["webhook"])
+    with pytest.raises(InvalidSetting, match=r"^isolated_actions: watch runs in threads only; give its checks"):
+        Handlers([watch()]).isolated(["watch"])
 
 
 def test_a_setting_names_the_actions_that_run_in_a_process_of_their_own() -> None:
