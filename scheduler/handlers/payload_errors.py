@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.sanitize import clean_text, kind_of
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 MAX_QUOTED_VALUE_CHARS: Final = 40
 _QUOTED: Final = re.compile(r"'([^']*)'")
@@ -28,9 +29,24 @@ def complaints(
 
     No example renames a field to one that the `payload` has already.
     """
-    found = error.errors(include_url=False)
+    found = sorted(error.errors(include_url=False), key=_is_known)  # each example has what those before it correct
     taken = {name for name, value in (payload or {}).items() if value not in (None, "")}
     return [_complaint(item, model, taken) for item in found]
+
+
+def _is_known(item: Any) -> bool:
+    return bool(item["type"] != "extra_forbidden")
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    """Return the names by which a model reads its fields."""
+    return [_name(name, field) for name, field in model.model_fields.items()]
+
+
+def _name(name: str, field: FieldInfo) -> str:
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((choice for choice in choices if isinstance(choice, str)), name)
 
 
 def _complaint(item: Any, model: type[BaseModel], taken: set[str]) -> InvalidArgument:
@@ -68,7 +84,7 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
     """Return an unknown field under the name that was meant, or left out; empty where no example can name it."""
     if not given.isidentifier():
         return ""
-    names = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    names = _names(model) if model else []
     meant = difflib.get_close_matches(given, names, n=1)
     meant = meant or (names if len(names) == 1 and given.lower() in _WORDS_FOR_TEXT else [])
     if not meant or meant[0] in taken or not isinstance(value, str):
@@ -80,7 +96,7 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
 def _fields(given: str, model: type[BaseModel] | None) -> str:
     if model is None:
         return "only the fields of the schema"
-    names = [field.alias or name for name, field in model.model_fields.items()]
+    names = _names(model)
     nearest = difflib.get_close_matches(given, names, n=1)
     hint = f" (did you mean {nearest[0]}?)" if nearest else ""
     return (", ".join(names) or "no fields") + hint

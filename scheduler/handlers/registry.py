@@ -24,7 +24,6 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.task import Json
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
-WATCH: Final = "watch"
 
 _REQUEST: Final = re.compile(r"https?|curl|fetch|request|url|\bapi\b|\b(?:get|post|put)\b", re.IGNORECASE)
 """Names of actions by which a request to a server is meant."""
@@ -78,8 +77,8 @@ class Handlers(Mapping[str, Handler]):
         unknown = ", ".join(sorted(named.difference(self._by_name)))
         if unknown:
             raise InvalidSetting(f"isolated_actions: no action {unknown}; there are {', '.join(self._by_name)}")
-        if WATCH in named:
-            raise InvalidSetting(f"isolated_actions: {WATCH} runs in threads only; give its checks time-outs")
+        if "watch" in named:
+            raise InvalidSetting("isolated_actions: watch runs in threads only; give its checks time-outs")
         try:
             return Handlers(
                 (replace(item, isolation="process") if name in named else item for name, item in self._by_name.items()),

@@ -18,6 +18,7 @@ from duetime.scheduler.errors import (
     TaskNotFound,
     UnreadableTask,
 )
+from duetime.server.python.open_block import SchedulerClosed
 
 __all__ = [
     "ChangeCutOff",
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidArguments",
     "InvalidSetting",
     "Refused",
+    "SchedulerClosed",
     "SchemaTooNew",
     "SchemaTooOld",
     "StaleRevision",

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
-from duetime.scheduler.handlers import Context, Handler, Link, Plugin, run_handler
+from duetime.scheduler.handlers import Context, Handler, Link, Plugin, WatchCheck, run_handler
 from duetime.scheduler.handlers.invocation import misfit
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
@@ -63,8 +63,7 @@ def run(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: C
     """
     plain: object = tested
     if not isinstance(plain, Handler):
-        name = getattr(plain, "__name__", type(plain).__name__)
-        raise HandlerError(f'testing.run: {name} has no @handler; write @handler("{name}") above its def')
+        raise HandlerError(f"testing.run: {_remedy(plain)}")
     if tested.is_async and _in_loop():
         raise HandlerError(
             f"testing.run: {tested.name} is async, and an event loop is running; "
@@ -83,6 +82,14 @@ def run(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: C
     except DuetimeError as refused:
         return Failed(f"it cannot spawn its tasks: {refused}", outcome.result)
     return outcome
+
+
+def _remedy(plain: object) -> str:
+    if isinstance(plain, WatchCheck):
+        return f"{plain.name} is a check of a watch; call it, as in check(testing.context(), {{'city': 'Bern'}})"
+    name = getattr(plain, "__name__", type(plain).__name__)
+    known = name if name.isidentifier() else "name"
+    return f'{name} has no @handler; write @handler("{known}") above its def'
 
 
 async def arun(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: Context | None = None) -> Outcome:

@@ -184,10 +184,10 @@ def test_what_was_checked_passes_the_check_again() -> None:
 
 def test_all_mistakes_of_a_payload_are_reported_together_with_their_places() -> None:
     assert problems(resize, {"size": {"width": 0}, "times": [1, "x"], "pth": "a"}) == [
+        "payload.pth: unknown field. Accepted: path, size, times (did you mean path?). Example: path='a', pth=null",
         "payload.path: is required. Accepted: a path in the store. Example: a.png",
         "payload.size.width: should be greater than or equal to 1, got 0. Example: 1",
         "payload.times[1]: should be a valid integer, unable to parse string as an integer, got 'x'.",
-        "payload.pth: unknown field. Accepted: path, size, times (did you mean path?). Example: path='a', pth=null",
     ]
 
 

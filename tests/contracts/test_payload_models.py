@@ -207,6 +207,17 @@ def test_an_instance_that_loses_a_value_as_json_is_refused() -> None:
         handler_of(Excluded).check(Excluded(a=1, b=7))  # type: ignore[arg-type]  # as above
 
 
+@pytest.mark.parametrize(
+    ("model", "name"), [(ValidationAlias, "from"), (Choices, "from"), (PathAlias, "x"), (Camel, "bigFile")]
+)
+def test_an_unknown_field_is_answered_with_the_names_that_the_model_reads(model: type[BaseModel], name: str) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        handler_of(model).check({f"{name}e": "a"})
+    first = refused.value.problems[0]
+    assert (first.argument, first.problem) == (f"payload.{name}e", "unknown field")
+    assert (first.accepted or "").startswith(name)
+
+
 class Free(BaseModel):
     model_config = ConfigDict(extra="allow")
 

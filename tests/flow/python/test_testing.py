@@ -61,7 +61,7 @@ def test_a_payload_that_does_not_fit_is_a_failure() -> None:
     refused = testing.run(resize, {"paht": "a.png"})
 
     assert isinstance(refused, Failed)
-    assert refused.reason.startswith("the payload does not fit resize: payload.path")
+    assert refused.reason.startswith("the payload does not fit resize: payload.paht: unknown field")
 
 
 def test_a_scheduler_of_a_test_reads_no_settings_and_keeps_nothing(
@@ -104,6 +104,13 @@ def test_a_plain_function_is_named_with_what_it_lacks() -> None:
 
     with pytest.raises(HandlerError, match=r'plain has no @handler; write @handler\("plain"\) above its def'):
         testing.run(plain)  # type: ignore[arg-type] # the mistake under test
+
+
+def test_what_is_no_handler_is_named_with_what_to_write() -> None:
+    with pytest.raises(HandlerError, match=r'<lambda> has no @handler; write @handler\("name"\)'):
+        testing.run(lambda _ctx: Done())  # type: ignore[arg-type] # the mistake under test
+    with pytest.raises(HandlerError, match=r"flag is a check of a watch; call it, as in check\(testing\.context\(\)"):
+        testing.run(flag)  # type: ignore[arg-type] # as above
 
 
 @pytest.mark.parametrize(
