@@ -177,7 +177,7 @@ def test_a_server_that_is_away_is_one_sentence_and_then_all_goes_on(store: Store
     proxy.mode = "down"
     with pytest.raises(StoreUnavailable):  # what was sent on a connection that broke just then may have been stored
         added(store)
-    with pytest.raises(StoreUnavailable, match="Nothing was stored"):
+    with pytest.raises(StoreUnavailable, match="nothing was read or stored"):
         added(store)
     proxy.mode = "ok"
     everything(store)

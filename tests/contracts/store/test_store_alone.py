@@ -14,6 +14,7 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventFilter, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.sql import commit_notes
 from duetime.scheduler.store.statements import event_log, settle
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -222,7 +223,8 @@ def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) 
 
     def slowly(connection: Connection) -> Future[list[Verdict]]:
         first = settlement(claim, State.FAILED, inbox=message(claim), dead_letter=True)
-        assert settle.settle(connection, [first], NOON) == [Verdict.SETTLED]
+        with commit_notes.collected(connection):
+            assert settle.settle(connection, [first], NOON) == [Verdict.SETTLED]
         waiting = pool.submit(stores[1].claims.settle, [late])
         until_it_waits(stores[0], "WITH ended")
         return waiting

@@ -340,8 +340,8 @@ def test_a_silent_worker_is_not_said_to_drain_at_once_or_to_take_runs_again(
             ]
             store.workers.beat(WorkerProcess("alive", "host", 2, threads=4, started_at=store.now()))
             assert cli("workers", "resume", "--all").out.splitlines() == [
-                "Taking runs again within 5 s: alive.",
                 "Silent, and taking runs again once they report: dead.",
+                "Taking runs already: alive.",
             ]
 
 

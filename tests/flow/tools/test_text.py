@@ -245,7 +245,7 @@ def test_history_tells_what_each_change_changed_at_wall_times_of_the_task(ask: A
 
     assert task["history"]["events"][0]["changes"] == {
         "title": ["Stand-up", "Sync"],
-        "when": ["Mon 23 Nov 2026 09:00", "Sun 22 Nov 2026 10:00"],
+        "when": ["Mon 23 Nov 2026 09:00", "Mon 23 Nov 2026 10:00"],
         "repeat": ["every weekday at 09:00", "every day at 10:00"],
         "until": ["", "Tue 1 Dec 2026 23:59"],
         "payload": ["Bring coffee", "Tea"],
