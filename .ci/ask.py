@@ -1,10 +1,10 @@
 """Run the README's commands in a copy of the project, and use what they install and start as a chat client would.
 
-    ask.py COPY SCRIPT
+    ask.py COPY START CHAT
 
-The script installs Duetime, adds it to the configuration of Claude Code, and starts a server. Over HTTP, and over stdio
-by the entry in that configuration, this lists the tools. It schedules something in two seconds and reads that it was
-delivered. Ends with 1 and the server's words when any of it does not happen.
+START installs Duetime and starts a server; CHAT adds Duetime to the configuration of Claude Code. Over HTTP, and over
+stdio by the entry in that configuration, this lists the tools. It schedules something in two seconds and reads that it
+was delivered. Ends with 1 and the server's words when any of it does not happen.
 """
 
 from __future__ import annotations
@@ -96,20 +96,21 @@ async def main_job(server: str | StdioServerParameters, how: str) -> None:
     sys.stdout.write(f"{how}: {len(names)} tools; {task['title']!r} is {task['state']}\n")
 
 
-async def ask(copy: Path, script: Path, home: str) -> None:
+async def ask(copy: Path, start: Path, chat: Path, home: str) -> None:
     port = free_port()
     environment = surroundings(home, port)
-    with started(copy, script, environment, Path(home) / "log") as process:
+    with started(copy, start, environment, Path(home) / "log") as process:
         await listening(port, process)
         await main_job(f"http://127.0.0.1:{port}/mcp", "HTTP")
+    subprocess.run(["bash", "-e", str(chat)], cwd=copy, env=environment, stdout=subprocess.DEVNULL, check=True)
     await main_job(configured(home, environment), "stdio")
 
 
 def main() -> int:
-    copy, script = map(Path, sys.argv[1:])
+    copy, start, chat = map(Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as home:
         try:
-            anyio.run(ask, copy, script, home)
+            anyio.run(ask, copy, start, chat, home)
         except BaseException:
             sys.stdout.write((Path(home) / "log").read_text()[-4000:])
             raise

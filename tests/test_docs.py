@@ -269,7 +269,7 @@ def test_python_in_the_pages_is_python(path: Path) -> None:
 
 
 README = (ROOT / "README.md").read_text("utf-8")
-RUN_BY_CI = ("Install", "Use it from your chat", "For several clients", "Test it")
+RUN_BY_CI = ("Start it", "Use it from your chat", "Test it")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -285,16 +285,15 @@ def test_code_in_a_sentence_stands_on_one_line(path: Path) -> None:
     assert [code for code in spans if "\n" in code] == []
 
 
-def test_ci_runs_the_commands_of_the_readme_from_the_install_to_a_server_and_the_tests() -> None:
+def test_ci_runs_the_commands_of_the_readme_that_start_it_add_it_to_a_chat_and_test_it() -> None:
     script = (ROOT / ".ci/run").read_text("utf-8")
     called = re.findall(r'readme "(.+?)"', script)
     blocks_of = {heading: FENCE.findall(section(README, f"## {heading}"))[0] for heading in called}
     assert tuple(called) in itertools.permutations(RUN_BY_CI)
     assert {language for language, _ in blocks_of.values()} == {"sh"}
-    install, chat, serve, test = (blocks_of[heading][1].strip() for heading in RUN_BY_CI)
-    assert install.endswith("pip install .")
+    start, chat, test = (blocks_of[heading][1].strip() for heading in RUN_BY_CI)
+    assert start.endswith("pip install . && duetime serve"), "one command installs it and runs it"
     assert chat.startswith("duetime install claude-code --write")
-    assert serve == "duetime serve"
     assert test.endswith("pytest")
 
 
