@@ -102,7 +102,7 @@ async def ask(copy: Path, start: Path, chat: Path, home: str) -> None:
     with started(copy, start, environment, Path(home) / "log") as process:
         await listening(port, process)
         await main_job(f"http://127.0.0.1:{port}/mcp", "HTTP")
-    subprocess.run(["bash", "-e", str(chat)], cwd=copy, env=environment, stdout=subprocess.DEVNULL, check=True)
+    await anyio.run_process(["bash", "-e", str(chat)], cwd=copy, env=environment)
     await main_job(configured(home, environment), "stdio")
 
 
