@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detect_secrets.core.scan import get_plugins
 from detect_secrets.core.secrets_collection import SecretsCollection
-from detect_secrets.settings import default_settings
+from detect_secrets.settings import default_settings, get_plugins
 
 OWN = (re.compile(r"\bd[ft]_[0-9a-hjkmnp-tv-z]{12}_[0-9a-f]{64}\b"), re.compile(r"\bwhsec_[A-Za-z0-9+/]{32,}"))
 """An API key or the token of a fire address, and a secret that signs webhooks."""

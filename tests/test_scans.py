@@ -1,7 +1,8 @@
-"""The scans of CI find what is planted, with the settings that CI has."""
+"""The scans of CI find what is planted, with the settings that CI has, and leave out no file."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,13 @@ def test_the_scan_for_secrets_finds_each_kind_and_shows_none(kept: Path) -> None
     assert missed == []
     assert "ignored.py" not in said
     assert not any(value[8:] in said for value in planted.values())
+
+
+def test_the_types_of_every_python_file_are_checked() -> None:
+    """The folders of the package are checked by its name; the others are arguments, which the shell expands."""
+    commands = re.findall(r"mypy ([^|\n]+)\|\|", (ROOT / ".ci/run").read_text("utf-8"))
+    named = {path for command in commands for word in command.split() for path in ROOT.glob(word)}
+    named |= {ROOT / folder for folder in ("scheduler", "server", "tools", "widgets") if "-p duetime " in commands}
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = [ROOT / name for name in listed.splitlines()]
+    assert [str(file) for file in files if named.isdisjoint((file, *file.parents))] == []
