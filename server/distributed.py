@@ -101,8 +101,7 @@ def connected(
         redis_owner = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
     except ModuleNotFoundError as error:
         raise InvalidSetting(
-            "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
-            "checkout: pip install '.[redis]'."
+            "redis_url: the client for Redis is not installed. In a checkout: pip install '.[redis]'."
         ) from error
     owner = redis_owner(url, namespace=namespace, database=database, last_event=last_event)
     return RedisConnections(redis_queue(url, namespace=namespace), signal_bus(url, namespace=namespace), owner)

@@ -308,3 +308,19 @@ def test_the_index_has_every_page_once_and_the_readme_leads_to_few() -> None:
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert sorted(name for name in listed if "/" not in name) == sorted(pages)
     assert len(LINK.findall(section(README, "## Read on"))) <= MAX_LINKS_OF_README
+
+
+RELEASED = re.compile(r"duetime\[|pip install [^\n]*(?<![\w/])duetime\b(?! serve)")
+"""An installation from a registry, where no release of Duetime is."""
+
+
+@pytest.mark.parametrize("folder", ["docs", "examples", "scheduler", "server", "tools", "widgets"])
+def test_what_installs_duetime_is_a_checkout(folder: str) -> None:
+    files = [*(ROOT / name for name in ROOT_PAGES), *(ROOT / folder).rglob("*.md"), *(ROOT / folder).rglob("*.py")]
+    assert [(file.name, found[0]) for file in files for found in RELEASED.finditer(file.read_text("utf-8"))] == []
+
+
+def test_an_installation_from_a_registry_is_noticed() -> None:
+    assert RELEASED.search("pip install --upgrade duetime")
+    assert RELEASED.search("pip install 'duetime[otel]'")
+    assert not RELEASED.search("pip install '.[otel]' && duetime serve")

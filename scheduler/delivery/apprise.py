@@ -1,4 +1,4 @@
-"""Delivers outcomes by mail, chat or push, through Apprise (the extra `duetime[channels]`)."""
+"""Delivers outcomes by mail, chat or push, through Apprise (the extra `channels`)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _opened(name: str, url: str) -> Apprise:
         from apprise import Apprise  # noqa: PLC0415 - optional, and half a second to import
     except ImportError as error:
         raise InvalidSetting(
-            f"channels.{name}: Apprise is not installed; install it with: pip install 'duetime[channels]'"
+            f"channels.{name}: Apprise is not installed. In a checkout: pip install '.[channels]'"
         ) from error
     opened = Apprise()
     with _unlogged():

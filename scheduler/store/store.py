@@ -230,8 +230,7 @@ def _postgres(url: URL) -> Postgres:
         return Postgres(url.set(drivername="postgresql+psycopg"))
     except ModuleNotFoundError as error:
         raise InvalidSetting(
-            "database_url: PostgreSQL needs a driver that is not installed. Install it with: pip install "
-            "'duetime[postgres]', or in a checkout: pip install '.[postgres]'."
+            "database_url: PostgreSQL needs a driver that is not installed. In a checkout: pip install '.[postgres]'."
         ) from error
 
 

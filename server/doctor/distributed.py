@@ -30,7 +30,9 @@ def redis_check(settings: Settings) -> Check:
     try:
         examine = import_module("duetime.scheduler.queue.redis.health").examine
     except ModuleNotFoundError:
-        return Check("redis", CheckVerdict.WRONG, "its client is not installed.", "Run pip install 'duetime[redis]'.")
+        return Check(
+            "redis", CheckVerdict.WRONG, "its client is not installed.", "Run pip install '.[redis]' in a checkout."
+        )
     where = masked(settings.redis_url)
     try:
         health = examine(settings.redis_url)

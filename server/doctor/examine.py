@@ -155,7 +155,7 @@ def _cause(settings: Settings, error: DuetimeError) -> str:
 
 def _remedy(error: DuetimeError) -> str:
     remedies: dict[type[DuetimeError], str] = {
-        SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
+        SchemaTooNew: "Upgrade this Duetime: git pull, and pip install ., in its checkout",
         StoreUnwritable: "",  # its sentence says what to do
         StoreUnavailable: "Check database_url with `duetime config`, and that the database is running.",
     }

@@ -67,7 +67,7 @@ class ChannelSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     apprise: SecretStr | None = Field(
-        default=None, description="an Apprise URL; needs `duetime[channels]`", examples=["tgram://bot-token/chat-id"]
+        default=None, description="an Apprise URL; needs the extra `channels`", examples=["tgram://bot-token/chat-id"]
     )
     webhook: WebUrl | None = Field(
         default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]

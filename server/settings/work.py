@@ -35,12 +35,12 @@ class WorkSettings(BaseModel):
 
     database_url: DatabaseUrl = Field(
         default_factory=default_database_url,
-        description="where tasks are kept: an SQLite file, or a PostgreSQL database (needs `duetime[postgres]`)",
+        description="where tasks are kept: an SQLite file, or a PostgreSQL database (needs the extra `postgres`)",
         examples=["sqlite:////home/me/duetime.db", "postgresql+psycopg://duetime@localhost/duetime"],
     )
     redis_url: RedisUrl | None = Field(
         default=None,
-        description="the Redis that many processes share to distribute runs (needs `duetime[redis]` and a PostgreSQL "
+        description="the Redis that many processes share to distribute runs (needs the extra `redis` and a PostgreSQL "
         "`database_url`); without it, one process runs everything",
         examples=["redis://localhost:6379/0", "rediss://duetime:password@redis.example.com:6380/0"],
     )

@@ -40,7 +40,7 @@ def configured_tracing(environment: Mapping[str, str] = os.environ) -> Tracing:
     try:
         import_module("duetime.server.telemetry.otlp").provide()
     except ModuleNotFoundError as error:
-        log.warning("no traces are recorded: %s is missing. Install it with: pip install 'duetime[otel]'", error.name)
+        log.warning("no traces are recorded: %s is missing. In a checkout: pip install '.[otel]'", error.name)
         return NO_TRACING
     return _tracing_of_program()
 

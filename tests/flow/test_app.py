@@ -88,7 +88,7 @@ def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # importing it fails now, as where it is not installed
-    with pytest.raises(InvalidSetting, match=r"pip install 'duetime\[postgres\]'"):
+    with pytest.raises(InvalidSetting, match=r"pip install '\.\[postgres\]'"):
         open_store("postgresql://duetime@localhost/duetime")
 
 

@@ -557,7 +557,7 @@ def test_without_apprise_the_setting_says_what_to_install(monkeypatch: pytest.Mo
     import sys
 
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(InvalidSetting, match=r"pip install 'duetime\[channels\]'"):
+    with pytest.raises(InvalidSetting, match=r"pip install '\.\[channels\]'"):
         opened(apprise={"mail": "json://localhost"})
 
 

@@ -355,5 +355,5 @@ def uris(heard: list[ServerEvent]) -> set[str]:
 
 def test_without_the_client_for_redis_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duetime.scheduler.queue.redis.queue", None)
-    with pytest.raises(InvalidSetting, match=r"redis_url: .* pip install 'duetime\[redis\]'"):
+    with pytest.raises(InvalidSetting, match=r"redis_url: .* pip install '\.\[redis\]'"):
         distributed.connected("redis://:hunter2@localhost", "duetime", "1/2/public")

@@ -315,7 +315,7 @@ def test_a_process_without_the_sdk_says_how_to_get_it(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     assert configured_tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is NO_TRACING
-    assert "pip install 'duetime[otel]'" in caplog.text
+    assert "pip install '.[otel]'" in caplog.text
 
 
 def test_a_program_that_only_schedules_loads_nothing_of_opentelemetry(tmp_path: Path) -> None:
