@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, Required, Self, TypeAlias, TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import ApprovalRequest, DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -26,6 +29,8 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 
 Moment = str | date | timedelta
 """A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
+Payload: TypeAlias = "Mapping[str, Json] | BaseModel"
+"""A payload as a caller gives it: JSON values by name, or a pydantic model."""
 RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "max_attempts": (1, 100),
     "backoff_seconds": (1, 86_400),
@@ -108,7 +113,7 @@ class Request:
     until: Moment | None = None
     max_runs: int | None = None
     action: str = REMINDER_ACTION
-    payload: Mapping[str, Json] = field(default_factory=dict)
+    payload: Payload = field(default_factory=dict)
     priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None
@@ -124,13 +129,19 @@ class Request:
     after: Sequence[str] = ()
     after_failure: AfterFailureWord | None = None
     valid_output: Mapping[str, Json] | None = None
-    steps: Sequence[StepArguments] = ()
+    steps: Sequence[StepArguments] | None = ()
     repeat_policy: Mapping[str, Any] | None = None
     approval: ApprovalRequest | str | bool | None = None
     wait_for: Mapping[str, Any] | None = None
     origin: Mapping[str, str] | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
+
+    @classmethod
+    def of(cls, title: str, arguments: ScheduleArguments) -> Self:
+        """Return the request of a call, where None stands for an argument that is absent."""
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+        return cls(title, **given)
 
     def content(self) -> dict[str, Json]:
         """Return what identifies the request: the arguments as sent; a key of the caller's holds for any origin."""
@@ -192,16 +203,16 @@ class TaskArguments(TypedDict, total=False):
 class ScheduleArguments(TaskArguments, total=False):
     """The keyword arguments of `Scheduler.schedule`: the fields of `Request` but the title."""
 
-    action: str
-    payload: Mapping[str, Json]
+    action: str | None
+    payload: Payload | None
     idempotency_key: str | None
-    deliver_to: Sequence[str]
-    labels: Sequence[str]
-    after: Sequence[str]
+    deliver_to: Sequence[str] | None
+    labels: Sequence[str] | None
+    after: Sequence[str] | None
     after_failure: AfterFailureWord | None
     valid_output: Mapping[str, Json] | None
-    steps: Sequence[StepArguments]
+    steps: Sequence[StepArguments] | None
     approval: ApprovalRequest | str | bool | None
     wait_for: Mapping[str, Any] | None
-    dry_run: bool
+    dry_run: bool | None
     raw: Mapping[str, Json] | None

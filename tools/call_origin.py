@@ -61,7 +61,7 @@ UNKNOWN_ORIGIN: Final = CallOrigin()
 
 
 def _channels_named(request: Request) -> Iterator[Any]:
-    steps: Sequence[Any] = request.steps  # nobody has read them yet
+    steps: Sequence[Any] = request.steps or ()  # nobody has read them yet
     yield from request.deliver_to
     yield (request.on_failure or {}).get(ON_FAILURE_NOTIFY)
     for step in steps:

@@ -14,6 +14,7 @@ from duetime.scheduler.request import (
     DeadlineWord,
     Moment,
     NotifyWord,
+    Payload,
     PriorityWord,
     TaskArguments,
     as_content,
@@ -39,7 +40,7 @@ class RescheduleArguments(TaskArguments, total=False):
     """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
 
     title: str | None
-    payload: Mapping[str, Json] | None
+    payload: Payload | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None
     after: Sequence[str] | None
@@ -47,11 +48,11 @@ class RescheduleArguments(TaskArguments, total=False):
     valid_output: Mapping[str, Json] | None
     approval: ApprovalRequest | str | bool | None
     wait_for: Mapping[str, Any] | None
-    remove: Sequence[str]
+    remove: Sequence[str] | None
     pause: bool | None
     pause_until: Moment | None
-    skip_next: bool
-    all_following: bool
+    skip_next: bool | None
+    all_following: bool | None
 
 
 class CallArguments(TypedDict, total=False):
@@ -70,7 +71,7 @@ class CallArguments(TypedDict, total=False):
 class RescheduleCall(RescheduleArguments, CallArguments, total=False):
     """The keyword arguments of `Scheduler.reschedule`; with `dry_run` it only returns what the task would be."""
 
-    dry_run: bool
+    dry_run: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Reschedule:
     repeat: str | None = None
     until: Moment | None = None
     max_runs: int | None = None
-    payload: Mapping[str, Json] | None = None
+    payload: Payload | None = None
     priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None
@@ -112,6 +113,12 @@ class Reschedule:
     origin: Mapping[str, str] | None = None
     skip_next: bool = False
     all_following: bool = False
+
+    @classmethod
+    def of(cls, arguments: RescheduleArguments) -> Self:
+        """Return what a call changes, where None stands for an argument that is absent."""
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothi
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers.payloads.payload_model import as_json
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
@@ -38,7 +39,7 @@ from duetime.scheduler.intake.validation import (
 )
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
-from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.request import REMINDER_ACTION, Payload, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -157,11 +158,12 @@ class Planner:
         return self if raw is None or self.of_agent else replace(self, of_agent=True)
 
     def payload(
-        self, action: str, payload: Mapping[str, Json], tenant: str, *, of_agent: bool = False
+        self, action: str, payload: Payload, tenant: str, *, of_agent: bool = False
     ) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
-        handler = self.handlers.get_or_explain(action, payload)
-        checked = handler.check(without_blanks(handler, payload))
+        given: Mapping[str, Json] = payload if isinstance(payload, Mapping) else as_json(payload)
+        handler = self.handlers.get_or_explain(action, given)
+        checked = handler.check(without_blanks(handler, given))
         check_secrets(handler, checked, tenant, self.secrets)
         if self.of_agent or of_agent:
             check_interval(handler, checked)

@@ -171,7 +171,7 @@ class Scheduler:
         `created` of the view is False when an earlier call with the same key and content made the task, None for a
         dry run. Raises IdempotencyConflict when the key was used for other content.
         """
-        return self.submit(Request(title, **arguments), by=by)
+        return self.submit(Request.of(title, arguments), by=by)
 
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
         """Store what `request` asks for, like `schedule`; of a chain, the view is that of the whole."""

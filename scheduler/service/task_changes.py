@@ -84,7 +84,7 @@ class ChangeService:
         """Change what is given (see `Reschedule`) and return the task; a repeat changes nothing and says so."""
         dry_run = arguments.pop("dry_run", False)
         call, wanted = split_arguments(arguments)
-        asked = Reschedule(**wanted)
+        asked = Reschedule.of(wanted)
         now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []
         tenant = call.get("by", LOCAL).tenant

@@ -131,7 +131,7 @@ def schedule(  # noqa: PLR0917 - Typer gives each by its name
 
 
 def _submit(context: typer.Context, title: str, arguments: ScheduleArguments, as_json: bool) -> None:
-    request = Request(title, **arguments)
+    request = Request.of(title, arguments)
     with session(context).app() as app:
         view, runs = app.scheduler.submit(request), request.dry_run or someone_runs(app)
     verb = "Would schedule" if request.dry_run else "Scheduled" if view.created else "Exists already:"

@@ -10,6 +10,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule, with_removed
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.handlers.payloads.payload_model import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
@@ -38,6 +39,7 @@ from duetime.scheduler.intake.validation import (
     silent_note,
 )
 from duetime.scheduler.records import Change
+from duetime.scheduler.request import Payload
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
@@ -80,10 +82,11 @@ def decide_reschedule(
     return draft.change, (*notes, NOTHING_CHANGED) if draft.change == unchanged else notes
 
 
-def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mapping[str, Json] | None:
+def with_stored_secrets(payload: Payload | None, task: Task) -> Mapping[str, Json] | None:
     """Return another payload for a task: what it has as `***`, as the task is shown, stays what it was."""
-    found = None if payload is None else unmasked(dict(payload), dict(task.payload))
-    return found if isinstance(found, dict) else payload
+    given: Mapping[str, Json] | None = as_json(payload)
+    found = None if given is None else unmasked(dict(given), dict(task.payload))
+    return found if isinstance(found, dict) else given
 
 
 def _describe_step(draft: ChangeDraft) -> ChangeDraft:

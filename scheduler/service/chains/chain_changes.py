@@ -57,7 +57,7 @@ class ChainService:
 
         The other steps keep their distance from it. Of a chain that has ended, `now` runs again what failed.
         """
-        dry_run = arguments.pop("dry_run", False)
+        dry_run = bool(arguments.pop("dry_run", False))
         call, wanted = split_arguments(arguments)
         found = chain_to_change(self._store, chain_id, call)
         given = given_to_chain(found, wanted)

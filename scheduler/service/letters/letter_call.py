@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
@@ -21,8 +21,9 @@ from duetime.scheduler.history.dead_letters import (
 )
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
+from duetime.scheduler.request import Payload
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
 MAX_LETTERS_CLOSED: Final = 1_000
@@ -47,7 +48,7 @@ class ClosingCall:
     reason: str | None
     max_letters: int
     idempotency_key: str | None
-    payload: Mapping[str, Json] | None = None
+    payload: Payload | None = None
 
     @property
     def below(self) -> int | None:

@@ -99,6 +99,8 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import assert_type
 
+from pydantic import BaseModel
+
 from duetime import (
     AsyncScheduler,
     EventFilter,
@@ -118,12 +120,22 @@ from duetime import (
 )
 from duetime import Schedulr  # wrong
 
+
+class Resize(BaseModel):
+    path: str
+
+
 with Scheduler.open(Settings(threads=4)) as scheduler:
     assert_type(scheduler, Scheduler)
     view = scheduler.schedule(
         "x", when=timedelta(minutes=5), priority="high", needs={"gpu": 1}, deadline_type="hard", by=Principal("acme")
     )
     assert_type(view, TaskView)
+    scheduler.schedule("x", when="now", action="resize", payload=Resize(path="a.png"), steps=None)
+    scheduler.schedule("x", action=None, payload=None, deliver_to=None, labels=None, after=None, dry_run=None)
+    scheduler.reschedule("t_1", payload=Resize(path="a.png"), remove=None, skip_next=None, dry_run=None)
+    scheduler.submit(Request("x", action="resize", payload=Resize(path="a.png"), steps=None))
+    scheduler.replay(["r_1"], payload=Resize(path="a.png"))
     assert_type(view.record.run.state, State)
     assert_type(scheduler.list(TaskFilter(states=(State.FAILED,)), before=date(2028, 1, 1)), TaskPage)
     assert_type(scheduler.history(EventFilter(text="x"), since="yesterday"), EventPage)
@@ -139,6 +151,7 @@ with Scheduler.open(Settings(threads=4)) as scheduler:
     scheduler.schedule("x", needs={"gpu": "one"})  # wrong
     scheduler.schedule("x", whem="tomorrow")  # wrong
     scheduler.schedule("x", labels=5)  # wrong
+    scheduler.schedule("x", payload=5)  # wrong
     scheduler.schedule("x", repeat=timedelta(days=3))  # wrong
     scheduler.schedule("x", by="ann")  # wrong
     scheduler.reschedule("t_1", priority=5)  # wrong
@@ -155,6 +168,7 @@ async def main() -> None:
         assert_type(await program.list(TaskFilter(label="x"), limit=5), TaskPage)
         assert_type(await program.pools, tuple[str, ...])
         await program.schedule("x", priority="hihg")  # wrong
+        await program.schedule("x", action="resize", payload=Resize(path="a.png"), steps=None)
         await program.get()  # wrong
 """
 CACHE = Path(__file__).resolve().parents[3] / "build" / "type-tests"
