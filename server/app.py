@@ -148,6 +148,7 @@ def build(
     settings: Settings,
     *,
     handlers: Sequence[Plugin] = (),
+    entry_points: bool = True,
     role: Role = Role.SERVE,
     hosted: Callable[[], None] | None = None,
     exhausted: Callable[[], None] = lambda: None,
@@ -155,6 +156,8 @@ def build(
     tracing: Tracing | None = None,
 ) -> App:
     """Construct the application of one process; `handlers` are added to the built-in and configured ones.
+
+    Those of installed packages are found by their `entry_points`.
 
     `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
     is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.
@@ -165,7 +168,7 @@ def build(
     """
     settings.create_data_directory()
     named = SettingSecrets(settings.operator_tenant)
-    known = load_handlers(settings, handlers, named)
+    known = load_handlers(settings, handlers, named, entry_points=entry_points)
     channels = Channels.from_options(channel_options(settings), reveal=named)
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     keys = store_keys(settings)

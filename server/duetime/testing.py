@@ -6,13 +6,15 @@ import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
-from duetime.scheduler.handlers import Context, Handler, Link, Plugin, WatchCheck, run_handler
+from duetime.scheduler.handlers import Context, Handler, Plugin, WatchCheck, run_handler
+from duetime.scheduler.handlers import Link as WorkerLink
 from duetime.scheduler.handlers.invocation import misfit
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
@@ -22,14 +24,48 @@ from duetime.server.settings.model import Settings
 
 __all__ = ["Link", "arun", "context", "open_scheduler", "run"]
 
-_LINKED: Final = {
-    "inputs": "{'fetch': {'rows': 3}}",
-    "approval": "{'answer': 'approve', 'by': 'ann'}",
-    "event": "{'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
+_MEMBERS: Final = {
+    "save": "lambda state: True",
+    "report": "lambda progress: True",
+    "use": "lambda pool, units: None",
+    "busy": "lambda pool, milliseconds: None",
+    "cancelled": "lambda: True",
+    "should_yield": "lambda: True",
+    "now": "lambda: datetime(2026, 1, 1, 9).astimezone()",
+    "secret": "lambda name, host: 'value'",
+    "inputs": "lambda: {'fetch': {'rows': 3}}",
+    "approval": "lambda: {'answer': 'approve', 'by': 'ann'}",
+    "event": "lambda: {'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
+    "event_timed_out": "lambda: True",
 }
-"""Examples of the values that a link returns."""
+"""Examples of the members of a link."""
+_READ_FROM_LINK: Final = ("inputs", "approval", "event")
+_USUAL_MEMBER: Final = "cancelled"
 
 AnyHandler: TypeAlias = Handler[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link(WorkerLink):
+    """The connection of a context to its worker, as a test has it; a member that is not given does nothing.
+
+    Raises InvalidArgument for a member that a link does not have, and for one that cannot be called.
+    """
+
+    def __new__(cls, **members: Any) -> Self:
+        for name, value in members.items():
+            if name not in _MEMBERS:
+                meant = next(iter(get_close_matches(name, _MEMBERS, n=1)), _USUAL_MEMBER)
+                accepted = ", ".join(_MEMBERS)
+                raise InvalidArgument(name, "a link has no such member", accepted=accepted, example=_linked(meant))
+            if not callable(value):
+                problem = f"{type(value).__name__} cannot be called"
+                raise InvalidArgument(name, problem, accepted="a function", example=_linked(name))
+        return object.__new__(cls)
+
+
+def _linked(member: str) -> str:
+    return f"link=testing.Link({member}={_MEMBERS[member]})"
 
 
 def context(**facts: Any) -> Context:
@@ -47,9 +83,8 @@ def _check_fact(name: str) -> None:
     if name in known:
         return
     problem, example = "a context has no such fact", "attempt=2"
-    if name in _LINKED:
-        problem = "a context reads it from its link"
-        example = f"link=testing.Link({name}=lambda: {_LINKED[name]})"
+    if name in _READ_FROM_LINK:
+        problem, example = "a context reads it from its link", _linked(name)
     raise InvalidArgument(name, problem, accepted=", ".join(known), example=example)
 
 
@@ -111,7 +146,8 @@ def open_scheduler(
 ) -> Iterator[ProgramScheduler]:
     """Open a scheduler on a new database, which is gone after the block; it reads neither environment nor files.
 
-    `settings` are those of `Settings`; times are in UTC unless they say otherwise. With `run`, what is due runs here.
+    It knows `handlers`, and none of other installed packages. `settings` are those of `Settings`; times are in UTC
+    unless they say otherwise. With `run`, what is due runs here.
     Raises InvalidSetting.
     """
     with tempfile.TemporaryDirectory(prefix="duetime-") as folder:
@@ -124,5 +160,5 @@ def open_scheduler(
         given = Layers(Settings.model_fields, usual | settings, dict.fromkeys(settings, "testing.open_scheduler"))
         with given.explained():
             read = Settings.model_validate(given.values)
-        with ProgramScheduler.open(read, handlers=handlers, run=run) as opened:
+        with ProgramScheduler.open(read, handlers=handlers, run=run, entry_points=False) as opened:
             yield opened

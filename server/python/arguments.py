@@ -281,6 +281,7 @@ OPENING = (
     Argument("settings", Native("Settings", (Settings,)), example="settings=Settings(threads=4)"),
     Argument("handlers", HandlerList("functions with @handler"), example="handlers=[resize]", required=True),
     Argument("run", _FLAG, example="run=False"),
+    Argument("entry_points", _FLAG, example="entry_points=False"),
     Argument("threads", Whole(1, MAX_CALL_THREADS), example="threads=4", required=True),
 )
 """The arguments with which a scheduler is opened."""

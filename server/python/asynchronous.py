@@ -60,20 +60,23 @@ class AsyncScheduler:
         *,
         handlers: Sequence[Plugin] = (),
         run: bool = True,
+        entry_points: bool = True,
         threads: int = USUAL_THREAD_COUNT,
     ) -> AsyncOpenBlock[Self]:
         """Open the scheduler as `Scheduler.open` does, with at most `threads` calls at a time."""
-        return AsyncOpenBlock(cls.__name__, cls._opened(settings, handlers, run=run, threads=threads))
+        opened = cls._opened(settings, handlers, run=run, entry_points=entry_points, threads=threads)
+        return AsyncOpenBlock(cls.__name__, opened)
 
     @classmethod
     @asynccontextmanager
     async def _opened(
-        cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool, threads: int
+        cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool, entry_points: bool, threads: int
     ) -> AsyncIterator[Self]:
-        check_opening(cls.__name__, settings=settings, handlers=handlers, run=run, threads=threads)
+        given = {"settings": settings, "handlers": handlers, "run": run, "entry_points": entry_points}
+        check_opening(cls.__name__, **given, threads=threads)
         calls = CallThreads(threads)
         opened = ExitStack()
-        opening = ProgramScheduler.open(settings, handlers=handlers, run=run)
+        opening = ProgramScheduler.open(settings, handlers=handlers, run=run, entry_points=entry_points)
         try:
             scheduler = await calls.run(lambda: opened.enter_context(opening))
             scheduler.owner = cls.__name__

@@ -62,21 +62,29 @@ class ProgramScheduler:
 
     @classmethod
     def open(
-        cls, settings: Settings | None = None, *, handlers: Sequence[Plugin] = (), run: bool = True
+        cls,
+        settings: Settings | None = None,
+        *,
+        handlers: Sequence[Plugin] = (),
+        run: bool = True,
+        entry_points: bool = True,
     ) -> OpenBlock[Self]:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
-        worker of many). It knows `handlers` in addition to the configured ones.
+        worker of many). It knows `handlers` in addition to the configured ones and, with `entry_points`, to those of
+        installed packages.
         """
-        return OpenBlock("Scheduler", cls._opened(settings, handlers, run=run))
+        return OpenBlock("Scheduler", cls._opened(settings, handlers, run=run, entry_points=entry_points))
 
     @classmethod
     @contextmanager
-    def _opened(cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool) -> Iterator[Self]:
-        check_opening("Scheduler", settings=settings, handlers=handlers, run=run)
-        role = Role.WORK if run else Role.SERVE
-        app, opened_by = build(settings or load_settings(), handlers=handlers, role=role), os.getpid()
+    def _opened(
+        cls, settings: Settings | None, handlers: Sequence[Plugin], *, run: bool, entry_points: bool
+    ) -> Iterator[Self]:
+        check_opening("Scheduler", settings=settings, handlers=handlers, run=run, entry_points=entry_points)
+        role, read = Role.WORK if run else Role.SERVE, settings or load_settings()
+        app, opened_by = build(read, handlers=handlers, role=role, entry_points=entry_points), os.getpid()
         opened = cls(app.scheduler, policies=app.registry.policies)
         try:
             if run:

@@ -10,14 +10,23 @@ from duetime.scheduler.handlers import Handlers, Plugin, WebhookOptions
 from duetime.server.settings.model import Settings
 
 
-def load_handlers(settings: Settings, added: Sequence[Plugin] = (), reveal: Callable[[str], str] = str) -> Handlers:
+def load_handlers(
+    settings: Settings,
+    added: Sequence[Plugin] = (),
+    reveal: Callable[[str], str] = str,
+    *,
+    entry_points: bool = True,
+) -> Handlers:
     """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded.
 
+    With `entry_points` also those of installed packages.
     Output that their modules print goes to stderr: a verb may write JSON to stdout. `reveal` puts the secrets that a
     setting names in their places.
     """
     with redirect_stdout(sys.stderr):
-        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings, reveal), added=added)
+        loaded = Handlers.load(
+            settings.handlers, entry_points=entry_points, webhooks=webhook_options(settings, reveal), added=added
+        )
     return loaded.isolated(settings.isolated_actions)
 
 

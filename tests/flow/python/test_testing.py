@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from duetime import (
     InvalidSetting,
     Outcome,
     Retry,
+    Scheduler,
+    Settings,
     Spawn,
     handler,
     testing,
@@ -132,6 +136,25 @@ def test_tasks_that_no_worker_would_spawn_are_a_failure(steps: list[dict[str, An
     assert named in found.reason
 
 
+def test_a_scheduler_of_a_test_knows_no_action_of_another_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text(f"[duetime.handlers]\nacme = {__name__}:later\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = Settings.model_validate({"database_url": f"sqlite:///{tmp_path / 'duetime.db'}", "timezone": "UTC"})
+
+    with Scheduler.open(settings, run=False) as program:
+        program.schedule("x", when="in 2 hours", action="later", payload={"path": "a.png"})
+    with testing.open_scheduler(handlers=[resize]) as scheduler:
+        with pytest.raises(InvalidArgument, match=r"no action 'later'\. Accepted: reminder, webhook, watch, resize\."):
+            scheduler.schedule("x", when="in 2 hours", action="later", payload={"path": "a.png"})
+        with pytest.raises(InvalidSetting, match="entry_points"):
+            testing.open_scheduler(entry_points=True).__enter__()
+
+
 @watch_check("flag")
 def flag(ctx: Context, options: Mapping[str, Any]) -> bool:
     return True
@@ -146,6 +169,46 @@ def test_a_wrong_setting_of_a_test_is_named() -> None:
 def test_what_a_context_reads_from_its_link_is_given_by_the_link(wrong: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Example: link=testing\.Link\({wrong}=lambda: "):
         testing.context(**{wrong: {}})
+
+
+@pytest.mark.parametrize(
+    ("given", "example"),
+    [
+        (
+            {"evnet": dict},
+            "Link(event=lambda: {'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'})",
+        ),
+        ({"canceled": bool}, "Link(cancelled=lambda: True)"),
+        ({"xyz": bool}, "Link(cancelled=lambda: True)"),
+    ],
+)
+def test_a_member_that_a_link_does_not_have_is_answered_with_the_one_that_is_meant(
+    given: dict[str, Any], example: str
+) -> None:
+    members = "save, report, use, busy, cancelled, should_yield, now, secret, inputs, approval, event, event_timed_out"
+    (name,) = given
+    with pytest.raises(InvalidArgument) as refused:
+        testing.Link(**given)
+    assert str(refused.value) == (
+        f"{name}: a link has no such member. Accepted: {members}. Example: link=testing.{example}"
+    )
+
+
+def test_a_member_of_a_link_that_cannot_be_called_is_answered_with_one_that_can() -> None:
+    with pytest.raises(
+        InvalidArgument,
+        match=r"event: dict cannot be called\. Accepted: a function\. Example: link=testing\.Link\(event=lambda: ",
+    ):
+        testing.Link(event={"name": "paid"})  # type: ignore[arg-type] # the mistake under test
+
+
+@pytest.mark.parametrize("member", [item.name for item in fields(testing.Link)])
+def test_the_example_of_each_member_of_a_link_makes_one(member: str) -> None:
+    made: Any = testing.Link
+    with pytest.raises(InvalidArgument) as refused:
+        made(**{member: None})
+    example = str(refused.value).split("Example: link=", 1)[1]
+    assert callable(getattr(eval(example, {"testing": testing, "datetime": datetime}), member))
 
 
 def test_a_fact_that_a_context_does_not_have_is_answered_with_those_that_it_has() -> None:

@@ -88,6 +88,9 @@ resize(ctx, Other(name="a"))  # wrong
 resize(ctx)  # wrong
 testing.run(resize, {"path": "a"})
 testing.run(len)  # wrong
+testing.context(link=testing.Link(event=lambda: None, cancelled=lambda: True))
+testing.Link(evnet=lambda: None)  # wrong
+testing.Link(event=lambda: 5)  # wrong
 
 
 async def main() -> None:
