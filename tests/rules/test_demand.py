@@ -41,7 +41,7 @@ INTAKE = Planner(INTAKE_HANDLERS, "America/Denver", pools=lambda: POOLS)
 
 def planned(planner: Planner = INTAKE, /, **arguments: object) -> Plan:
     given_: ScheduleArguments = {"when": "tomorrow 9am", **arguments}  # type: ignore[typeddict-item]  # typed by name
-    return planner.plan(Request("Call John", **given_), LOCAL, NOW)
+    return planner.plan(Request.of("Call John", given_), LOCAL, NOW)
 
 
 def refused(planner: Planner = INTAKE, /, **arguments: object) -> InvalidArgument:

@@ -26,7 +26,7 @@ EVERY_DAY = "every day at 9:00"
 
 
 def timing(given: ScheduleArguments) -> Timing:
-    return INTAKE.times.timing(Request("Call John", **given), NOW)
+    return INTAKE.times.timing(Request.of("Call John", given), NOW)
 
 
 def problems(given: ScheduleArguments) -> list[InvalidArgument]:
