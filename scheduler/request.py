@@ -8,13 +8,10 @@ from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, Required, Self, TypeAlias, TypedDict
+from typing import Any, Final, Literal, Protocol, Required, Self, TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import ApprovalRequest, DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -29,8 +26,16 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 
 Moment = str | date | timedelta
 """A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
-Payload: TypeAlias = "Mapping[str, Json] | BaseModel"
-"""A payload as a caller gives it: JSON values by name, or a pydantic model."""
+
+
+class PayloadModel(Protocol):
+    """A pydantic model, of which type checkers alone need to know."""
+
+    def model_dump_json(self) -> str: ...
+
+
+GivenPayload = Mapping[str, Json] | PayloadModel
+"""A payload as a caller gives it: JSON values by name, or a model of them."""
 RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "max_attempts": (1, 100),
     "backoff_seconds": (1, 86_400),
@@ -113,7 +118,7 @@ class Request:
     until: Moment | None = None
     max_runs: int | None = None
     action: str = REMINDER_ACTION
-    payload: Payload = field(default_factory=dict)
+    payload: GivenPayload = field(default_factory=dict)
     priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None
@@ -204,7 +209,7 @@ class ScheduleArguments(TaskArguments, total=False):
     """The keyword arguments of `Scheduler.schedule`: the fields of `Request` but the title."""
 
     action: str | None
-    payload: Payload | None
+    payload: GivenPayload | None
     idempotency_key: str | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None

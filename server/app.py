@@ -157,11 +157,9 @@ def build(
 ) -> App:
     """Construct the application of one process; `handlers` are added to the built-in and configured ones.
 
-    Those of installed packages are found by their `entry_points`.
-
     `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
     is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.
-    `tracing` is by default that of the environment.
+    `tracing` is by default that of the environment. `entry_points` finds the handlers of installed packages.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, and SchemaTooNew for the database of a
     newer Duetime. Raises StoreUnavailable when the database cannot be opened.

@@ -12,9 +12,9 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import (
     AfterFailureWord,
     DeadlineWord,
+    GivenPayload,
     Moment,
     NotifyWord,
-    Payload,
     PriorityWord,
     TaskArguments,
     as_content,
@@ -40,7 +40,7 @@ class RescheduleArguments(TaskArguments, total=False):
     """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
 
     title: str | None
-    payload: Payload | None
+    payload: GivenPayload | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None
     after: Sequence[str] | None
@@ -89,7 +89,7 @@ class Reschedule:
     repeat: str | None = None
     until: Moment | None = None
     max_runs: int | None = None
-    payload: Payload | None = None
+    payload: GivenPayload | None = None
     priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None

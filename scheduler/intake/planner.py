@@ -39,7 +39,7 @@ from duetime.scheduler.intake.validation import (
 )
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
-from duetime.scheduler.request import REMINDER_ACTION, Payload, Request
+from duetime.scheduler.request import REMINDER_ACTION, GivenPayload, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -157,7 +157,7 @@ class Planner:
         """Return the planner for a caller. A caller that passes the sent arguments (`raw`) is an agent."""
         return self if raw is None or self.of_agent else replace(self, of_agent=True)
 
-    def payload(self, action: str, payload: Payload, tenant: str, *, of_agent: bool = False) -> Mapping[str, Json]:
+    def payload(self, action: str, payload: GivenPayload, tenant: str, *, of_agent: bool = False) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
         given: Mapping[str, Json] = payload if isinstance(payload, Mapping) else as_json(payload)
         handler = self.handlers.get_or_explain(action, given)

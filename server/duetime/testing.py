@@ -6,66 +6,27 @@ import asyncio
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handler, Plugin, WatchCheck, run_handler
-from duetime.scheduler.handlers import Link as WorkerLink
 from duetime.scheduler.handlers.invocation import misfit
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
+from duetime.server.python.checked_link import CheckedLink as Link
+from duetime.server.python.checked_link import link_example
 from duetime.server.python.scheduler import ProgramScheduler
 from duetime.server.settings.layers import Layers
 from duetime.server.settings.model import Settings
 
 __all__ = ["Link", "arun", "context", "open_scheduler", "run"]
 
-_MEMBERS: Final = {
-    "save": "lambda state: True",
-    "report": "lambda progress: True",
-    "use": "lambda pool, units: None",
-    "busy": "lambda pool, milliseconds: None",
-    "cancelled": "lambda: True",
-    "should_yield": "lambda: True",
-    "now": "lambda: datetime(2026, 1, 1, 9).astimezone()",
-    "secret": "lambda name, host: 'value'",
-    "inputs": "lambda: {'fetch': {'rows': 3}}",
-    "approval": "lambda: {'answer': 'approve', 'by': 'ann'}",
-    "event": "lambda: {'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
-    "event_timed_out": "lambda: True",
-}
-"""Examples of the members of a link."""
 _READ_FROM_LINK: Final = ("inputs", "approval", "event")
-_USUAL_MEMBER: Final = "cancelled"
 
 AnyHandler: TypeAlias = Handler[..., Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link(WorkerLink):
-    """The connection of a context to its worker, as a test has it; a member that is not given does nothing.
-
-    Raises InvalidArgument for a member that a link does not have, and for one that cannot be called.
-    """
-
-    def __new__(cls, **members: Any) -> Self:
-        for name, value in members.items():
-            if name not in _MEMBERS:
-                meant = next(iter(get_close_matches(name, _MEMBERS, n=1)), _USUAL_MEMBER)
-                accepted = ", ".join(_MEMBERS)
-                raise InvalidArgument(name, "a link has no such member", accepted=accepted, example=_linked(meant))
-            if not callable(value):
-                problem = f"{type(value).__name__} cannot be called"
-                raise InvalidArgument(name, problem, accepted="a function", example=_linked(name))
-        return object.__new__(cls)
-
-
-def _linked(member: str) -> str:
-    return f"link=testing.Link({member}={_MEMBERS[member]})"
 
 
 def context(**facts: Any) -> Context:
@@ -84,7 +45,7 @@ def _check_fact(name: str) -> None:
         return
     problem, example = "a context has no such fact", "attempt=2"
     if name in _READ_FROM_LINK:
-        problem, example = "a context reads it from its link", _linked(name)
+        problem, example = "a context reads it from its link", link_example(name)
     raise InvalidArgument(name, problem, accepted=", ".join(known), example=example)
 
 

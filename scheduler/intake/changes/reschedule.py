@@ -39,7 +39,7 @@ from duetime.scheduler.intake.validation import (
     silent_note,
 )
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Payload
+from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
@@ -82,7 +82,7 @@ def decide_reschedule(
     return draft.change, (*notes, NOTHING_CHANGED) if draft.change == unchanged else notes
 
 
-def with_stored_secrets(payload: Payload | None, task: Task) -> Mapping[str, Json] | None:
+def with_stored_secrets(payload: GivenPayload | None, task: Task) -> Mapping[str, Json] | None:
     """Return another payload for a task: what it has as `***`, as the task is shown, stays what it was."""
     given: Mapping[str, Json] | None = as_json(payload)
     found = None if given is None else unmasked(dict(given), dict(task.payload))

@@ -32,7 +32,7 @@ from duetime.scheduler.intake.validation import (
 )
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Payload
+from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.letters.letter_call import (
     DISCARDED,
@@ -113,7 +113,7 @@ class DeadLetterService:
         since: Bound | None = None,
         until: Bound | None = None,
         reason: str | None = None,
-        payload: Payload | None = None,
+        payload: GivenPayload | None = None,
         max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
         idempotency_key: str | None = None,

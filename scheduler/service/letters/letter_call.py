@@ -21,7 +21,7 @@ from duetime.scheduler.history.dead_letters import (
 )
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
-from duetime.scheduler.request import Payload
+from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -48,7 +48,7 @@ class ClosingCall:
     reason: str | None
     max_letters: int
     idempotency_key: str | None
-    payload: Payload | None = None
+    payload: GivenPayload | None = None
 
     @property
     def below(self) -> int | None:
