@@ -9,13 +9,15 @@ from typing import Any, Literal
 
 from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.task import State, Tier
+from duetime.server.rest.rows.tasks import ShownTaskPayload
+from duetime.widgets.bulk.payload import BulkListPayload
 from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.payload import as_json
 from duetime.widgets.schema.chain_parts import ChainPart, StepPart
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 from duetime.widgets.schema.run_parts import LastRun, WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.schema.task_list import ListRow, TaskListPayload
+from duetime.widgets.schema.task_list import ListRow, TaskListPayload, WholeListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
 from pydantic import BaseModel
 
@@ -116,7 +118,7 @@ class WholeChain(ChainPart):
     steps: tuple[StepPart, ...]
 
 
-class ChainPayload(TaskPayload):
+class ChainPayload(ShownTaskPayload):
     """A whole chain: a `duetime.task/1` whose action is `chain`, and which has the steps.
 
     Its `state` is that of its steps together, `when` the time of its next step. A single step is a task as any other,
@@ -184,18 +186,36 @@ def said(task: TaskPayload) -> dict[str, Any]:
     return as_json(with_speech(task))
 
 
-PUBLISHED: dict[str, tuple[type[BaseModel], list[Any]]] = {
-    "task": (TaskPayload, [said(REMINDER), as_json(FAILED), said(BLOCKED), said(ASKING)]),
-    "list": (TaskListPayload, [as_json(LIST)]),
-    "chain": (ChainPayload, [said(CHAIN), said(ASKING_CHAIN)]),
+PUBLISHED: dict[str, tuple[tuple[type[BaseModel], ...], list[Any]]] = {
+    "task": ((TaskPayload, ShownTaskPayload), [said(REMINDER), as_json(FAILED), said(BLOCKED), said(ASKING)]),
+    "list": ((TaskListPayload, WholeListPayload, BulkListPayload), [as_json(LIST)]),
+    "chain": ((ChainPayload,), [said(CHAIN), said(ASKING_CHAIN)]),
 }
+"""Each payload as all answers have it, and the longer forms that some answers have."""
+
+LONGER_PARTS = {"WholeListRow": "ListRow", "BulkRow": "ListRow", "WholeClash": "ClashPart"}
 
 
 def published(name: str) -> dict[str, Any]:
     """Return the schema of a payload, open for parts that come later, with its examples."""
-    model, examples = PUBLISHED[name]
+    (model, *longer), examples = PUBLISHED[name]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:duetime:payload:{name}:1"}
-    return {**head, **_open(model.model_json_schema(by_alias=True)), "examples": examples}
+    schema = model.model_json_schema(by_alias=True)
+    for each in longer:
+        _add(schema, each.model_json_schema(by_alias=True))
+    return {**head, **_open(schema), "examples": examples}
+
+
+def _add(schema: dict[str, Any], longer: dict[str, Any]) -> None:
+    """Add the members of a longer form, none of which is in all answers."""
+    parts = schema["$defs"]
+    for name, part in {"": longer, **longer["$defs"]}.items():
+        shared = LONGER_PARTS.get(name, name)
+        known = parts.setdefault(shared, part) if name else schema
+        more = {each: kind for each, kind in part.get("properties", {}).items() if each not in known["properties"]}
+        if more:
+            known["properties"] |= more
+            known["description"] += f"\n\n{part['description']}"
 
 
 def content(name: str) -> str:

@@ -35,11 +35,25 @@ _EVERYWHERE: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
+    HTTPStatus.MISDIRECTED_REQUEST,
     HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
 _OF_BODIES: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+_CHALLENGE: Final[dict[str, Any]] = {
+    "WWW-Authenticate": {"description": "What is wrong with the token, or which one is needed", "schema": _TEXT}
+}
+_WAIT: Final[dict[str, Any]] = {
+    "Retry-After": {"description": "Repeat the request after this many seconds", "schema": {"type": "integer"}}
+}
+_SENT_WITH: Final[dict[HTTPStatus, dict[str, Any]]] = {
+    HTTPStatus.UNAUTHORIZED: {"headers": _CHALLENGE},
+    HTTPStatus.FORBIDDEN: {"headers": _CHALLENGE},
+    HTTPStatus.TOO_MANY_REQUESTS: {"headers": _WAIT},
+    HTTPStatus.SERVICE_UNAVAILABLE: {"headers": _WAIT},
+}
 _KEY: Final[dict[str, Any]] = {
     "name": KEY_HEADER,
     "in": "header",
@@ -65,8 +79,19 @@ def written(prefix: str, add_all: Callable[[FastAPI], None]) -> dict[str, Any]:
     made["servers"] = [{"url": prefix}]
     components = made.setdefault("components", {})
     components.setdefault("schemas", {})[ProblemDetails.__name__] = ProblemDetails.model_json_schema()
+    components["schemas"] = _open(components["schemas"])
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return made
+
+
+def _open(schema: Any) -> Any:
+    """Leave out the ban of members that a schema does not name: answers gain some within a version."""
+    if isinstance(schema, list):
+        return [_open(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    banned = schema.get("additionalProperties") is False
+    return {key: _open(part) for key, part in schema.items() if not (banned and key == "additionalProperties")}
 
 
 def unserved() -> Callable[[Request], Awaitable[Response]]:
@@ -108,7 +133,11 @@ def problems(*others: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     """Return the problems that any request may be answered with, and the others."""
     schema = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
     return {
-        status.value: {"description": title_of(status), "content": {PROBLEM_TYPE: {"schema": schema}}}
+        status.value: {
+            "description": title_of(status),
+            "content": {PROBLEM_TYPE: {"schema": schema}},
+            **_SENT_WITH.get(status, {}),
+        }
         for status in sorted({*_EVERYWHERE, *others})
     }
 

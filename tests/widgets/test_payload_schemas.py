@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
@@ -20,19 +18,11 @@ from duetime.widgets.payload import as_json, task_payload
 from jsonschema import Draft202012Validator
 
 from tests.builders import NOON, Clock
+from tests.widgets.published import NAMES, PUBLISHED, Schema, read
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLISHED = ROOT / "docs" / "payloads"
 BEFORE = Path(__file__).with_name("payloads_0_1")
 """The schemas as version 0.1 published them; a release adds a folder, and none is changed."""
-
-NAMES = ("task", "list", "chain")
-Schema = dict[str, Any]
-
-
-def read(folder: Path, name: str) -> Schema:
-    found: Schema = json.loads((folder / f"{name}.json").read_text("utf-8"))
-    return found
 
 
 def losses(before: Schema, after: Schema) -> Iterator[str]:

@@ -151,7 +151,7 @@ def fire_endpoint(parts: Callable[[], Installation]) -> Callable[[Request], Any]
 def document_fire(api: FastAPI) -> None:
     """Add the addresses to the API whose document is written."""
     more = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    found = problems(*more, HTTPStatus.TOO_MANY_REQUESTS)
+    found = problems(*more)
     api.add_api_route(
         _PLAIN_PATH,
         unserved(),
@@ -161,7 +161,7 @@ def document_fire(api: FastAPI) -> None:
         summary="Start the one task whose address this is; a call with a known id does nothing",
         tags=["tasks"],
         response_model=FiredPayload,
-        responses={status: answer for status, answer in found.items() if status not in (401, 403)},
+        responses={status: answer for status, answer in found.items() if status != HTTPStatus.UNAUTHORIZED},
         openapi_extra={
             "security": [],
             "parameters": [

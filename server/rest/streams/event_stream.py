@@ -114,7 +114,7 @@ def responses(kinds: tuple[str, ...], data: str, *statuses: HTTPStatus) -> dict[
         "required": ["id", "event", "data"],
     }
     stream = {"description": "A stream of such events", "content": {STREAM_TYPE: {"schema": event}}}
-    return {HTTPStatus.OK.value: stream, **problems(HTTPStatus.TOO_MANY_REQUESTS, *statuses)}
+    return {HTTPStatus.OK.value: stream, **problems(*statuses)}
 
 
 def in_request(*queried: Argument) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from duetime.server.words.command_words import COMMAND_WORDS, in_options
 from duetime.widgets.formats.terminal_text import plain
 
 from tests.flow.cli.environment import isolate
+from tests.widgets.published import assert_published
 
 Run = Callable[..., "Ended"]
 
@@ -37,7 +38,9 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out)
+        found = json.loads(self.out)
+        assert_published(found)
+        return found
 
 
 @pytest.fixture

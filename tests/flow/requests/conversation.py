@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.types import TextContent
 
 from tests.flow.requests.page import ID, ToolCall, UserRequest
+from tests.widgets.published import assert_published
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
 """Calls a tool with arguments, and returns the text of its answer."""
@@ -35,6 +36,7 @@ def by_sdk(client: Client) -> Call:
         [part] = answer.content
         assert isinstance(part, TextContent)
         assert not answer.is_error, part.text
+        assert_published(answer.structured_content)
         return part.text
 
     return call

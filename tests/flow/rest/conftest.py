@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from tests.flow.auth.conftest import Site, bearer, serving
+from tests.flow.rest.documented import assert_documented
 
 SECRET_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 Send = Callable[..., Awaitable[httpx2.Response]]
@@ -33,7 +34,9 @@ async def sent(site: Site, method: str, path: str, *, token: str | None = None, 
     """Send a request to a path below `/v1`; `body` is sent as JSON, `headers` beside those of the caller."""
     headers = {**(bearer(token) if token is not None else {}), **given.pop("headers", {})}
     content = {"json": given.pop("body")} if "body" in given else {}
-    return await site.http.request(method, f"/v1{path}", headers=headers, **content, **given)
+    answer = await site.http.request(method, f"/v1{path}", headers=headers, **content, **given)
+    assert_documented(method, path, answer)
+    return answer
 
 
 async def made(site: Site, token: str | None = None, **arguments: Any) -> dict[str, Any]:

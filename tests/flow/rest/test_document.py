@@ -36,6 +36,24 @@ def test_operations_have_names_of_their_own() -> None:
     assert len({(operation.method, operation.path) for operation in OPERATIONS}) == len(OPERATIONS)
 
 
+def refusing(schema: Any) -> bool:
+    """Return whether a schema, or one inside it, refuses members that it does not name."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    return (isinstance(schema, dict) and schema.get("additionalProperties") is False) or any(map(refusing, parts))
+
+
+def test_answers_may_gain_members_and_bodies_of_requests_have_no_others() -> None:
+    document = json.loads(text())
+    assert {name for name, schema in document["components"]["schemas"].items() if refusing(schema)} == set()
+    bodies = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/json"]["schema"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        if "requestBody" in operation
+    }
+    assert {name for name, schema in bodies.items() if schema.get("additionalProperties") is not False} == {"fire"}
+
+
 def curls() -> list[list[str]]:
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()

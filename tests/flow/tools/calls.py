@@ -16,6 +16,8 @@ from duetime.scheduler.store import Store
 from duetime.tools.registration import make_tools
 from mcp.types import CallToolResult, TextContent
 
+from tests.widgets.published import assert_published
+
 Ask = Callable[..., tuple[str, dict[str, Any]]]
 
 CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
@@ -31,6 +33,7 @@ def asked_of(scheduler: Scheduler) -> Ask:
         [part] = answer.content
         assert isinstance(part, TextContent)
         assert answer.structured_content is not None, part.text
+        assert_published(answer.structured_content)
         return part.text, answer.structured_content
 
     return ask
