@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.principal import ALL_TENANTS, LOCAL
+from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli import output
+from duetime.server.cli.access.tenants import one_tenant
 from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
@@ -27,7 +28,7 @@ ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this te
 def list_(
     context: typer.Context,
     *,
-    tenant: Annotated[str, typer.Option(help="whose audit log")] = LOCAL.tenant,
+    tenant: Annotated[str | None, typer.Option(help="whose audit log, of one tenant at a time")] = None,
     actor: Annotated[str | None, typer.Option("--who", "--actor", help="only what this user did")] = None,
     surface: Annotated[str | None, typer.Option(help="only by this way: mcp, rest, admin, cli, python, stdio")] = None,
     kind: Annotated[AuditKind | None, typer.Option(help="only entries of this kind")] = None,
@@ -40,7 +41,7 @@ def list_(
     as_csv: AsCsv = False,
 ) -> None:
     """List what callers did that is no event of a task, newest first: who, by which way, to what and why."""
-    opened = session(context)
+    tenant, opened = one_tenant(tenant), session(context)
     zone = opened.zone()
     with opened.store(create=True) as store:
         bounds = Bounds.of(cursor, store.now(), zone, since=since, until=until)

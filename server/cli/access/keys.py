@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal, Scope
+from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.server.auth.issued_keys import NEVER_EXPIRES, new_key, overlap_of, successor, validity_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
+from duetime.server.cli.access.tenants import one_tenant, tenant_or_all
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.server.session import cli_caller, session
@@ -32,8 +33,8 @@ def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="what the key is for, as `duetime keys list` shows it")],
     *,
-    tenant: Annotated[str, typer.Option(help="the tenant whose tasks it opens")] = LOCAL.tenant,
-    user: Annotated[str, typer.Option(help="the user in whose name it acts")] = LOCAL.user,
+    tenant: Annotated[str | None, typer.Option(help="the tenant whose tasks it opens")] = None,
+    user: Annotated[str | None, typer.Option(help="the user in whose name it acts")] = None,
     scope: Annotated[
         list[Scope] | None, typer.Option(help="what it may do: tasks, worker, admin:read or admin; may be repeated")
     ] = None,
@@ -41,7 +42,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an API key and show it, which happens only once."""
-    owner = Principal(tenant, user, frozenset(scope or [Scope.TASKS]))
+    named = LOCAL.user if user is None else user
+    owner = Principal(one_tenant(tenant), named, frozenset(scope or [Scope.TASKS]))
     validity = validity_of(expires)
     with session(context).store(create=True) as store:
         now = store.now()
@@ -60,7 +62,7 @@ def list_(
 ) -> None:
     """List the API keys: whose each is, what it may do, when it ends and when it was last used."""
     with session(context).store(create=True) as store:
-        now, found = store.now(), store.api_keys.all(None if tenant == ALL_TENANTS else tenant)
+        now, found = store.now(), store.api_keys.all(None if tenant is None else tenant_or_all(tenant))
     show_keys(keys_json(found, now), now, as_json=as_json)
 
 
@@ -88,6 +90,7 @@ def revoke(
         )
     with session(context).store(create=True) as store:
         if tenant is not None:
+            tenant = one_tenant(tenant)
             count = store.api_keys.revoke_tenant(tenant)
             _record(store, AuditKind.KEY_REVOKED, tenant, None, {"keys": count})
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")

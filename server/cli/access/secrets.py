@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.access.secret import REFERENCE_PREFIX, check_name
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
+from duetime.server.cli.access.tenants import one_tenant, tenant_or_all
 from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
@@ -22,27 +23,27 @@ from duetime.tools.admin.secret_rows import read_hosts, secrets_json
 _NEVER_USED = "never"
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="the name by which tasks and settings name it")]
-Tenant = Annotated[str, typer.Option(help="the tenant whose runs may use it")]
+Tenant = Annotated[str | None, typer.Option(help="the tenant whose runs may use it")]
 
 
 def set_(
     context: typer.Context,
     name: SecretName,
     *,
-    tenant: Tenant = LOCAL.tenant,
+    tenant: Tenant = None,
     host: Annotated[
         list[str] | None, typer.Option(help="the only host to which webhooks may send it; may be repeated")
     ] = None,
 ) -> None:
     """Store a secret, or replace its value, which is read from stdin or asked for."""
     check_name(name)
-    owner = Principal(tenant)
+    tenant = one_tenant(tenant)
     hosts = read_hosts(host or ())
     value = value_of(name)
     with session(context).store(create=True) as store:
-        store.secrets.set(owner.tenant, name, value, by=LOCAL.user, hosts=hosts)
+        store.secrets.set(tenant, name, value, by=LOCAL.user, hosts=hosts)
         detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
-        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_SET, name, tenant=owner.tenant, detail=detail))
+        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_SET, name, tenant=tenant, detail=detail))
     say_set(name, tenant, hosts)
 
 
@@ -54,28 +55,30 @@ def say_set(name: str, tenant: str, hosts: Sequence[str]) -> None:
 def list_(
     context: typer.Context,
     *,
-    tenant: Annotated[str | None, typer.Option(help="only the secrets of this tenant")] = None,
+    tenant: Annotated[str | None, typer.Option(help="the secrets of this tenant; `*` for all")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the secrets by name: who set each, when it was last used, and where webhooks may send it."""
     with session(context).store(create=True) as store:
-        now, found = store.now(), store.secrets.all(tenant)
-    show_secrets(secrets_json(found), now, as_json=as_json)
+        now, found = store.now(), store.secrets.all(tenant_or_all(tenant))
+    show_secrets(secrets_json(found), now, everywhere=tenant == ALL_TENANTS, as_json=as_json)
 
 
-def show_secrets(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
-    """Write a list of secrets."""
+def show_secrets(found: Mapping[str, Any], now: datetime, *, everywhere: bool, as_json: bool) -> None:
+    """Write a list of secrets: those of one tenant, or `everywhere` those of all."""
     if as_json:
         output.as_json(dict(found))
     elif found["secrets"]:
         columns = ("NAME", "TENANT", "HOSTS", "SET", "BY", "LAST USED")
         output.table(columns, (_row(secret, now) for secret in found["secrets"]), spare=("BY",))
     else:
-        output.say("There is no secret. `duetime secrets set stripe-key` stores one.")
+        none = "There is no secret" if everywhere else "This tenant has no secret"
+        output.say(f"{none}. `duetime secrets set stripe-key` stores one.")
 
 
-def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.tenant) -> None:
+def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = None) -> None:
     """Remove a secret; runs that need it are blocked or fail from then on."""
+    tenant = one_tenant(tenant)
     with session(context).store(create=True) as store:
         store.secrets.remove(tenant, name)
         store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant))

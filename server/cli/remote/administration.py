@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli.access import audit, secrets
 from duetime.server.cli.order import policy
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
@@ -29,7 +29,7 @@ def _now() -> datetime:
 
 def _tenant(params: Params) -> dict[str, str]:
     """Return the tenant that is named; without one, the server takes the caller's own."""
-    return {} if params["tenant"] in (None, LOCAL.tenant) else {"tenant": params["tenant"]}
+    return {} if params["tenant"] is None else {"tenant": params["tenant"]}
 
 
 def secrets_set(server: RemoteServer, params: Params) -> None:
@@ -42,7 +42,8 @@ def secrets_set(server: RemoteServer, params: Params) -> None:
 
 def secrets_list(server: RemoteServer, params: Params) -> None:
     """List secrets."""
-    secrets.show_secrets(server.get("/secrets", **_tenant(params)), _now(), as_json=params["as_json"])
+    found, everywhere = server.get("/secrets", **_tenant(params)), params["tenant"] == ALL_TENANTS
+    secrets.show_secrets(found, _now(), everywhere=everywhere, as_json=params["as_json"])
 
 
 def secrets_remove(server: RemoteServer, params: Params) -> None:
@@ -70,21 +71,16 @@ def audit_list(server: RemoteServer, params: Params) -> None:
     audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 
 
-def _chain_tenant(params: Params) -> dict[str, str]:
-    """Return the tenant that is named, also where it is `local`: each chain is one of its own."""
-    return {"tenant": params["tenant"]} if params["tenant"] else {}
-
-
 def audit_head(server: RemoteServer, params: Params) -> None:
     """Show the ends of audit chains."""
-    audit.show_heads(server.get("/audit/heads", **_chain_tenant(params)), as_json=params["as_json"])
+    audit.show_heads(server.get("/audit/heads", **_tenant(params)), as_json=params["as_json"])
 
 
 def audit_verify(server: RemoteServer, params: Params) -> None:
     """Verify audit chains."""
     heads = [f"{head.tenant}:{head.entries}:{head.hash}" for head in read_heads(params["head"] or (), None)]
     began = time.monotonic()
-    body = {**({"heads": heads} if heads else {}), **_chain_tenant(params)}
+    body = {**({"heads": heads} if heads else {}), **_tenant(params)}
     found = server.patiently(PATIENCE_S).post("/audit/verify", body)
     audit.show_verdicts(found, time.monotonic() - began, as_json=params["as_json"])
 

@@ -118,7 +118,7 @@ def keys_create(server: RemoteServer, params: Params) -> None:
 
 
 def _owner(params: Params) -> dict[str, str]:
-    return {name: params[name] for name in ("tenant", "user") if params[name] != "local"}
+    return {name: params[name] for name in ("tenant", "user") if params[name] is not None}
 
 
 def keys_revoke(server: RemoteServer, params: Params) -> None:

@@ -319,7 +319,7 @@ def test_an_operator_sets_pools_and_reads_statistics(
 def test_secrets_are_set_listed_and_removed_and_never_shown(
     said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert said("secrets", "list").startswith("There is no secret.")
+    assert said("secrets", "list").startswith("This tenant has no secret.")
     monkeypatch.setattr(sys, "stdin", io.StringIO("sk-live-canary7f3a\n"))
     assert f"Set stripe-key of {tmp_path.name}." in said("secrets", "set", "stripe-key", "--host", "API.stripe.com")
     shown = said("secrets", "list") + said("secrets", "list", "--json") + said("audit", "list", "--json")
