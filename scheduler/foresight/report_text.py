@@ -23,7 +23,7 @@ def report_lines(report: WorkReport, zone: str, currency: str) -> Iterator[str]:
         f"{now.failed:,} failed, {now.expired:,} expired, {now.cancelled:,} cancelled"
     )
     yield _deadlines(now, then)
-    yield f"dead letters: {now.failed:,} ({_trend(now.failed, then.failed)})"
+    yield f"dead letters: {now.dead_letters:,} ({_trend(now.dead_letters, then.dead_letters)})"
     if report.work.cost or report.before.cost:
         cost, before = report.work.cost, report.before.cost
         yield f"cost: {money(cost)} {currency} ({_trend(float(cost), float(before))})"

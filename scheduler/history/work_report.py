@@ -15,12 +15,14 @@ MAX_WORST_ACTIONS: Final = 5
 class ActionWork:
     """The runs of one action that ended: `missed` of those with `deadlines`, each late by `lateness` in sum.
 
-    Every run that `failed` is a dead letter. The deadline of one that was `cancelled` does not count.
+    A run that `failed` is one of the `dead_letters` unless it failed with a task that it came after. The deadline of
+    one that was `cancelled` does not count.
     """
 
     action: str
     ended: int = 0
     failed: int = 0
+    dead_letters: int = 0
     expired: int = 0
     cancelled: int = 0
     deadlines: int = 0
@@ -51,6 +53,7 @@ class WorkDone:
             "all",
             ended=sum(each.ended for each in every),
             failed=sum(each.failed for each in every),
+            dead_letters=sum(each.dead_letters for each in every),
             expired=sum(each.expired for each in every),
             cancelled=sum(each.cancelled for each in every),
             deadlines=sum(each.deadlines for each in every),

@@ -13,6 +13,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import DamagedValue, next_time
 from duetime.scheduler.store.schema.rows import IS_PAUSED, NOT_PAUSED
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
@@ -100,12 +101,14 @@ def _recent_outcomes(connection: Connection, since: datetime) -> RecentOutcomes:
     kinds = (
         and_(late.c.to_state == State.RUNNING, late.c.from_state == State.READY),
         late.c.to_state == State.RETRYING,
-        late.c.to_state == State.FAILED,
+        dead_letters.c.run_id.is_not(None),
         judged,
         and_(judged, not_(met)),
     )
     counts = [func.count(case((kind, 1))) for kind in kinds]
-    source = late.outerjoin(runs, and_(runs.c.id == late.c.run_id, late.c.to_state.in_(_JUDGED)))
+    source = late.outerjoin(runs, and_(runs.c.id == late.c.run_id, late.c.to_state.in_(_JUDGED))).outerjoin(
+        dead_letters, and_(dead_letters.c.run_id == late.c.run_id, late.c.to_state == State.FAILED)
+    )
     [found], _ = unreadable.every(
         connection, cast("Select[Any]", select(*counts).select_from(source).where(late.c.at >= since))
     )

@@ -12,6 +12,7 @@ from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history.cost_sums import cost_sums
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.pools import pools, usage
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
@@ -35,7 +36,7 @@ def work_done(connection: Connection, tenant: str | None, since: datetime, until
 
 def _actions(connection: Connection, named: Sequence[str], since: datetime, until: datetime) -> list[ActionWork]:
     ended = (
-        select(runs.c.task_id, runs.c.state, runs.c.deadline, runs.c.ended_at)
+        select(runs.c.id, runs.c.task_id, runs.c.state, runs.c.deadline, runs.c.ended_at)
         .where(runs.c.tenant.in_(named), or_(runs.c.current == true(), runs.c.current == false()))
         .where(runs.c.phase.in_(_ENDS), runs.c.listed_at >= since, runs.c.listed_at < until)
         .limit(MAX_RUNS_SUMMED)
@@ -50,6 +51,7 @@ def _actions(connection: Connection, named: Sequence[str], since: datetime, unti
             tasks.c.action,
             func.count(),
             func.count(case((ended.c.state == State.FAILED, 1))),
+            func.count(dead_letters.c.run_id),
             func.count(case((ended.c.state == State.EXPIRED, 1))),
             func.count(case((ended.c.state == State.CANCELLED, 1))),
             func.count(case((due, 1))),
@@ -58,7 +60,11 @@ def _actions(connection: Connection, named: Sequence[str], since: datetime, unti
             func.sum(case((late, late_by), else_=0)),
             func.max(case((late, late_by), else_=0)),
         )
-        .select_from(ended.join(tasks, tasks.c.id == ended.c.task_id))
+        .select_from(
+            ended.join(tasks, tasks.c.id == ended.c.task_id).outerjoin(
+                dead_letters, and_(dead_letters.c.run_id == ended.c.id, ended.c.state == State.FAILED)
+            )
+        )
         .group_by(tasks.c.action)
         .order_by(tasks.c.action)
     )

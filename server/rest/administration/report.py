@@ -24,6 +24,7 @@ class ActionWorkPayload(RestPayload):
     action: str
     ended: int
     failed: int
+    dead_letters: int
     expired: int
     cancelled: int
     deadlines: int
@@ -83,6 +84,7 @@ def _action(work: ActionWork) -> ActionWorkPayload:
         action=work.action,
         ended=work.ended,
         failed=work.failed,
+        dead_letters=work.dead_letters,
         expired=work.expired,
         cancelled=work.cancelled,
         deadlines=work.deadlines,

@@ -82,5 +82,6 @@ def test_outcomes_are_counted_in_their_window(store: Store, clock: Clock) -> Non
         store.claims.settle([settlement(claim)])
     store.claims.settle([settlement(started(store, due), State.RETRYING, wake_at=clock() + MINUTE)])
     store.claims.settle([settlement(started(store, due), State.FAILED, dead_letter=True)])
+    store.claims.settle([settlement(started(store, due), State.FAILED)])  # with a task that it came after
     found = store.backlog.recent_outcomes(clock(), timedelta(minutes=15))
-    assert found == RecentOutcomes(started=4, retried=1, dead_letters=1, deadlines=2, missed=1)
+    assert found == RecentOutcomes(started=5, retried=1, dead_letters=1, deadlines=2, missed=1)

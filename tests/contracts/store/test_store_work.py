@@ -39,7 +39,9 @@ def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store:
     minutes = timedelta(minutes=1)
     assert found.work.actions == (
         ActionWork("reminder", ended=3, deadlines=2, missed=1, late=1, lateness=10 * minutes, latest=10 * minutes),
-        ActionWork("webhook", 2, 1, 0, 0, 2, 2, 1, 30 * minutes, 30 * minutes),
+        ActionWork(
+            "webhook", ended=2, failed=1, deadlines=2, missed=2, late=1, lateness=30 * minutes, latest=30 * minutes
+        ),
     )
     assert found.work.units == {"tokens": 20.0}
     assert found.work.cost == Decimal("0.01")
@@ -47,6 +49,15 @@ def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store:
     mine = store.run_history.report(TENANT, NOON, clock()).work
     assert (mine.total().ended, mine.units) == (4, {}), "pools are of all tenants"
     assert mine.cost == Decimal("0.0075")
+
+
+def test_a_report_counts_as_dead_letters_the_failed_runs_that_have_one(store: Store, clock: Clock) -> None:
+    store.claims.settle([settlement(started(store), State.FAILED, dead_letter=True)])
+    store.claims.settle([settlement(started(store), State.FAILED)])  # as one that fails with a task that it came after
+    clock.forward(minutes=1)
+    found = store.run_history.report(TENANT, NOON, clock())
+    assert found.work.actions == (ActionWork("reminder", ended=2, failed=2, dead_letters=1),)
+    assert "dead letters: 1 (none the time before)" in list(report_lines(found, "UTC", "EUR"))
 
 
 def test_a_report_counts_what_was_cancelled_and_not_its_deadline(store: Store, clock: Clock) -> None:
