@@ -40,6 +40,7 @@ class RunFilter:
     out none that is ready, running, or to be tried again. `text` is a part of the title, of the error, or of the reason
     of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or changed it. `min_lateness` is
     from the deadline to the end, `min_delay` from `scheduled_for` to the start.
+    `started_before` leaves out runs that began at that time or later, and those that have not begun.
     `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
     With `oldest_first` pages begin with the earliest time: what is to come is listed in the order in which it is due.
     With `unpaused`, open runs of paused tasks are left out.
@@ -60,6 +61,7 @@ class RunFilter:
     max_duration: timedelta | None = None
     min_lateness: timedelta | None = None
     min_delay: timedelta | None = None
+    started_before: datetime | None = None
     min_attempts: int | None = None
     pool: str | None = None
     min_units: float | None = None

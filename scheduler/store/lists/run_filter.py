@@ -111,6 +111,8 @@ def _of_times(where: RunFilter, dialect: StoreDialect) -> Iterable[Condition]:
     if where.min_lateness is not None:
         yield runs.c.ended_at > runs.c.deadline
         yield dialect.microseconds(runs.c.deadline, runs.c.ended_at) >= where.min_lateness // MICROSECOND
+    if where.started_before is not None:
+        yield runs.c.started_at < where.started_before
     if where.min_delay is not None:
         yield dialect.microseconds(runs.c.scheduled_for, runs.c.started_at) >= where.min_delay // MICROSECOND
 

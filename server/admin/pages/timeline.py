@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -27,6 +27,12 @@ LANES = ("action", "worker", "tier", "title")
 DEFAULT_WINDOW = "1h"
 MAX_TIMELINE_RUNS = 300
 TIMELINE_PAGE_ROWS = 100
+MAX_PAGES_SEARCHED = 5
+"""Pages of a list whose rows are compared with when they began: each takes up to 10,000 runs."""
+
+LOOK_AHEAD = timedelta(days=1)
+"""How long after a window a run may end that was at work in it."""
+
 TICK_COUNT = 6
 NARROW_TICK_COUNT = 2
 """Ticks that a narrow window has room for."""
@@ -114,27 +120,32 @@ def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
 
 
 def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
-    """Return the runs of a window, oldest first: those that ended in it, and those that are running."""
-    running = visit.scheduler.past.runs(
-        RunFilter(states=(State.RUNNING,)), limit=TIMELINE_PAGE_ROWS, tenant=visit.reach, by=visit.principal
-    )
-    found = {run.id: run for run in running.runs if run.started_at and run.started_at < until}
+    """Return the runs that were at work in a window, oldest first.
+
+    Of those that ended after it, it has the ones that did so within `LOOK_AHEAD`.
+    """
+    begun, at_work = RunFilter(started_before=until), RunFilter(states=(State.RUNNING,), started_before=until)
+    ended = replace(begun, states=SHOWN_STATES)
+    found: dict[str, RunSummary] = {}
+    _add(found, visit, at_work)
+    _add(found, visit, replace(ended, oldest_first=True), since=until, until=until + LOOK_AHEAD)
+    _add(found, visit, ended, since=since, until=until)
+    return sorted(found.values(), key=lambda run: (run.started_at or until, run.id))
+
+
+def _add(found: dict[str, RunSummary], visit: Visit, where: RunFilter, **between: datetime) -> None:
+    """Add the runs of a filter as long as there is room, of the pages that a view has time for."""
     cursor: str | None = None
-    while len(found) < MAX_TIMELINE_RUNS:
+    for _ in range(MAX_PAGES_SEARCHED):
+        if len(found) >= MAX_TIMELINE_RUNS:
+            break
         page = visit.scheduler.past.runs(
-            RunFilter(states=SHOWN_STATES),
-            since=since,
-            until=until,
-            limit=TIMELINE_PAGE_ROWS,
-            cursor=cursor,
-            tenant=visit.reach,
-            by=visit.principal,
+            where, limit=TIMELINE_PAGE_ROWS, cursor=cursor, tenant=visit.reach, by=visit.principal, **between
         )
-        found.update({run.id: run for run in page.runs if run.started_at and run.started_at < until})
+        found.update({run.id: run for run in page.runs})
         cursor = page.cursor
         if cursor is None:
             break
-    return sorted(found.values(), key=lambda run: (run.started_at or until, run.id))
 
 
 def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime) -> Sequence[LaneOfBars]:

@@ -22,6 +22,7 @@ from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.time.times import utc_or_none
 from duetime.scheduler.run_records import Start, Verdict
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
@@ -29,6 +30,7 @@ from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, t
 from duetime.server.admin.visit import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
+from sqlalchemy import update
 from starlette.datastructures import ImmutableMultiDict
 
 from tests.builders import restarted, settlement, some, started
@@ -512,6 +514,22 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     assert len(re.findall(r" to <time [^>]+>today \d\d:\d\d:\d\d<", page)) == 1, "its end, a day later"
     assert (await admin.get("/timeline?window=1y")).status_code == 400
     assert (await admin.get("/timeline?by=mood")).status_code == 400
+
+
+async def test_a_run_is_on_the_time_line_of_each_window_that_it_was_at_work_in(admin: Admin) -> None:
+    app = admin.site.app
+    now = app.store.now()
+    claim = started(app.store, now - timedelta(hours=3), title="Nightly import")
+    ends = {"started_at": now - timedelta(hours=3), "ended_at": now - timedelta(hours=1)}
+    app.store.claims.settle([settlement(claim)])
+    statement = update(runs).where(runs.c.id == claim.run.id).values(**ends, listed_at=ends["ended_at"])
+    app.store._database.write(lambda connection: connection.execute(statement))
+    shown = {
+        f"{window} until {until}": "Nightly import"
+        in (await admin.get(f"/timeline?window={window}&until={until}")).text
+        for window, until in (("15m", "2 hours ago"), ("1h", "90 minutes ago"), ("6h", "now"), ("15m", "4 hours ago"))
+    }
+    assert list(shown.values()) == [True, True, True, False], shown
 
 
 @pytest.mark.parametrize(
