@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,21 @@ def test_the_servers_of_compose_ask_callers_for_a_key_themselves() -> None:
 def test_only_the_port_with_tls_of_compose_is_open_to_other_machines() -> None:
     published = {name: port for name, service in services().items() for port in service.get("ports", [])}
     assert published == {"server-1": "127.0.0.1:8101:8787", "server-2": "127.0.0.1:8102:8787", "proxy": "443:443"}
+
+
+def test_the_servers_of_compose_believe_their_proxy_alone_where_a_call_comes_from() -> None:
+    composed = yaml.safe_load((EXAMPLES / "compose/compose.yaml").read_text("utf-8"))
+    proxy = composed["services"]["proxy"]["networks"]["default"]["ipv4_address"]
+    assert environment("compose/duetime.env.example")["DUETIME_TRUSTED_PROXIES"] == proxy
+    (network,) = composed["networks"]["default"]["ipam"]["config"]
+    assert ip_address(proxy) in ip_network(network["subnet"])
+    assert ip_address(proxy) not in ip_network(network["ip_range"]), "another container could get it"
+
+
+def test_the_servers_of_kubernetes_believe_the_ingress_where_a_call_comes_from() -> None:
+    (given,) = [each["data"] for each in documents("ConfigMap") if each["metadata"]["name"] == "duetime"]
+    said = KUBERNETES.read_text("utf-8").split("apiVersion", 1)[0]
+    assert f"`{given['DUETIME_TRUSTED_PROXIES']}`: the network" in said
 
 
 def environment(name: str) -> dict[str, str]:

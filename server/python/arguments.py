@@ -230,6 +230,7 @@ SPECIAL_ARGUMENTS: dict[str, Argument] = {
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},
+    "RunFilter.started_before": Argument("started_before", _INSTANT),
     **{
         f"{kind}.{name}": Argument(name, _INSTANT)
         for kind in ("EventFilter", "RunFilter", "DeadLetterFilter", "AuditFilter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
@@ -13,16 +14,24 @@ from duetime.tools.admin.run_rows import cost_given, read_span, read_tier
 MAX_COUNT_DIGITS: Final = 9
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "state": State,
-    "kind": EventKind,
+    "state": lambda given: _member("state", State, given),
+    "kind": lambda given: _member("kind", EventKind, given),
     "min_cost": cost_given,
-    "min_attempts": lambda given: _count("min_attempts", given),
+    "min_attempts": lambda given: count_given("min_attempts", given),
     "min_lateness": lambda given: read_span("min_lateness", given),
 }
 
 
-def _count(name: str, given: str | int) -> int:
-    """Return a number of attempts. Raises InvalidArgument."""
+def _member(name: str, kinds: type[StrEnum], given: str) -> StrEnum:
+    try:
+        return kinds(given)
+    except ValueError:
+        example = f"{name}={next(iter(kinds)).value!r}"
+        raise InvalidArgument(name, "it is not known", accepted=", ".join(kinds), example=example) from None
+
+
+def count_given(name: str, given: str | int) -> int:
+    """Return a whole number. Raises InvalidArgument."""
     text = str(given).strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_COUNT_DIGITS):
         raise InvalidArgument(name, "it is no number", accepted="a whole number from 1 on", example=f"{name}=2")

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import Event
+from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.task import Tier
+from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Page, get
 from duetime.server.admin.export import MAX_EXPORTED_ROWS, ExportRow, exported
-from duetime.server.admin.failures import unknown
+from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
@@ -32,12 +32,16 @@ _TEXTS = {"who": "actor", "surface": "surface", "subject": "subject"}
 
 _OF_EVENTS = {
     "q": "text",
-    **{
-        name: name
-        for name in ("action", "label", "priority", "worker", "error", "min_attempts", "min_lateness", "min_cost")
-    },
+    "who": "actor",
+    "surface": "via",
+    "task": "task_id",
+    **{name: name for name in ("kind", "state", "action", "label", "priority", "worker", "error")},
+    **{name: name for name in ("min_attempts", "min_lateness", "min_cost")},
 }
 """The same of the changes of tasks."""
+
+_OF_ONE_TAB: Final = dict.fromkeys({*_TEXTS, *_OF_EVENTS, "kind"} - {"who", "surface"})
+"""Parameters that the other tab has not, or has with other values."""
 
 Following = Callable[[int, str | None], tuple[tuple[Any, ...], str | None]]
 """Reads so many rows behind a cursor, and returns them with the next cursor."""
@@ -59,6 +63,7 @@ class AuditQuery:
         since, until = (query.get(name, "").strip() or None for name in ("since", "until"))
         bounds = Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until)
         tenant = visit.tenant or visit.principal.tenant
+        refuse_unknown_parameters(visit, {"list", *(_OF_EVENTS if query.get("list") == "tasks" else {*_TEXTS, "kind"})})
         if query.get("list") == "tasks":
             return cls(tenant, bounds, _events(visit, tenant, bounds), _event_row)
         return cls(tenant, bounds, _entries(visit, tenant, bounds), _entry_row)
@@ -86,7 +91,9 @@ def audit(visit: Visit) -> Answer:
         "of_tasks": of_tasks,
         "titles": _titles(visit, query.tenant, rows) if of_tasks else {},
         "tabs": _TABS,
-        "kinds": [*AuditKind],
+        "of_one_tab": _OF_ONE_TAB,
+        "kinds": [*(EventKind if of_tasks else AuditKind)],
+        "states": [*State],
         "surfaces": _SURFACES,
         "tiers": [*Tier],
         "shown_tenant": query.tenant,

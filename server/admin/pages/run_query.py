@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter, RunPage
@@ -12,9 +13,10 @@ from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import PAGE_ROWS
-from duetime.server.admin.failures import unknown
+from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.visit import Visit
-from duetime.tools.admin.run_rows import cost_given
+from duetime.tools.admin.event_filter import count_given
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS, cost_given, read_span
 
 TO_COME = "to_come"
 """The kind of runs of which the first one due comes first."""
@@ -37,8 +39,21 @@ RUN_KINDS: Mapping[str, tuple[State, ...]] = {
 }
 """Kinds of runs, as tabs name them; the first one is all but those that are to come."""
 
-_TEXTS = {"q": "text", "action": "action", "label": "label", "worker": "worker", "task": "task_id", "actor": "actor"}
+_TEXTS = {
+    "q": "text",
+    "task": "task_id",
+    **{name: name for name in ("action", "label", "worker", "actor", "pool")},
+}
 """Parameters of the address, and the conditions of the filter that they set."""
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    **{name: partial(read_span, name) for name in SPAN_ARGUMENTS},
+    **{name: partial(count_given, name) for name in ("min_attempts", "min_units")},
+    "min_cost": cost_given,
+}
+"""The same of those that are no texts."""
+
+_PARAMETERS = frozenset({*_TEXTS, *_READ, "state", "priority"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +67,10 @@ class RunQuery:
     def of(cls, visit: Visit) -> RunQuery:
         """Read the address; times are words or dates in the viewer's zone. Raises InvalidArgument."""
         query = visit.query
+        refuse_unknown_parameters(visit, _PARAMETERS)
         given: dict[str, Any] = {name: query[key].strip() for key, name in _TEXTS.items() if query.get(key, "").strip()}
+        given |= {name: read(query[name].strip()) for name, read in _READ.items() if query.get(name, "").strip()}
         kind, tier = query.get("state", ""), query.get("priority", "")
-        if query.get("min_cost", "").strip():
-            given["min_cost"] = cost_given(query["min_cost"])
         standing = Standing(kind) if kind in set(Standing) else None
         where = RunFilter(states=() if standing else _states(kind), standing=standing, tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None

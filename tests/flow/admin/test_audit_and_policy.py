@@ -100,6 +100,39 @@ async def test_changes_of_tasks_are_found_by_what_their_runs_say(admin_page: Ope
     assert (await admin.get("/audit?list=tasks&min_attempts=many")).status_code == 400
 
 
+async def test_changes_of_tasks_are_filtered_by_person_way_kind_state_and_task(admin_page: Open) -> None:
+    admin = await admin_page()
+    scheduler = admin.site.app.scheduler
+    ann, bob = (Principal("local", user, via=via) for user, via in (("ann", "mcp 10.0.0.1"), ("bob", "rest 10.0.0.2")))
+    task_id = scheduler.schedule("Of Ann", when="in 1 hour", by=ann).record.task.id
+    of_bob = scheduler.schedule("Of Bob", when="in 1 hour", by=bob).record.task.id
+    scheduler.cancel(of_bob, by=bob)
+    for query in ("who=ann", "surface=mcp", f"task={task_id}"):
+        page = await text_of(admin, f"/audit?list=tasks&{query}")
+        assert "Of Ann" in page, query
+        assert "Of Bob" not in page, query
+    for query in ("kind=cancelled", "state=cancelled"):
+        rows = json.loads(await text_of(admin, f"/audit?list=tasks&{query}&format=json"))["audit"]
+        assert [(row["task"], row["kind"]) for row in rows] == [(of_bob, "cancelled")], query
+
+
+async def test_a_tab_of_the_audit_keeps_the_filters_that_the_other_one_has(admin_page: Open) -> None:
+    admin = await admin_page()
+    acts = await text_of(admin, "/audit?who=ann&surface=rest&kind=secret_set&subject=crm&since=yesterday")
+    found = re.search(r'href="/admin(/audit[^"]*list=tasks[^"]*)"', acts)
+    assert found is not None
+    assert unescape(found[1]) == "/audit?who=ann&surface=rest&since=yesterday&list=tasks"
+    await text_of(admin, unescape(found[1]))
+
+
+@pytest.mark.parametrize("wrong", ["list=tasks&kind=logged_in", "list=tasks&subject=crm", "kind=paused", "nonsense=1"])
+async def test_a_filter_that_a_list_does_not_have_is_refused(admin_page: Open, wrong: str) -> None:
+    admin = await admin_page()
+    answer = await admin.get(f"/audit?{wrong}")
+    assert answer.status_code == 400
+    assert "Accepted: " in answer.text
+
+
 async def test_the_state_of_the_chain_is_shown_and_how_to_verify_it(admin_page: Open) -> None:
     admin = await admin_page()
     recorded(admin, 1, tenant="local")

@@ -503,6 +503,35 @@ async def test_quiet_hours_of_a_user_are_shown_set_and_forgotten_with_an_audit_e
     assert all((each.via or "").startswith("admin") for each in entries)
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("min_attempts=2", False),
+        ("min_attempts=1", True),
+        ("min_duration=2+min", True),
+        ("max_duration=2+min", False),
+        ("min_delay=1+h", False),
+        ("min_lateness=1+s", False),
+        ("pool=gpu", False),
+        ("min_units=1", False),
+    ],
+)
+async def test_runs_are_filtered_by_what_their_attempts_took(admin: Admin, query: str, *, found: bool) -> None:
+    store = admin.site.app.store
+    claim = started(store, store.now(), title="Nightly import")
+    times = {"started_at": store.now() - timedelta(minutes=3), "ended_at": store.now()}
+    store.claims.settle([settlement(claim)])
+    statement = update(runs).where(runs.c.id == claim.run.id).values(**times)
+    store._database.write(lambda connection: connection.execute(statement))
+    assert ("Nightly import" in (await admin.get(f"/runs?q=Nightly&{query}")).text) is found
+
+
+async def test_a_filter_that_runs_do_not_have_is_refused_with_those_that_they_have(admin: Admin) -> None:
+    answer = await admin.get("/runs?min_atempts=2")
+    assert answer.status_code == 400
+    assert "min_attempts" in answer.text
+
+
 async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> None:
     page = (await admin.get("/timeline?window=24h")).text
     shown = re.findall(r'<a href="/admin/runs/(r_\w+)"', page)
