@@ -31,7 +31,7 @@ MAX_PAGES_SEARCHED = 5
 """Pages of a list whose rows are compared with when they began: each takes up to 10,000 runs."""
 
 LOOK_AHEAD = timedelta(days=1)
-"""How long after a window a run may end that was at work in it."""
+"""The time after a window in which the runs end that were at work in it; later ones are left out."""
 
 TICK_COUNT = 6
 NARROW_TICK_COUNT = 2
