@@ -7,15 +7,15 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.foresight.task_changes import TaskChanges
+from duetime.scheduler.foresight.readers.run_ends import RunEnd, RunEnds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 
@@ -46,26 +46,13 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await call.future
 
 
-class WaitableTasks(Protocol):
-    """A scheduler, as far as a wait for the end of a run needs it."""
-
-    @property
-    def changes(self) -> TaskChanges: ...
-
-    def tasks_of(self, task_id: str, *, by: Principal) -> Sequence[str]: ...
-
-    def run_to_end(self, task_id: str, *, by: Principal) -> str | None: ...
-
-
 class Crossing(Protocol):
     """Carries work out on a thread, as `cross` does."""
 
     async def __call__(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
-async def wait_for_end(
-    tasks: WaitableTasks, task_id: str, seconds: float, by: Principal, cross: Crossing = cross
-) -> None:
+async def wait_for_end(ends: RunEnds, task_id: str, seconds: float, by: Principal, cross: Crossing = cross) -> None:
     """Return when the current run of a task has ended, or after so many seconds. No thread waits for it.
 
     `cross` carries out its looks. Raises TaskNotFound.
@@ -77,18 +64,16 @@ async def wait_for_end(
         with suppress(RuntimeError):  # the loop has ended, and with it the wait
             loop.call_soon_threadsafe(woken.set)
 
-    with ExitStack() as left_at_end:
-        for each in await cross(tasks.tasks_of, task_id, by=by):
-            await cross(left_at_end.enter_context, tasks.changes.of(each, wake))
-        run_id = await cross(tasks.run_to_end, task_id, by=by)
-        while run_id and (left := ends_at - loop.time()) > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), min(left, LOOK_INTERVAL_S))
-            if not woken.is_set():
-                await cross(tasks.changes.look)
-                continue
+    with RunEnd(ends, task_id, wake, by=by) as end:
+        while not await cross(end.has_come):
+            while not woken.is_set():
+                if (left := ends_at - loop.time()) <= 0:
+                    return
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), min(left, LOOK_INTERVAL_S))
+                if not woken.is_set():
+                    await cross(ends.changes.look)
             woken.clear()
-            run_id = run_id if await cross(tasks.run_to_end, task_id, by=by) == run_id else None
 
 
 def work_under_way() -> bool:

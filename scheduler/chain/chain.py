@@ -139,7 +139,7 @@ def view_of_chain(
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
     stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
-    run = replace(run, number=found.chain.number, cancel_requested=stopping)
+    run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
     record = TaskRecord(_task(found), run)
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 

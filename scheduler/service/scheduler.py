@@ -122,7 +122,7 @@ class Scheduler:
         self.inbox = InboxReader(store)
         self.tasks = TaskReader(store, facts, self.inbox, zone=zone, holidays=holidays, explainer=explainer)
         self.chains = ChainReader(store, facts)
-        self.ends = RunEnds(store, self.chains)
+        self.ends = RunEnds(store)
 
     def _add_changes(self, facts: RunFactReader, notices: ChangeNotices) -> None:
         store, planner, on_change, via = self._store, self._planner, notices["on_change"], notices["via"]

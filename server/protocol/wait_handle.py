@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.foresight.readers.run_ends import run_key
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import TERMINAL
@@ -20,7 +21,7 @@ from duetime.tools.get_task import GET_TASK, GetTask
 if TYPE_CHECKING:
     from duetime.scheduler.service.scheduler import Scheduler
 
-_TEXT: Final = re.compile(r"([tc]_\w{1,40})\.(\w{1,50})\.(\d{1,13})\.(\d{1,6})\.(h?)(k?)", re.ASCII)
+_TEXT: Final = re.compile(r"([tc]_\w{1,40})\.(\w{1,90})\.(\d{1,13})\.(\d{1,6})\.(h?)(k?)", re.ASCII)
 _MS: Final = timedelta(milliseconds=1)
 _ARGUMENTS: Final = GET_TASK.read()
 
@@ -33,7 +34,7 @@ class WaitHandle:
     """
 
     call: GetTask
-    run_id: str
+    run: str
     since: datetime
     until: datetime
 
@@ -51,7 +52,7 @@ class WaitHandle:
             return None
         if view.record.run.state in TERMINAL:
             return None
-        return cls(call, view.record.run.id, view.now, view.now + length), view
+        return cls(call, run_key(view.record.run), view.now, view.now + length), view
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -59,18 +60,18 @@ class WaitHandle:
         found = _TEXT.fullmatch(text)
         if found is None:
             return None
-        task_id, run_id, began, length, history, keep_unread = found.groups()
+        task_id, run, began, length, history, keep_unread = found.groups()
         since = EPOCH + int(began) * _MS
         call = GetTask(task_id=task_id, history=bool(history), keep_unread=bool(keep_unread))
-        return cls(call, run_id, since, since + int(length) * _MS)
+        return cls(call, run, since, since + int(length) * _MS)
 
     @property
     def text(self) -> str:
         flags = "h" * self.call.history + "k" * self.call.keep_unread
         began, length = (self.since - EPOCH) // _MS, (self.until - self.since) // _MS
-        return f"{self.call.task_id}.{self.run_id}.{began}.{length}.{flags}"
+        return f"{self.call.task_id}.{self.run}.{began}.{length}.{flags}"
 
     def is_over(self, view: TaskView) -> bool:
         """Whether the run has ended, or the time of the wait."""
         run = view.record.run
-        return run.id != self.run_id or run.state in TERMINAL or view.now >= self.until
+        return run_key(run) != self.run or run.state in TERMINAL or view.now >= self.until

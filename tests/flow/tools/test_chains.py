@@ -252,8 +252,9 @@ def test_a_wait_for_a_chain_lasts_until_its_last_step_has_ended(
     view = scheduler.schedule("Report", steps=[FETCH, {"name": "load", "after": ["fetch"]}])
     assert view.chain
     chain_id, ids = view.chain.id, [step.task_id for step in view.chain.steps]
-    assert scheduler.ends.tasks_of(chain_id) == ids
-    assert scheduler.ends.run_to_end(chain_id) == chain_id
+    found = scheduler.ends.run_to_end(chain_id)
+    assert found
+    assert found.task_ids == ids
     clock.forward(hours=1)
     for task_id in ids:
         end(store, task_id)

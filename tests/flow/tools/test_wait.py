@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,22 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import Event
+from duetime.scheduler.foresight.readers.run_ends import RunEnd
 from duetime.scheduler.foresight.task_changes import TaskChanges
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
+from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
+from duetime.server.protocol.wait_handle import WaitHandle
 from duetime.tools.registration import make_tools
 
-from tests.builders import Clock
+from tests.builders import Clock, restarted, settlement
 from tests.flow.tools.calls import CONTEXT, settled
 from tests.flow.waiting import eventually
 
@@ -214,3 +220,87 @@ def test_a_wait_that_ends_during_a_look_leaves_no_place_behind(store: Store, sch
         now[0] += LOOK_INTERVAL_S
         changes.look()
     assert log.looks == [4, 4]
+
+
+@dataclass
+class ChainWait:
+    """A wait for a chain, by all ways: a call that waits, and the handle of a client that asks again."""
+
+    scheduler: Scheduler
+    store: Store
+    chain_id: str
+    end: RunEnd
+    handle: WaitHandle
+    wakes: list[str]
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, store: Store, left: ExitStack, **arguments: Any) -> ChainWait:
+        chain_id, wakes = scheduler.schedule("Report", **arguments).record.task.id, list[str]()
+        end = left.enter_context(RunEnd(scheduler.ends, chain_id, lambda: wakes.append("woken"), by=LOCAL))
+        assert not end.has_come()
+        begun = WaitHandle.of_call({"task_id": chain_id, "wait": "5 min"}, scheduler, LOCAL)
+        assert begun
+        found = WaitHandle.of_text(begun[0].text)
+        assert found
+        return cls(scheduler, store, chain_id, end, found, wakes)
+
+    def id(self, name: str) -> str:
+        chain = self.scheduler.get(self.chain_id).chain
+        assert chain
+        return next(step.task_id for step in chain.steps if step.name == name)
+
+    def settle(self, name: str, spawn: Sequence[Mapping[str, Any]] = ()) -> bool:
+        """End the run of a step; return whether the wait was woken by it."""
+        claim, before = restarted(self.store, self.store.tasks.get("local", self.id(name))), len(self.wakes)
+        planned = FanOut(self.store, Planner(Handlers.load(entry_points=False), "UTC"), TenantQuotas())
+        spawned = tuple(planned.plan(claim.task, spawn)) if spawn else ()
+        self.store.claims.settle([settlement(claim, spawned=spawned)])
+        self.scheduler.ends.changes.touched([claim.task.id])
+        return len(self.wakes) > before
+
+    def over(self) -> bool:
+        by_handle = self.handle.is_over(self.scheduler.get(self.chain_id))
+        assert by_handle is self.end.has_come()
+        return by_handle
+
+
+@pytest.fixture
+def left() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_of_a_recurring_chain_the_generation_of_now_is_waited_for(
+    scheduler: Scheduler, store: Store, left: ExitStack, clock: Clock
+) -> None:
+    steps = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    wait = ChainWait.of(scheduler, store, left, repeat="every day at 12:01", steps=steps)
+    clock.forward(minutes=1)
+    assert wait.settle("fetch")
+    assert not wait.over()
+    assert wait.settle("load")
+    assert wait.over()
+    assert scheduler.get(wait.chain_id).record.run.number == 2
+
+
+def test_a_generation_that_a_no_left_out_is_over(
+    scheduler: Scheduler, store: Store, left: ExitStack, clock: Clock
+) -> None:
+    asks = {"question": "Report?", "by": "2 hours"}
+    wait = ChainWait.of(scheduler, store, left, repeat="every day at 12:01", steps=[{"name": "fetch"}], approval=asks)
+    clock.forward(minutes=1)
+    store.claims.make_ready(limit=9)
+    assert not wait.over()
+    scheduler.reject(wait.chain_id)
+    assert wait.over()
+    assert scheduler.get(wait.chain_id).record.run.number == 1, "it uses up no number"
+
+
+def test_a_chain_lasts_until_what_its_last_step_spawned_has_ended(
+    scheduler: Scheduler, store: Store, left: ExitStack
+) -> None:
+    wait = ChainWait.of(scheduler, store, left, when="now", steps=[{"name": "fan"}])
+    wait.settle("fan", spawn=[{"name": "a"}, {"name": "b"}])
+    assert not wait.over()
+    assert [wait.settle(f"fan/{name}") for name in "ab"] == [True, True]
+    assert wait.over()
