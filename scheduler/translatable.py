@@ -48,6 +48,7 @@ class NoteKind(StrEnum):
     CLOCKS_FORWARD = "clocks_forward"
     TIME_TWICE = "time_twice"
     TIME_MISSING = "time_missing"
+    JITTER = "jitter"
     FAR_AHEAD = "far_ahead"
     DEADLINE_TOO_EARLY = "deadline_too_early"
     ESTIMATE_TOO_LONG = "estimate_too_long"

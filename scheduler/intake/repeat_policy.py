@@ -18,6 +18,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Coalesce, Overlap, RepeatPolicy, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import Occurrence
 
 MAX_FAILURES_IN_A_ROW = 100
@@ -91,8 +92,9 @@ def spread_note(policy: RepeatPolicy | None, first: Occurrence, zone: str) -> tu
     """Say between which times a run starts."""
     if policy is None or not policy.jitter:
         return ()
-    end = f"{first.wall + policy.jitter:%H:%M:%S}".removesuffix(":00")
-    return (f"each run starts between {first.wall:%H:%M} and {end} {zone}; jitter '0 s' is exact",)
+    time, last = f"{first.wall:%H:%M}", f"{first.wall + policy.jitter:%H:%M:%S}".removesuffix(":00")
+    text = f"each run starts between {time} and {last} {zone}; jitter '0 s' is exact"
+    return (Translatable.of(NoteKind.JITTER, text, time=time, last=last),)
 
 
 def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:

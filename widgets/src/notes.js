@@ -14,9 +14,10 @@ export function noteWords(text, { words }, env) {
   return t(`note.${kind}`, valueWords(values, env));
 }
 
-function valueWords({ at, deadline, day, time, instead, ...rest }, { clock, reader }) {
+function valueWords({ at, deadline, day, time, last, instead, ...rest }, { clock, reader }) {
   const instant = (written) => written && moment(Date.parse(written), reader(), clock.now());
-  return { ...rest, at: instant(at), deadline: instant(deadline), day: day && date(day), time: time && timeText(time), instead: instead && timeText(instead) };
+  const spoken = (written) => written && timeText(written);
+  return { ...rest, at: instant(at), deadline: instant(deadline), day: day && date(day), time: spoken(time), last: spoken(last), instead: spoken(instead) };
 }
 
 /** Why the server refuses: for readers of other languages what kind of refusal it is, with the sentence where that says more. */

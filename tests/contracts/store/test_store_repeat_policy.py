@@ -17,6 +17,7 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RepeatPolicy, RetryPolicy, State
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -272,7 +273,10 @@ def test_work_on_the_hour_is_spread_where_many_share_a_server_and_the_answer_say
     work: Any = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
     spread = shared.schedule("Import", repeat="every day at 9:00", **work)
     assert spread.record.task.repeat_policy == RepeatPolicy(jitter=timedelta(minutes=2))
-    assert "each run starts between 09:00 and 09:02 UTC; jitter '0 s' is exact" in spread.warnings
+    (note,) = (each for each in spread.warnings if each.startswith("each run starts between"))
+    assert note == "each run starts between 09:00 and 09:02 UTC; jitter '0 s' is exact"
+    assert isinstance(note, Translatable)
+    assert (note.kind, note.values) == (NoteKind.JITTER, {"time": "09:00", "last": "09:02"})
     exact = shared.schedule("Import", repeat="every day at 9:00", repeat_policy={"jitter": "0 s"}, **work)
     assert exact.record.run.wake_at == exact.record.run.scheduled_for
     for rule, action in (("every day at 9:10", work), ("every 15 minutes", work), ("every day at 9:00", {})):
