@@ -151,6 +151,11 @@ class Handler(Generic[P, ReturnT]):
         return payload
 
 
+def summary_of(fn: object) -> str:
+    """Return the first line of the docstring of a function, "" without one."""
+    return (inspect.getdoc(fn) or "").partition("\n")[0]
+
+
 def check_name(name: object) -> None:
     """Raise HandlerError unless `name` can be the name of an action."""
     if callable(name):

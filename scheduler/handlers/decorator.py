@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
@@ -17,6 +16,7 @@ from duetime.scheduler.handlers.declaration import (
     Isolation,
     Preflight,
     check_name,
+    summary_of,
 )
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.task import RetryPolicy
@@ -92,7 +92,7 @@ def handler(
             retry=retry,
             needs=needs or {},
             estimate=None if estimate is None else _seconds(name, "estimate", estimate),
-            description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
+            description=description or summary_of(fn),
             isolation=isolation,
             preflight=preflight,
         )

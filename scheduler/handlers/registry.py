@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from importlib.metadata import EntryPoints
+from importlib.metadata import EntryPoint, EntryPoints
 from importlib.metadata import entry_points as installed
+from threading import Timer
 from types import ModuleType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers.declaration import Handler
@@ -24,6 +27,8 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.task import Json
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
+SLOW_IMPORT_S: Final = 5.0
+"""Seconds after which the log names the plug-in whose import the start still waits for."""
 
 _REQUEST: Final = re.compile(r"https?|curl|fetch|request|url|\bapi\b|\b(?:get|post|put)\b", re.IGNORECASE)
 """Names of actions by which a request to a server is meant."""
@@ -31,18 +36,30 @@ _REQUEST: Final = re.compile(r"https?|curl|fetch|request|url|\bapi\b|\b(?:get|po
 Plugin = Handler | WatchCheck
 """The two kinds of objects that a module of plug-ins declares."""
 
+PluginT = TypeVar("PluginT", Handler, WatchCheck)
+
+log = logging.getLogger(__name__)
+
 
 class Handlers(Mapping[str, Handler]):
-    """A read-only registry; two different handlers of one action raise `HandlerError`.
+    """A read-only registry; two different handlers of one action raise `HandlerError`, two checks of one name too.
 
-    `webhooks` is the policy of all requests that runs send.
+    `webhooks` is the policy of all requests that runs send. `checks` are the checks of watches by their names.
     """
 
-    def __init__(self, handlers: Iterable[Handler] = (), *, webhooks: WebhookOptions | None = None) -> None:
+    def __init__(
+        self,
+        handlers: Iterable[Handler] = (),
+        *,
+        webhooks: WebhookOptions | None = None,
+        checks: Iterable[WatchCheck] = (),
+    ) -> None:
         self.webhooks = webhooks or WebhookOptions()
-        self._by_name: dict[str, Handler] = {}
-        for item in handlers:
-            self._add(item)
+        self._by_name = _by_name("handlers", handlers)
+        self.checks = _by_name("watch checks", checks)
+        for item in self._by_name.values():
+            if item.isolation == "process":
+                _check_importable(item)
 
     @classmethod
     def load(
@@ -60,13 +77,17 @@ class Handlers(Mapping[str, Handler]):
         """
         found: list[Plugin] = []
         for point in _installed(tuple(sys.path)) if entry_points else ():
-            found += _imported(f"entry point {point.name} = {point.value}", point.load)
+            package = _package(point)
+            source = f"entry point {point.name} = {point.value} of {package}"
+            found += _imported(source, point.load, otherwise=f"uninstall {package}")
         for name in modules:
-            found += _imported(f"module {name}", partial(importlib.import_module, name))
+            load = partial(importlib.import_module, name)
+            found += _imported(f"module {name}", load, otherwise="remove it from the setting")
         found += added
         checks = [item for item in found if isinstance(item, WatchCheck)]
         handlers = (item for item in found if isinstance(item, Handler))
-        return cls([reminder, webhook(webhooks), watch(webhooks, checks), *handlers], webhooks=webhooks)
+        built_in = (reminder, webhook(webhooks), watch(webhooks, checks))
+        return cls([*built_in, *handlers], webhooks=webhooks, checks=checks)
 
     def isolated(self, actions: Iterable[str]) -> Handlers:
         """Return these handlers, with those of `actions` isolated in processes.
@@ -83,6 +104,7 @@ class Handlers(Mapping[str, Handler]):
             return Handlers(
                 (replace(item, isolation="process") if name in named else item for name, item in self._by_name.items()),
                 webhooks=self.webhooks,
+                checks=self.checks.values(),
             )
         except HandlerError as error:
             raise InvalidSetting(f"isolated_actions: {error}") from error
@@ -107,20 +129,28 @@ class Handlers(Mapping[str, Handler]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def _add(self, item: Handler) -> None:
-        if item.isolation == "process":
-            _check_importable(item)
-        known = self._by_name.setdefault(item.name, item)
-        if known is not item:
+
+def _by_name(kind: str, items: Iterable[PluginT]) -> dict[str, PluginT]:
+    """Return the items by their names. Raises HandlerError for two different ones of one name."""
+    known: dict[str, PluginT] = {}
+    for item in items:
+        other = known.setdefault(item.name, item)
+        if other is not item:
             raise HandlerError(
-                f"two handlers are named {item.name!r}: {_origin(known)} and {_origin(item)}; rename one of them"
+                f"two {kind} are named {item.name!r}: {_origin(other)} and {_origin(item)}; rename one of them"
             )
+    return known
 
 
 @cache
 def _installed(_path: tuple[str, ...]) -> EntryPoints:
     """Return the entry points of packages on this path; they are read once, as that opens a file a package."""
     return installed(group=ENTRY_POINT_GROUP)
+
+
+def _package(point: EntryPoint) -> str:
+    """Return the name and the version of the package that an entry point is from."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
 
 
 def _check_importable(item: Handler) -> None:
@@ -134,26 +164,47 @@ def _check_importable(item: Handler) -> None:
                 raise HandlerError(f"handler {item.name}: {reference(thing)} now refers to something else; rename it")
 
 
-def _origin(item: Handler) -> str:
-    module = getattr(item.fn, "__module__", "?")
-    return f"{module}.{getattr(item.fn, '__qualname__', item.name)}"
+def _origin(item: Plugin) -> str:
+    """Return the function of a plug-in, with the package whose entry point names its module or one next to it."""
+    module = str(getattr(item.fn, "__module__", "?"))
+    points = (point for point in _installed(tuple(sys.path)) if _top_level(point.module) == _top_level(module))
+    package = next((f" ({_package(point)})" for point in points), "")
+    return f"{module}.{getattr(item.fn, '__qualname__', item.name)}{package}"
 
 
-def _imported(source: str, load: Callable[[], object]) -> list[Plugin]:
+def _top_level(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _imported(source: str, load: Callable[[], object], *, otherwise: str) -> list[Plugin]:
     try:
-        found = list(_plugins_in(load()))
+        with _said_when_slow(source):
+            found = list(_plugins_in(load()))
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"[:300]
-        raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause}); {_remedy(error)}") from error
+        raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause}). {_remedy(error, otherwise)}.") from error
     if not found:
-        raise InvalidSetting(f'handlers: {source} declares no handler; put @handler("name") on a function in it')
+        raise InvalidSetting(f'handlers: {source} declares no handler. Put @handler("name") on a function in it.')
     return found
 
 
-def _remedy(error: BaseException) -> str:
+@contextmanager
+def _said_when_slow(source: str) -> Iterator[None]:
+    """Log which import the start waits for, since a module that never ends its import blocks it for ever."""
+    text = "the start waits for the import of %s, which has taken more than %g s"
+    timer = Timer(SLOW_IMPORT_S, log.warning, (text, source, SLOW_IMPORT_S))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _remedy(error: BaseException, otherwise: str) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return "install it in Duetime's environment, add its folder to PYTHONPATH, or remove the setting"
-    return "repair or remove it"
+        return f"Install it in Duetime's environment, add its folder to PYTHONPATH, or {otherwise}"
+    return f"Repair it, or {otherwise}"
 
 
 def _plugins_in(found: object) -> Iterator[Plugin]:

@@ -210,9 +210,11 @@ def _handlers(settings: Settings) -> Check:
     try:
         found = load_handlers(settings)
     except DuetimeError as error:
-        where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..."
-        return Check("handlers", CheckVerdict.WRONG, str(error), where)
-    return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
+        lacking = isinstance(error.__cause__, ModuleNotFoundError)
+        where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..." if lacking else ""
+        return Check("handlers", CheckVerdict.WRONG, str(error).removeprefix("handlers: "), where)
+    checks = f"; checks of watches: {', '.join(sorted(found.checks))}" if found.checks else ""
+    return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}{checks}")
 
 
 def _service(invocation: Invocation, *, shared: bool) -> Check:

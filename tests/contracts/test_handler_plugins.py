@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
-from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, run_handler
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, registry, run_handler
 from duetime.scheduler.outcomes import Done, Failed, Retry, Yielded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +126,8 @@ def test_a_broken_entry_point_is_named_with_the_cause(write: Write, tmp_path: Pa
     install(tmp_path, value)
     with pytest.raises(InvalidSetting) as refused:
         Handlers.load()
-    assert f"entry point acme = {value}" in str(refused.value)
+    assert f"entry point acme = {value} of acme 1.0 cannot be loaded" in str(refused.value)
+    assert str(refused.value).endswith("or uninstall acme 1.0.")
     assert cause in str(refused.value)
 
 
@@ -132,6 +135,45 @@ def test_two_handlers_of_one_name_are_refused_and_both_are_named(write: Write) -
     write(acme_jobs=GOOD.format(name="polish"), acme_more=GOOD.format(name="polish"))
     with pytest.raises(HandlerError, match=r"named 'polish': acme_jobs\.work and acme_more\.work"):
         Handlers.load(["acme_jobs", "acme_more"], entry_points=False)
+
+
+def test_plug_ins_of_one_name_are_named_with_the_package_that_each_is_from(write: Write, tmp_path: Path) -> None:
+    check = 'from duetime import watch_check\n\n@watch_check("stock")\ndef stock(ctx, arguments):\n    return 1\n'
+    write(acme_jobs=GOOD.format(name="polish") + check, acme_more=GOOD.format(name="polish"), acme_checks=check)
+    install(tmp_path, "acme_jobs")
+    with pytest.raises(HandlerError, match=r"acme_jobs\.work \(acme 1\.0\) and acme_more\.work; rename"):
+        Handlers.load(["acme_more"])
+    with pytest.raises(HandlerError, match=r"'stock': acme_jobs\.stock \(acme 1\.0\) and acme_checks\.stock; rename"):
+        Handlers.load(["acme_checks"])
+
+
+class Released(logging.Handler):
+    """Lets a module that blocks its import go on once something is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - the signature of all
+        """Release the module."""
+        self.event.set()
+
+
+def test_an_import_that_does_not_end_is_named_while_the_start_waits_for_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = Released()
+    monkeypatch.setattr(registry, "SLOW_IMPORT_S", 0.01)
+    monkeypatch.setattr(registry, "released", released.event, raising=False)
+    registry.log.addHandler(released)
+    wait = "from duetime.scheduler.handlers import registry\nassert registry.released.wait(20)\n"
+    write(acme_jobs=wait + GOOD.format(name="polish"))
+    install(tmp_path, "acme_jobs")
+    try:
+        assert "polish" in Handlers.load()
+    finally:
+        registry.log.removeHandler(released)
+    assert "waits for the import of entry point acme = acme_jobs of acme 1.0" in caplog.text
 
 
 def test_a_built_in_name_cannot_be_taken() -> None:

@@ -399,7 +399,7 @@ def test_a_check_of_the_wrong_form_is_refused_when_it_is_declared() -> None:
             watch_check("stock")(wrong)  # type: ignore[arg-type]  # that is what is refused
     one, other = (WatchCheck("stock", lambda _ctx, _arguments: 1) for _ in range(2))
     with pytest.raises(HandlerError, match="two watch checks are named 'stock'"):
-        watch(checks=[one, other])
+        Handlers.load(entry_points=False, added=[one, other])
     assert "watch" in Handlers.load(entry_points=False, added=[one])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import HandlerError
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.handlers.declaration import check_name
+from duetime.scheduler.handlers.declaration import check_name, summary_of
 from duetime.scheduler.task import Json
 
 CheckFunction = Callable[[Context, dict[str, Any]], Json]
@@ -30,6 +30,11 @@ class WatchCheck:
         check_name(self.name)
         if not _takes_two(self.fn):
             raise HandlerError(f"watch check {self.name}: put @watch_check on a plain def of (ctx, arguments)")
+
+    @property
+    def description(self) -> str:
+        """The first line of the docstring of the function."""
+        return summary_of(self.fn)
 
     def __call__(self, ctx: Context, arguments: Mapping[str, Any]) -> Json:
         """Call the function directly, for tests."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from duetime.scheduler.access.secret import SecretUse
-from duetime.scheduler.errors import HandlerError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.http_request import NETWORK_RETRY
@@ -48,8 +48,8 @@ def watch(
     *,
     resolve: Resolver = system_resolver,
 ) -> Handler:
-    """Build the handler; raises `HandlerError` for two different checks of one name."""
-    work = _Watch(options or WebhookOptions(), _by_name(checks), resolve)
+    """Build the handler, which knows these checks."""
+    work = _Watch(options or WebhookOptions(), {check.name: check for check in checks}, resolve)
     return Handler(
         name="watch",
         fn=work.run,
@@ -63,14 +63,6 @@ def watch(
         checked_early=False,
         interval=lambda payload: ("every", payload.interval),
     )
-
-
-def _by_name(checks: Iterable[WatchCheck]) -> Mapping[str, WatchCheck]:
-    known: dict[str, WatchCheck] = {}
-    for item in checks:
-        if known.setdefault(item.name, item) is not item:
-            raise HandlerError(f"two watch checks are named {item.name!r}; rename one of them")
-    return known
 
 
 class _Watch:

@@ -22,19 +22,30 @@ MAX_POOL_NAME_CHARS = 110
 
 
 class ActionPayload(RestPayload):
-    """An action that a task can have; `payload` is the JSON Schema of its input, where it declares one."""
+    """An action that a task can have; `payload` is the JSON Schema of its input.
+
+    An action that declares none takes any object (`type` alone), or none (`maxProperties` is 0).
+    """
 
     name: str
     description: str | None = None
-    payload: dict[str, Any] | None = None
+    payload: dict[str, Any]
     time_limit: str
 
 
+class CheckPayload(RestPayload):
+    """A check of a plug-in, which the action `watch` takes as its `check`; any object is its `arguments`."""
+
+    name: str
+    description: str | None = None
+
+
 class ActionsPayload(RestPayload):
-    """The actions of this installation."""
+    """The actions of this installation, and the checks of watches that its plug-ins have."""
 
     schema_: Annotated[Literal["duetime.actions/1"], Field(alias="schema")] = "duetime.actions/1"
     actions: tuple[ActionPayload, ...]
+    checks: tuple[CheckPayload, ...]
 
 
 class PoolsPayload(RestPayload):
@@ -55,15 +66,17 @@ class PoolPayload(RestPayload):
 
 def actions(call: RestCall) -> RestAnswer:
     """Return what a task can do here."""
-    return RestAnswer(ActionsPayload(actions=tuple(map(_action, call.parts.handlers.values()))))
+    known = call.parts.handlers
+    checks = (CheckPayload(name=each.name, description=each.description or None) for each in known.checks.values())
+    return RestAnswer(ActionsPayload(actions=tuple(map(_action, known.values())), checks=tuple(checks)))
 
 
 def _action(handler: Handler) -> ActionPayload:
-    model = handler.payload_model
+    model, nothing = handler.payload_model, {} if handler.takes_payload else {"maxProperties": 0}
     return ActionPayload(
         name=handler.name,
         description=handler.description or None,
-        payload=model.model_json_schema() if model else None,
+        payload=model.model_json_schema() if model else {"type": "object", **nothing},
         time_limit=length(handler.time_limit),
     )
 
@@ -110,7 +123,14 @@ _SPEC = Argument("spec", Object(), "As in the settings", "spec={'kind': 'slots',
 _REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='the provider allows more'")
 _FREE_PATH = "/pools/{name:path}"  # the name of a pool may have a slash
 OF_INSTALLATION = (
-    Operation("list_actions", "GET", "/actions", "List the actions that a task can have", actions, ActionsPayload),
+    Operation(
+        "list_actions",
+        "GET",
+        "/actions",
+        "List the actions of tasks, and the checks of watches",
+        actions,
+        ActionsPayload,
+    ),
     Operation(
         "list_pools",
         "GET",

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.scheduler.access.api_key import ApiKey
-from duetime.scheduler.handlers import Handler
+from duetime.scheduler.handlers import Plugin
 from duetime.scheduler.runtime.traces import Tracing
 from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
@@ -90,7 +90,7 @@ async def serving(
     folder: Path,
     *,
     routes: Sequence[BaseRoute] = (),
-    handlers: Sequence[Handler] = (),
+    handlers: Sequence[Plugin] = (),
     tracing: Tracing | None = None,
     **settings: Any,
 ) -> AsyncIterator[Site]:

@@ -225,7 +225,22 @@ def test_handlers_that_cannot_be_loaded_are_wrong(doctor: Doctor, monkeypatch: p
     monkeypatch.setenv("DUETIME_HANDLERS", "no_such_module")
     code, checks = doctor()
     assert (code, checks["handlers"]["verdict"]) == (1, "wrong")
-    assert "no_such_module" in checks["handlers"]["said"]
+    assert checks["handlers"]["said"].startswith("module no_such_module cannot be loaded (")
+    assert checks["handlers"]["said"].endswith("or remove it from the setting.")
+    assert checks["handlers"]["advice"].startswith("Modules are searched in: ")
+
+
+def test_a_handler_module_that_breaks_is_repaired_not_searched(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken_jobs.py").write_text("1 / 0\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("DUETIME_HANDLERS", "broken_jobs")
+    checks = doctor()[1]
+    said = (
+        "module broken_jobs cannot be loaded (ZeroDivisionError: division by zero). Repair it, or remove it from the "
+    )
+    assert checks["handlers"] == {"name": "handlers", "verdict": "wrong", "said": f"{said}setting."}
 
 
 def test_no_known_zone_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime import Context, Done, handler, watch_check
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
 
 from tests.builders import delivery, message, restarted, settlement
-from tests.flow.auth.conftest import Site
+from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import made, sent
 from tests.flow.rest.failures import failed
 from tests.flow.waiting import eventually
@@ -159,6 +162,44 @@ async def test_actions_are_listed_with_the_schema_of_their_payload(site: Site) -
     actions = {action["name"]: action for action in (await read(site, "/actions"))["actions"]}
     assert actions.keys() == {"reminder", "webhook", "watch"}
     assert "url" in actions["webhook"]["payload"]["properties"]
+
+
+@handler("tidy")
+def tidy(_ctx: Context) -> Done:
+    return Done("tidied")
+
+
+@handler("relay")
+def relay(_ctx: Context, _payload: Mapping[str, Any]) -> Done:
+    return Done("relayed")
+
+
+async def test_an_action_without_a_schema_says_whether_it_takes_a_payload_at_all(tmp_path: Path) -> None:
+    async with serving(tmp_path, handlers=[tidy, relay]) as site:
+        actions = {action["name"]: action["payload"] for action in (await read(site, "/actions"))["actions"]}
+        refused = await sent(
+            site, "POST", "/tasks", body={"title": "Tidy", "action": "tidy", "payload": {"deep": 1}, "dry_run": True}
+        )
+        taken = await sent(
+            site, "POST", "/tasks", body={"title": "Relay", "action": "relay", "payload": {"deep": 1}, "dry_run": True}
+        )
+    assert actions["tidy"] == {"type": "object", "maxProperties": 0}
+    assert actions["relay"] == {"type": "object"}
+    assert (refused.status_code, taken.status_code) == (422, 200)
+
+
+async def test_the_checks_of_plug_ins_are_listed_with_the_actions(tmp_path: Path) -> None:
+    @watch_check("stock")
+    def stock(_ctx: Context, _arguments: Mapping[str, Any]) -> int:
+        """Count what is left.
+
+        It reads the shelf.
+        """
+        return 7
+
+    async with serving(tmp_path, handlers=[stock]) as site:
+        listed = await read(site, "/actions")
+    assert listed["checks"] == [{"name": "stock", "description": "Count what is left."}]
 
 
 async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
