@@ -33,7 +33,7 @@ class ActionPayload(RestPayload):
     time_limit: str
 
 
-class CheckPayload(RestPayload):
+class WatchCheckPayload(RestPayload):
     """A check of a plug-in, which the action `watch` takes as its `check`; any object is its `arguments`."""
 
     name: str
@@ -45,7 +45,7 @@ class ActionsPayload(RestPayload):
 
     schema_: Annotated[Literal["duetime.actions/1"], Field(alias="schema")] = "duetime.actions/1"
     actions: tuple[ActionPayload, ...]
-    checks: tuple[CheckPayload, ...]
+    checks: tuple[WatchCheckPayload, ...]
 
 
 class PoolsPayload(RestPayload):
@@ -67,7 +67,7 @@ class PoolPayload(RestPayload):
 def actions(call: RestCall) -> RestAnswer:
     """Return what a task can do here."""
     known = call.parts.handlers
-    checks = (CheckPayload(name=each.name, description=each.description or None) for each in known.checks.values())
+    checks = (WatchCheckPayload(name=each.name, description=each.description or None) for each in known.checks.values())
     return RestAnswer(ActionsPayload(actions=tuple(map(_action, known.values())), checks=tuple(checks)))
 
 
