@@ -100,8 +100,10 @@ def chain_view(
 
 
 def without_ids(view: TaskView) -> TaskView:
-    """Return the view of a task or a chain that was not stored, with a placeholder for its ids."""
-    record = replace(view.record, task=replace(view.record.task, id=DRY_RUN_ID))
+    """Return the view of a task or a chain that was only tried, with a placeholder for its ids."""
+    task, run = view.record.task, view.record.run
+    run = replace(run, id=DRY_RUN_ID, task_id=DRY_RUN_ID)
+    record = replace(view.record, task=replace(task, id=DRY_RUN_ID), run=run)
     steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
     chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
     return replace(view, record=record, chain=chain)

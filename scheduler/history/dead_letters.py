@@ -113,7 +113,7 @@ class SkippedLetter:
 
 @dataclass(frozen=True, slots=True)
 class LettersClosed:
-    """The result of a replay or a discard; a dry run only counts.
+    """The result of a replay or a discard; of a dry run, what that would close and skip.
 
     `matched` open letters match. Of these `held_back` are left out, as they were replayed too often. After the call
     `still_open` of the others are, if they were counted. `undo` takes all of it back until `undo_until`.

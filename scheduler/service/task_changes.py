@@ -21,7 +21,7 @@ from duetime.scheduler.events import UNDOABLE_KINDS, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
-from duetime.scheduler.foresight.task_view import facts_after, view_of
+from duetime.scheduler.foresight.task_view import facts_after, view_of, without_ids
 from duetime.scheduler.intake.changes.actions import (
     MARK_DONE,
     UNDO,
@@ -103,7 +103,7 @@ class ChangeService:
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         if dry_run:
-            view = self._rehearsed(repeatable, call, decide, locks, planner)
+            view = without_ids(self._rehearsed(repeatable, call, decide, locks, planner))
         else:
             view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(view, warnings=tuple(dict.fromkeys((*notes, *view.warnings))))

@@ -13,7 +13,7 @@ from duetime.scheduler.calls.reschedule import CallArguments
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
-from duetime.scheduler.foresight.task_view import chain_view
+from duetime.scheduler.foresight.task_view import chain_view, without_ids
 from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, notes, stays_cancelled
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
@@ -76,7 +76,7 @@ class ChainWriter:
         after = {each.record.task.id: each.record for each in done}
         steps = tuple(step._replace(record=after[step.record.task.id]) for step in found.steps)
         chain = decision.chain.applied(found.chain) if decision.chain else found.chain
-        return chain_view(replace(found, chain=chain, steps=steps), now)
+        return without_ids(chain_view(replace(found, chain=chain, steps=steps), now))
 
 
 def bulk_call_of(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:

@@ -40,6 +40,7 @@ from duetime.scheduler.service.letters.letter_call import (
     REPLAYED,
     Closing,
     ClosingCall,
+    as_replayed,
     check_none_current,
     check_one,
     require_reason,
@@ -124,7 +125,7 @@ class DeadLetterService:
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
         A run to which three replays led is left out unless it is named. So is one whose recurring task has another run
-        that has begun, is due, or was started by a replay. A dry run only counts. A repeated call with the same
+        that has begun, is due, or was started by a replay. A dry run stores nothing. A repeated call with the same
         `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
         replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
         """
@@ -161,7 +162,8 @@ class DeadLetterService:
         check_reason(call.reason)
         check_key_text(call.idempotency_key)
         if dry_run:
-            return self._counted(call.run_ids, tenant, where, below=call.below)
+            tried = Closing(self._trial(call, tenant), call.max_letters)
+            return replace(self._all(tried, call, tenant, where, None), dry_run=True)
         if not (call.kind is REPLAYED and call.run_ids):
             require_reason(call.reason)
         key = call.key()
@@ -178,6 +180,19 @@ class DeadLetterService:
             return closed
 
         return self._undoable(self._all(Closing(close, call.max_letters), call, tenant, where, key), call, tenant, by)
+
+    def _trial(self, call: ClosingCall, tenant: str) -> Callable[[str, int], ClosedLetter]:
+        """Return what finds whether a letter would be closed, after those before it: nothing is stored."""
+        changed: dict[str, TaskRecord] = {}
+
+        def close(run_id: str, _number: int) -> ClosedLetter:
+            task_id = self._store.dead_letters.open_task(tenant, run_id)
+            if call.kind is REPLAYED:
+                record = changed.get(task_id) or self._store.tasks.get(tenant, task_id)
+                changed[task_id] = as_replayed(record, self._replayed(call, record))
+            return ClosedLetter(run_id, task_id)
+
+        return close
 
     def _undoable(self, done: LettersClosed, call: ClosingCall, tenant: str, by: Principal) -> LettersClosed:
         """Return the result with its undo, which is stored; that of an earlier call with the same key stays."""

@@ -19,8 +19,9 @@ from duetime.scheduler.history.dead_letters import (
     DeadLetterNotFound,
     SkippedLetter,
 )
-from duetime.scheduler.ids import new_id
+from duetime.scheduler.ids import DRY_RUN_ID, new_id
 from duetime.scheduler.intake.bounds import Bound
+from duetime.scheduler.records import Change
 from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
@@ -132,6 +133,13 @@ def check_none_current(record: TaskRecord) -> None:
             argument="run_id",
             remedy=remedies.Inspect(record.task.id),
         )
+
+
+def as_replayed(record: TaskRecord, change: Change) -> TaskRecord:
+    """Return a task as the replay of one of its letters would leave it; the new run has no id yet."""
+    if change.extra_run is None:
+        return change.applied_to(record)
+    return replace(record, side_runs=(replace(change.extra_run, id=DRY_RUN_ID), *record.side_runs))
 
 
 def require_reason(reason: str | None) -> None:

@@ -112,6 +112,16 @@ class DeadLetters:
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.LETTER_KEY) > tuple_(*found[-1], types=types))
 
+    def open_task(self, tenant: str, run_id: str) -> str:
+        """Return the task of an open letter. Raises `DeadLetterNotFound`, and `Refused` for one that is closed."""
+
+        def work(connection: Connection) -> str:
+            task_id = _task_of(connection, tenant, run_id)
+            _refuse_closed(connection, run_id)
+            return task_id
+
+        return self._database.read(work)
+
     def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return the runs with an open letter of these tasks, by task."""
         return self._database.read(lambda connection: selection.open_runs(connection, tenant, task_ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from duetime.scheduler.calls.bulk_change import Became
@@ -109,21 +110,21 @@ def _all(visit: Visit, query: LetterQuery) -> list[DeadLetter]:
 
 @dataclass(frozen=True, slots=True)
 class ClosingQuestion:
-    """A question before letters are closed: those that are picked, or `counted` ones of a filter.
+    """A question before letters are closed: those that are picked, or those of a filter, as they were `tried`.
 
     `fields` are sent back with the answer, so that what was counted is what is closed.
     """
 
     verb: str
     picked: Sequence[DeadLetter] = ()
-    counted: LettersClosed | None = None
+    tried: LettersClosed = field(default_factory=partial(LettersClosed, 0))
     fields: Mapping[str, str] = field(default_factory=dict)
     needs_tenant: bool = False
 
     @property
     def number(self) -> int:
         """The number of letters to close."""
-        return len(self.picked) if self.counted is None else self.counted.matched - self.counted.held_back
+        return len(self.tried.closed) + self.tried.left
 
     @property
     def most(self) -> int:
@@ -136,13 +137,20 @@ class ClosingQuestion:
 
     @property
     def is_all_counted(self) -> bool:
-        return self.counted is None or self.counted.matched < MAX_LETTERS_COUNTED
+        return self.tried.matched < MAX_LETTERS_COUNTED
+
+    @property
+    def stay(self) -> str:
+        """How many letters would stay open, and why the first of them."""
+        return _skipped_text(self.tried, "would stay")
 
 
 def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
     verb, picked = _verb(visit.query["close"]), visit.query.getlist("pick")
     if picked:
-        return ClosingQuestion(verb, [each for each in _letters(visit, picked) if each.state is LetterState.OPEN])
+        letters = [each for each in _letters(visit, picked) if each.state is LetterState.OPEN]
+        named = _named(partial(_closer(visit, verb), dry_run=True), letters)
+        return ClosingQuestion(verb, letters, _together([*named.values()]))
     tenant = _one_tenant(visit)
     if tenant is None:
         return ClosingQuestion(verb, needs_tenant=True)
@@ -151,8 +159,8 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
     texts = {key: visit.query[key] for key in _TEXTS if visit.query.get(key)}
     fields = {**texts, **{name: instant.isoformat() for name, instant in instants.items()}}
     close = _closer(visit, verb)
-    counted = close((), where=query.where, **instants, dry_run=True, tenant=tenant, by=visit.principal)
-    return ClosingQuestion(verb, (), counted, fields)
+    tried = close((), where=query.where, **instants, dry_run=True, tenant=tenant)
+    return ClosingQuestion(verb, (), tried, fields)
 
 
 def _verb(word: str) -> str:
@@ -162,7 +170,8 @@ def _verb(word: str) -> str:
 
 
 def _closer(visit: Visit, verb: str) -> Callable[..., LettersClosed]:
-    return visit.scheduler.letters.replay if verb == "replay" else visit.scheduler.letters.discard
+    letters = visit.scheduler.letters
+    return partial(letters.replay if verb == "replay" else letters.discard, by=visit.principal)
 
 
 def _one_tenant(visit: Visit) -> str | None:
@@ -189,7 +198,11 @@ def close_letters(visit: Visit) -> Moved:
     """Replay or discard the letters that are named, or the oldest of a filter; say how many, and why not the others."""
     verb, picked = _verb(visit.form.get("close", "")), visit.form.getlist("pick")
     reason = visit.form.get("reason", "").strip() or None
-    parts = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
+    letters = _letters(visit, picked)
+    if picked and not letters:
+        raise DeadLetterNotFound(picked[0])
+    close = partial(_closer(visit, verb), reason=reason)
+    parts = _named(close, letters) if picked else _matching(visit, close)
     done = _together([*parts.values()])
     return Moved(path_of(visit.form, "after"), _outcome_text(verb, done), _undo_of(parts), "/dead/undo")
 
@@ -208,40 +221,28 @@ def _together(parts: Sequence[LettersClosed]) -> LettersClosed:
     return LettersClosed(len(closed) + len(skipped), closed=closed, skipped=skipped)
 
 
-def _named(visit: Visit, verb: str, run_ids: Sequence[str], reason: str | None) -> dict[str, LettersClosed]:
+def _named(close: Callable[..., LettersClosed], letters: Sequence[DeadLetter]) -> dict[str, LettersClosed]:
     """Close letters that are named, those of each tenant in its own log."""
-    letters = _letters(visit, run_ids)
-    if not letters:
-        raise DeadLetterNotFound(run_ids[0])
     of_tenants: dict[str, list[str]] = {}
     for letter in letters:
         of_tenants.setdefault(letter.tenant, []).append(letter.run_id)
-    return {tenant: _of_tenant(visit, verb, named, reason, tenant) for tenant, named in of_tenants.items()}
+    return {tenant: _of_tenant(close, named, tenant) for tenant, named in of_tenants.items()}
 
 
-def _of_tenant(visit: Visit, verb: str, named: list[str], reason: str | None, tenant: str) -> LettersClosed:
-    by, most = visit.principal, len(named)
+def _of_tenant(close: Callable[..., LettersClosed], named: list[str], tenant: str) -> LettersClosed:
     try:
-        return _closer(visit, verb)(named, reason=reason, max_letters=most, tenant=tenant, by=by)
+        return close(named, max_letters=len(named), tenant=tenant)
     except Refused as refused:  # one alone
         return LettersClosed(1, skipped=(SkippedLetter(named[0], str(refused)),))
 
 
-def _matching(visit: Visit, verb: str, reason: str | None) -> dict[str, LettersClosed]:
+def _matching(visit: Visit, close: Callable[..., LettersClosed]) -> dict[str, LettersClosed]:
     tenant = _one_tenant(visit)
     if tenant is None:
         raise InvalidArgument("tenant", "it is missing", accepted="one tenant", example="acme")
     query = LetterQuery.of(visit, visit.form)
-    done = _closer(visit, verb)(
-        (),
-        where=query.where,
-        **query.bounds.instants,
-        reason=reason,
-        max_letters=_most(visit.form.get("most", "")),
-        tenant=tenant,
-        by=visit.principal,
-    )
-    return {tenant: done}
+    most = _most(visit.form.get("most", ""))
+    return {tenant: close((), where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant)}
 
 
 def take_back(visit: Visit) -> Moved:
@@ -271,10 +272,12 @@ def _outcome_text(verb: str, done: LettersClosed) -> str:
     sentences = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
     sentences += [f"{done.left:,} more match."] if done.left else []
     sentences += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
-    if done.skipped:
-        why = " ".join(each.why.removeprefix("run_id: ") for each in done.skipped[:MAX_PROBLEMS_SHOWN])
-        sentences.append(f"{len(done.skipped):,} stay: {why}")
-    return " ".join(sentences)
+    return " ".join([*sentences, *filter(None, [_skipped_text(done, "stay")])])
+
+
+def _skipped_text(done: LettersClosed, stay: str) -> str:
+    why = " ".join(each.why.removeprefix("run_id: ") for each in done.skipped[:MAX_PROBLEMS_SHOWN])
+    return f"{len(done.skipped):,} {stay}: {why}" if done.skipped else ""
 
 
 DEAD_ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))

@@ -32,7 +32,7 @@ LetterSince = Annotated[str | None, typer.Option(help="from this time on: 'frida
 LetterTenant = Annotated[str | None, typer.Option(help="the dead letters of this tenant")]
 Every = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
 MaxLetters = Annotated[int, typer.Option("--max", help="how many at most, the oldest first: 1 to 1000")]
-CountOnly = Annotated[bool, typer.Option("--dry-run", help="only count them")]
+CountOnly = Annotated[bool, typer.Option("--dry-run", help="show what would become of them, and close none")]
 ClosingKeyOption = Annotated[
     str | None, typer.Option("--key", help="idempotency key: repeating a call with the same key closes no more")
 ]
@@ -245,13 +245,17 @@ def _replayed(letter: Mapping[str, Any]) -> str:
 def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
-    lines = [f"{done['matched']} match." if done["dry_run"] else f"{len(closed)} of {done['matched']} {how}."]
+    tried = done["dry_run"]
+    number = f"{done['matched']} match; {len(closed)} would be" if tried else f"{len(closed)} of {done['matched']}"
+    lines = [f"{number} {how}."]
     lines += [_replayed(each) for each in closed if each.get("replayed_as")]
-    lines += [f"{each['run_id']} stays: {each['why']}" for each in skipped]
+    lines += [f"{each['run_id']} {'would stay' if tried else 'stays'}: {each['why']}" for each in skipped]
     if done["held_back"]:
         lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")
-    if done["left"] and not done["dry_run"]:
-        lines.append(f"{done['left']} are left: repeat the command, or give a higher --max.")
+    if done["left"]:
+        lines.append(
+            f"{done['left']} {'is' if done['left'] == 1 else 'are'} left: repeat the command, or give a higher --max."
+        )
     if done.get("undo"):
         lines.append(f"For 10 minutes: duetime dead undo {done['undo']}")
     return lines

@@ -84,7 +84,8 @@ class SkippedLetterPayload(RestPayload):
 class ClosedLettersPayload(RestPayload):
     """The result of a replay or a discard: of `matched` letters, `held_back` ones were replayed too often.
 
-    `left` matching letters were neither closed, skipped nor held back. `undo` takes all of it back until `undo_until`.
+    `left` matching letters were neither closed, skipped nor held back. With `dry_run` nothing was closed: `closed` and
+    `skipped` are what the call would close and skip. `undo` takes all of it back until `undo_until`.
     """
 
     schema_: Annotated[Literal["duetime.dead_letters_closed/1"], Field(alias="schema")] = (
@@ -183,7 +184,7 @@ _CLOSING = (
     Argument("all", Flag(), "All that are open, without a filter", "all=true"),
     Argument("reason", Text(200), "Why, for the audit log; needed unless runs are named", "reason='the CRM is back'"),
     Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), "The oldest first; default 100", "max_letters=100"),
-    Argument("dry_run", Flag(), "Only count them", "dry_run=true"),
+    Argument("dry_run", Flag(), "Only show what would become of them", "dry_run=true"),
     TENANT,
 )
 OF_DEAD_LETTERS = (

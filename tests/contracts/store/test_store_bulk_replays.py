@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.calls.bulk_change import Became, BulkResult
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time.times import describe, utc
@@ -206,12 +206,25 @@ def test_a_run_that_is_ready_stays_in_the_queue_when_a_failure_is_replayed_besid
     assert recalled == [ready.run_id]
 
 
+def as_done(done: LettersClosed, new_run: str = "") -> tuple[Any, ...]:
+    """Return what a replay did or would do; a dry run has a placeholder in the place of the `new_run`."""
+    skipped = [(each.run_id, each.why.replace("dry-run", new_run)) for each in done.skipped]
+    return done.matched, done.held_back, done.left, [each.run_id for each in done.closed], skipped
+
+
 def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: Desk) -> None:
     [task_id] = failed(target, "Import", repeat="every hour")
     target.clock.forward(hours=1)
     end(target, Failed("still away"))
+    tried = target.scheduler.letters.replay(dry_run=True)
     done = target.scheduler.letters.replay(reason="the CRM is back")
     [closed], [left_out] = done.closed, done.skipped
+    assert closed.replayed_as
+    assert closed_lines(closed_json(tried), "replayed") == [
+        "2 match; 1 would be replayed.",
+        f"{left_out.run_id} would stay: {left_out.why}".replace(closed.replayed_as, "dry-run"),
+    ]
+    assert as_done(tried, closed.replayed_as) == as_done(done)
     assert (done.matched, done.left) == (2, 0)
     assert left_out.why == (
         f"run_id: {task_id} has a run that is scheduled ({closed.replayed_as}); "
@@ -230,7 +243,9 @@ def test_a_replay_of_letters_by_filter_leaves_out_a_series_whose_run_has_begun_u
     target.clock.forward(hours=1)
     end(target, Retry("busy"))
     assert states(target, [task_id]) == [State.RETRYING]
+    tried = target.scheduler.letters.replay(dry_run=True)
     done = target.scheduler.letters.replay(reason="the CRM is back")
+    assert as_done(tried) == as_done(done)
     assert (done.closed, [each.run_id for each in done.skipped]) == ((), [letter.run_id])
     assert "has a run that is retrying" in done.skipped[0].why
     assert letters(target) == [LetterState.OPEN]

@@ -66,6 +66,13 @@ def asks_again(desk: Desk) -> str:
     return task_id
 
 
+def ended(desk: Desk) -> str:
+    """Return a task that has ended: a reschedule makes it another run."""
+    task_id = scheduled(desk, when=SOON)
+    desk.end(desk.start(8, 5))
+    return task_id
+
+
 def ended_chain(desk: Desk) -> str:
     chain_id = scheduled(desk, when=SOON, steps=STEPS)
     desk.end(desk.start(8, 5))
@@ -120,6 +127,22 @@ def test_a_dry_run_of_a_reschedule_answers_what_the_reschedule_does(
     tried = told(lambda: desk.scheduler.reschedule(task_id, **given, dry_run=True))
     assert (tried.state, bool(tried.refused)) == (state, state is None)
     assert tried == told(lambda: desk.scheduler.reschedule(task_id, **given))
+
+
+@pytest.mark.parametrize(
+    ("made", "given"), [(ended, {"when": SOON}), (awaits, {"title": "Other"}), (failed_chain, {"when": "now"})]
+)
+def test_a_dry_run_of_a_reschedule_names_nothing_as_that_of_a_schedule_does(
+    desk: Desk, made: Made, given: dict[str, Any]
+) -> None:
+    task_id = made(desk)
+    tried = desk.scheduler.reschedule(task_id, **given, dry_run=True)
+    ids = {tried.record.task.id, tried.record.run.id, tried.record.run.task_id}
+    if tried.chain:
+        ids |= {tried.chain.id, *(step.task_id for step in tried.chain.steps)}
+    assert ids == {"dry-run"}
+    new = desk.scheduler.schedule("Report", when=SOON, dry_run=True).record
+    assert {new.task.id, new.run.id, new.run.task_id} == {"dry-run"}
 
 
 def test_a_dry_run_stores_nothing_tells_nobody_and_shows_the_present_revision(desk: Desk) -> None:

@@ -11,7 +11,9 @@ from urllib.parse import quote
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import State
+from sqlalchemy import update
 
 from tests.builders import settlement, started
 from tests.flow.admin.conftest import ORIGIN, Admin, Open
@@ -97,6 +99,27 @@ async def test_a_replay_of_a_filter_is_counted_first_and_does_no_more_than_was_c
     }
     assert "its replay" in (await admin.get("/dead?state=replayed")).text
     assert await answered(admin, "q=push&close=replay", reason="and the rest", most="100") == "Replayed 10."
+
+
+@pytest.mark.parametrize("by", ["pick={run}", "q=import"])
+async def test_a_letter_that_a_replay_would_leave_is_named_with_the_reason_before_it_is_made(
+    admin_page: Open, by: str
+) -> None:
+    admin = await admin_page()
+    run = dead(admin, "Import")
+    task_id = admin.site.app.store.dead_letters.get("local", run).task_id
+    state = admin.site.app.scheduler.act(task_id, "run_now").record.run.state
+    as_left_open = {"closed_at": None, "replayed_as": None, "replay_number": None}
+    admin.site.app.store._database.write(
+        lambda connection: connection.execute(update(dead_letters).values(as_left_open))
+    )
+    page = unescape((await admin.get(f"/dead?{by.format(run=run)}&close=replay")).text)
+    assert "Nothing to replay" in page
+    assert f"1 would stay: {task_id} is {state} already." in page
+    dead(admin, "Import again")
+    page = unescape((await admin.get("/dead?q=import&close=replay")).text)
+    assert "Replay 1 dead letter?" in page
+    assert f"1 would stay: {task_id} is {state} already." in page
 
 
 async def test_picked_letters_are_discarded_with_a_reason_and_one_that_is_gone_is_told(admin_page: Open) -> None:

@@ -67,7 +67,10 @@ def test_dead_letters_are_listed_and_shown_with_every_attempt(said: Said, letter
 
 
 def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, letters: list[str]) -> None:
-    assert said("dead", "replay", "--all", "--dry-run") == "2 match.\n"
+    assert said("dead", "replay", "--all", "--dry-run") == "2 match; 2 would be replayed.\n"
+    assert said("dead", "discard", "--all", "--dry-run", "--max", "1") == (
+        "2 match; 1 would be discarded.\n1 is left: repeat the command, or give a higher --max.\n"
+    )
     assert "reason" in said("dead", "replay", "--all", code=WRONG_USAGE_CODE)
     assert "--all" in said("dead", "replay", code=WRONG_USAGE_CODE)
     done = json.loads(said("dead", "replay", "--all", "--reason", "CRM is back", "--max", "1", "--json"))
