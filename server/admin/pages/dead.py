@@ -141,7 +141,7 @@ class ClosingQuestion:
 
     @property
     def stay(self) -> str:
-        """How many letters would stay open, and why the first of them."""
+        """The number of letters that would stay open, and why the first of them do."""
         return _skipped_text(self.tried, "would stay")
 
 

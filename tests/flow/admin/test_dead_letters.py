@@ -119,7 +119,7 @@ async def test_a_letter_that_a_replay_would_leave_is_named_with_the_reason_befor
     dead(admin, "Import again")
     page = unescape((await admin.get("/dead?q=import&close=replay")).text)
     assert "Replay 1 dead letter?" in page
-    assert f"1 would stay: {task_id} is {state} already." in page
+    assert f"1 would stay: {task_id} has a run that is ready" in page
 
 
 async def test_picked_letters_are_discarded_with_a_reason_and_one_that_is_gone_is_told(admin_page: Open) -> None:
