@@ -17,14 +17,13 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.resources.stats import read_stats, stats_json
 from duetime.server.rest.rows.pools import pools_json
 from duetime.server.session import cli_caller, session
 from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.vocabulary import stands
-
-PoolReason = Annotated[str | None, typer.Option("--reason", help="why, for the audit log")]
 
 
 def explain(
@@ -145,7 +144,7 @@ def pools_set(
     ],
     spec: Annotated[str, typer.Argument(metavar="JSON", help='its definition: {"kind": "slots", "capacity": 2}')],
     *,
-    reason: PoolReason = None,
+    reason: AuditReason = None,
 ) -> None:
     """Create or change a pool at run time; existing reservations stay."""
     with session(context).app() as app:
@@ -165,7 +164,7 @@ def pools_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="the pool", autocompletion=completion.pools)],
     *,
-    reason: PoolReason = None,
+    reason: AuditReason = None,
 ) -> None:
     """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
     with session(context).app() as app:

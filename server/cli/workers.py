@@ -14,6 +14,7 @@ from duetime.scheduler.nodes.heartbeat import SILENT
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.server.session import Session, cli_caller, session
@@ -25,7 +26,6 @@ NO_WORKER = (
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
 EveryWorker = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
-DrainReason = Annotated[str | None, typer.Option(help="why, for the audit log")]
 
 
 def list_(
@@ -91,7 +91,7 @@ def drain(
     now: Annotated[
         bool, typer.Option("--now", help="hand back what still runs after grace_seconds, so that it goes on elsewhere")
     ] = False,
-    reason: DrainReason = None,
+    reason: AuditReason = None,
 ) -> None:
     """Let workers take no more runs and stay alive, until they are resumed or stopped."""
     one, mode = chosen(worker_id, every=every), DrainMode.NOW if now else DrainMode.FINISH
@@ -103,7 +103,7 @@ def drain(
 
 
 def resume(
-    context: typer.Context, worker_id: WorkerId = None, *, every: EveryWorker = False, reason: DrainReason = None
+    context: typer.Context, worker_id: WorkerId = None, *, every: EveryWorker = False, reason: AuditReason = None
 ) -> None:
     """Let drained workers take runs again."""
     one = chosen(worker_id, every=every)

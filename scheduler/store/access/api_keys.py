@@ -1,15 +1,21 @@
-"""API keys. Only the look-up by id is without a tenant: it is what decides whose a call is."""
+"""API keys. Only the look-up by id is without a tenant: it is what decides whose a call is.
+
+A change stores its audit entry, `act`, in its own transaction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.remedies import CreateKey
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
@@ -33,8 +39,14 @@ class ApiKeys:
         self._database = database
         self._now = now
 
-    def add(self, key: ApiKey) -> None:
-        self._database.write(lambda connection: _add(connection, key))
+    def add(self, key: ApiKey, act: AuditEntry | None = None) -> None:
+        """Store a new key, and who made it."""
+
+        def work(connection: Connection) -> None:
+            _add(connection, key)
+            self._note(connection, act)
+
+        self._database.write(work)
 
     def find(self, key_id: str) -> ApiKey | None:
         """Return the key with this id, whatever its state."""
@@ -48,21 +60,36 @@ class ApiKeys:
         statement = _ALL if tenant is None else _ALL.where(api_keys.c.tenant == tenant)
         return self._database.read(lambda connection: _keys(connection, statement))
 
-    def revoke(self, key_id: str) -> ApiKey:
+    def revoke(self, key_id: str, act: AuditEntry | None = None) -> ApiKey:
         """Revoke a key at once and for ever; a revoked one stays as it is. Raises KeyNotFound."""
 
         def work(connection: Connection) -> ApiKey:
             connection.execute(_REVOKE.where(api_keys.c.id == key_id).values(revoked_at=self._now()))
-            return _existing(connection, key_id)
+            revoked = _existing(connection, key_id)
+            self._note(connection, act)
+            return revoked
 
         return self._database.write(work)
 
-    def revoke_tenant(self, tenant: str) -> int:
-        """Revoke every key of a tenant; return how many were not revoked before."""
+    def revoke_tenant(self, tenant: str, act: AuditEntry | None = None) -> int:
+        """Revoke every key of a tenant; return how many were not revoked before, which the entry says too."""
         statement = _REVOKE.where(api_keys.c.tenant == tenant).values(revoked_at=self._now())
-        return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
-    def replace(self, key_id: str, make: Callable[[ApiKey], ApiKey], *, overlap: timedelta) -> tuple[ApiKey, ApiKey]:
+        def work(connection: Connection) -> int:
+            count = connection.execute(statement).rowcount
+            self._note(connection, act and replace(act, detail={"keys": count}))
+            return count
+
+        return self._database.write(work)
+
+    def replace(
+        self,
+        key_id: str,
+        make: Callable[[ApiKey], ApiKey],
+        *,
+        overlap: timedelta,
+        act: AuditEntry | None = None,
+    ) -> tuple[ApiKey, ApiKey]:
         """Store what `make` makes of an active key; the old one expires after `overlap`, or earlier as it was to.
 
         Returns the old key and the new one. Raises KeyNotFound, and Refused for a key that is not active.
@@ -77,9 +104,15 @@ class ApiKeys:
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=ends))
             new = make(old)
             _add(connection, new)
+            self._note(connection, act and replace(act, detail={"successor": new.id}))
             return _existing(connection, key_id), new
 
         return self._database.write(work)
+
+    def _note(self, connection: Connection, act: AuditEntry | None) -> None:
+        """Store the entry of a change in its transaction: neither is there without the other."""
+        if act is not None:
+            entries.store(connection, act, self._now())
 
     def note_use(self, key: ApiKey) -> None:
         """Note that a key was used now, unless that was written a moment ago."""

@@ -1,9 +1,12 @@
-"""Secrets: encrypted values of each tenant, which its runs read by name."""
+"""Secrets: encrypted values of each tenant, which its runs read by name.
+
+A change stores its audit entry, `act`, in its own transaction.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from duetime.scheduler.access.secret import (
@@ -15,13 +18,16 @@ from duetime.scheduler.access.secret import (
     check_name,
     is_name,
 )
+from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.store.access.api_keys import LAST_USE_PRECISION
 from duetime.scheduler.store.access.cipher import Cipher
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.access import secrets
+from duetime.scheduler.task import Json
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
 _COLUMNS = columns_of(Secret, secrets)
@@ -47,7 +53,16 @@ class Secrets:
         self._now = now
         self._cipher = cipher
 
-    def set(self, tenant: str, name: str, value: str, *, by: str, hosts: Sequence[str] = ()) -> Secret:
+    def set(
+        self,
+        tenant: str,
+        name: str,
+        value: str,
+        *,
+        by: str,
+        hosts: Sequence[str] = (),
+        act: AuditEntry | None = None,
+    ) -> Secret:
         """Store a value under a name, in place of an earlier one. Raises InvalidArgument and InvalidSetting."""
         check_name(name)
         _check_value(value)
@@ -56,6 +71,7 @@ class Secrets:
         def work(connection: Connection) -> None:
             connection.execute(delete(secrets).where(*_is(secret)))
             connection.execute(insert(secrets).values({each: getattr(secret, each) for each in _NAMES}))
+            self._note(connection, act)
 
         self._database.write(work)
         return secret
@@ -72,10 +88,17 @@ class Secrets:
         rows = self._database.look(lambda connection: unreadable.rows(connection, _HOSTS, {"of": tenant}))
         return {str(name): tuple(hosts) for name, hosts in rows}
 
-    def remove(self, tenant: str, name: str) -> None:
+    def remove(self, tenant: str, name: str, act: AuditEntry | None = None) -> None:
         """Remove a secret; runs that need it are blocked or fail from now on. Raises SecretNotFound."""
         gone = delete(secrets).where(secrets.c.tenant == tenant, secrets.c.name == name)
-        if not is_name(name) or not self._database.write(lambda connection: connection.execute(gone).rowcount):
+
+        def work(connection: Connection) -> int:
+            count = connection.execute(gone).rowcount
+            if count:
+                self._note(connection, act)
+            return count
+
+        if not is_name(name) or not self._database.write(work):
             raise SecretNotFound(name, tuple(self.hosts(tenant)))
 
     def value(self, tenant: str, name: str, host: str | None = None) -> str:
@@ -92,22 +115,32 @@ class Secrets:
         self._note_use(found)
         return value
 
-    def rotate(self) -> Rotation:
-        """Encrypt every secret by the first key, one after the other; a value that is set during it stays."""
-        kept, encrypted = list[Secret](), 0
+    def rotate(self, act: AuditEntry | None = None) -> Rotation:
+        """Encrypt every secret by the first key, all or none; a value that is set during it stays.
+
+        The entry says how many there were.
+        """
+        kept, tokens = list[Secret](), list[tuple[Secret, str]]()
         for secret in self.all():
             try:
-                token = self._cipher.encrypted_again(secret.tenant, secret.name, secret.token)
+                tokens.append((secret, self._cipher.encrypted_again(secret.tenant, secret.name, secret.token)))
             except SecretUnavailable:
                 kept.append(secret)
-                continue
-            self._replace(secret, token)
-            encrypted += 1
-        return Rotation(encrypted, tuple(kept))
 
-    def _replace(self, secret: Secret, token: str) -> None:
-        again = update(secrets).where(*_is(secret), secrets.c.token == secret.token).values(token=token)
-        self._database.write(lambda connection: connection.execute(again))
+        def work(connection: Connection) -> None:
+            for secret, token in tokens:
+                unchanged = *_is(secret), secrets.c.token == secret.token
+                connection.execute(update(secrets).where(*unchanged).values(token=token))
+            counts: dict[str, Json] = {"encrypted": len(tokens), "unreadable": len(kept)}
+            self._note(connection, act and replace(act, detail=counts))
+
+        self._database.write(work)
+        return Rotation(len(tokens), tuple(kept))
+
+    def _note(self, connection: Connection, act: AuditEntry | None) -> None:
+        """Store the entry of a change in its transaction: neither is there without the other."""
+        if act is not None:
+            entries.store(connection, act, self._now())
 
     def undecryptable(self) -> list[Secret]:
         """Return the secrets that no key of this process can decrypt."""

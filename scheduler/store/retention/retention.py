@@ -10,8 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
@@ -115,18 +117,31 @@ class Retention:
         return True
 
     def import_file(
-        self, path: Path, *, tenant: str | None = None, content: bytes | None = None
+        self,
+        path: Path,
+        *,
+        tenant: str | None = None,
+        content: bytes | None = None,
+        act: Callable[[RowCounts], AuditEntry] | None = None,
     ) -> tuple[RowCounts, int]:
         """Store the rows of a file that are missing; return these by table, and how many were there already.
 
         `content` is what the file has, where it lies on another machine. With a `tenant` a file that has rows of
-        another one is refused. Raises Refused with the line, and OSError.
+        another one is refused. The entry that `act` makes of the result is stored in the same transaction. Raises
+        Refused with the line, and OSError.
         """
         found = archive.read(path, HEAD_VERSION, content)
         others = found.tenants() - {tenant}
         if tenant is not None and others:
             raise Refused(f"{path} has rows of the tenant {min(others)!r}, not only of {tenant!r}. Nothing was stored.")
-        return self._database.write(lambda connection: imports.store(connection, found, tenant))
+
+        def work(connection: Connection) -> tuple[RowCounts, int]:
+            stored, there = imports.store(connection, found, tenant)
+            if act is not None:
+                entries.store(connection, act(stored), self._now())
+            return stored, there
+
+        return self._database.write(work)
 
     def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
         """Delete these rows, as far as they are not needed even now, with all that goes with them."""

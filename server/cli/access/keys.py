@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal, Scope
@@ -18,6 +19,7 @@ from duetime.server.auth.issued_keys import NEVER_EXPIRES, new_key, overlap_of, 
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.access.tenants import one_tenant, tenant_or_all
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.server.session import cli_caller, session
@@ -39,6 +41,7 @@ def create(
         list[Scope] | None, typer.Option(help="what it may do: tasks, worker, admin:read or admin; may be repeated")
     ] = None,
     expires: Annotated[str, typer.Option(help="after what time it ends: '90 days', or never")] = "365 days",
+    reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an API key and show it, which happens only once."""
@@ -48,9 +51,8 @@ def create(
     with session(context).store(create=True) as store:
         now = store.now()
         text, key = new_key(owner, name, now, validity)
-        store.api_keys.add(key)
         row: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
-        _record(store, AuditKind.KEY_CREATED, key.tenant, key.id, row)
+        store.api_keys.add(key, _entry(AuditKind.KEY_CREATED, key, reason, row))
     show_new(new_key_json(key, text.text, now), now, as_json=as_json)
 
 
@@ -82,6 +84,7 @@ def revoke(
     key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="the key, by its id or its name")] = None,
     *,
     tenant: Annotated[str | None, typer.Option(help="revoke every key of this tenant instead")] = None,
+    reason: AuditReason = None,
 ) -> None:
     """Revoke an API key, or all of a tenant; the next call with it is refused."""
     if (key_id is None) == (tenant is None):
@@ -91,12 +94,12 @@ def revoke(
     with session(context).store(create=True) as store:
         if tenant is not None:
             tenant = one_tenant(tenant)
-            count = store.api_keys.revoke_tenant(tenant)
-            _record(store, AuditKind.KEY_REVOKED, tenant, None, {"keys": count})
+            act = AuditEntry.by(cli_caller(), AuditKind.KEY_REVOKED, tenant=tenant, reason=reason)
+            count = store.api_keys.revoke_tenant(tenant, act)
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
             return
-        key = store.api_keys.revoke(_id_of(store, key_id or ""))
-        _record(store, AuditKind.KEY_REVOKED, key.tenant, key.id)
+        key = _key_of(store, key_id or "")
+        store.api_keys.revoke(key.id, _entry(AuditKind.KEY_REVOKED, key, reason))
     say_revoked(key.id, key.name)
 
 
@@ -109,27 +112,31 @@ def rotate(
     key_id: KeyId,
     *,
     overlap: Annotated[str, typer.Option(help="for how long the old key stays valid: '24 hours'")] = "24 hours",
+    reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Replace an API key by a new one of the same principal; the old one stays valid for the overlap."""
     length = overlap_of(overlap)
     text = KeyText.new()
     with session(context).store(create=True) as store:
-        now = store.now()
-        old, new = store.api_keys.replace(_id_of(store, key_id), partial(successor, text, now), overlap=length)
-        _record(store, AuditKind.KEY_ROTATED, old.tenant, old.id, {"successor": new.id})
+        now, key = store.now(), _key_of(store, key_id)
+        act = _entry(AuditKind.KEY_ROTATED, key, reason)
+        old, new = store.api_keys.replace(key.id, partial(successor, text, now), overlap=length, act=act)
     show_new(new_key_json(new, text.text, now, replaced=old), now, as_json=as_json)
 
 
-def _record(
-    store: Store, kind: AuditKind, tenant: str, key_id: str | None, detail: dict[str, Json] | None = None
-) -> None:
-    store.audit.record(AuditEntry.by(cli_caller(), kind, key_id, tenant=tenant, detail=detail))
+def _entry(kind: AuditKind, key: ApiKey, reason: str | None, detail: dict[str, Json] | None = None) -> AuditEntry:
+    return AuditEntry.by(cli_caller(), kind, key.id, tenant=key.tenant, reason=reason, detail=detail)
 
 
-def _id_of(store: Store, text: str) -> str:
+def _key_of(store: Store, text: str) -> ApiKey:
+    """Return the key that a text means. Raises KeyNotFound, and InvalidArgument for a name of several."""
     now = store.now()
-    return meant_key(text, lambda: [(key.id, key.name, key.state(now)) for key in store.api_keys.all()])
+    key_id = meant_key(text, lambda: [(key.id, key.name, key.state(now)) for key in store.api_keys.all()])
+    found = store.api_keys.find(key_id)
+    if found is None:
+        raise KeyNotFound(key_id)
+    return found
 
 
 def meant_key(text: str, keys: Callable[[], Iterable[tuple[str, str, str]]]) -> str:

@@ -16,6 +16,7 @@ from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.access.tenants import one_tenant, tenant_or_all
 from duetime.server.cli.exit_codes import FAILED_CODE
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.secret_rows import read_hosts, secrets_json
@@ -34,16 +35,17 @@ def set_(
     host: Annotated[
         list[str] | None, typer.Option(help="the only host to which webhooks may send it; may be repeated")
     ] = None,
+    reason: AuditReason = None,
 ) -> None:
     """Store a secret, or replace its value, which is read from stdin or asked for."""
     check_name(name)
     tenant = one_tenant(tenant)
     hosts = read_hosts(host or ())
     value = value_of(name)
+    detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
+    act = AuditEntry.by(cli_caller(), AuditKind.SECRET_SET, name, tenant=tenant, reason=reason, detail=detail)
     with session(context).store(create=True) as store:
-        store.secrets.set(tenant, name, value, by=LOCAL.user, hosts=hosts)
-        detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
-        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_SET, name, tenant=tenant, detail=detail))
+        store.secrets.set(tenant, name, value, by=LOCAL.user, hosts=hosts, act=act)
     say_set(name, tenant, hosts)
 
 
@@ -76,12 +78,12 @@ def show_secrets(found: Mapping[str, Any], now: datetime, *, everywhere: bool, a
         output.say(f"{none}. `duetime secrets set stripe-key` stores one.")
 
 
-def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = None) -> None:
+def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = None, reason: AuditReason = None) -> None:
     """Remove a secret; runs that need it are blocked or fail from then on."""
     tenant = one_tenant(tenant)
     with session(context).store(create=True) as store:
-        store.secrets.remove(tenant, name)
-        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant))
+        act = AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant, reason=reason)
+        store.secrets.remove(tenant, name, act)
     say_removed(name)
 
 
@@ -89,12 +91,10 @@ def say_removed(name: str) -> None:
     output.say(f"Removed {name}. Webhooks and watches that need it are blocked until it is set again; other runs fail.")
 
 
-def rotate(context: typer.Context) -> None:
+def rotate(context: typer.Context, *, reason: AuditReason = None) -> None:
     """Encrypt every secret again by the first of the secret keys, so that the others can be removed."""
     with session(context).store(create=True) as store:
-        done = store.secrets.rotate()
-        counts: dict[str, Json] = {"encrypted": done.encrypted, "unreadable": len(done.unreadable)}
-        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, detail=counts))
+        done = store.secrets.rotate(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, reason=reason))
     say_rotated(done.encrypted, [f"{secret.name} of {secret.tenant}" for secret in done.unreadable])
 
 

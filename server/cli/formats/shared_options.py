@@ -5,9 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import typer
 
 VerbFunction = Callable[..., None]
+
+AuditReason = Annotated[str | None, typer.Option("--reason", help="why, for the audit log")]
 
 
 class SharedOption(NamedTuple):

@@ -12,7 +12,7 @@ from duetime.server.cli.access import audit, secrets
 from duetime.server.cli.order import policy
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
-from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.reports.alerts import show_alerts
 from duetime.server.cli.reports.top import watch
 from duetime.server.cli.storage import retention
@@ -35,7 +35,7 @@ def _tenant(params: Params) -> dict[str, str]:
 def secrets_set(server: RemoteServer, params: Params) -> None:
     """Store a secret."""
     name, hosts = params["name"], read_hosts(params["host"] or ())
-    body = {"value": secrets.value_of(name), "hosts": list(hosts), **_tenant(params)}
+    body = {"value": secrets.value_of(name), "hosts": list(hosts), **_tenant(params), **reason_of(params)}
     found = server.send("PUT", _secret(name), body)["secrets"]
     secrets.say_set(name, next(each["tenant"] for each in found if each["name"] == name), hosts)
 
@@ -48,13 +48,13 @@ def secrets_list(server: RemoteServer, params: Params) -> None:
 
 def secrets_remove(server: RemoteServer, params: Params) -> None:
     """Remove a secret."""
-    server.delete(_secret(params["name"]), **_tenant(params))
+    server.delete(_secret(params["name"]), **_tenant(params), **reason_of(params))
     secrets.say_removed(params["name"])
 
 
-def secrets_rotate(server: RemoteServer, params: Params) -> None:  # noqa: ARG001 - the signature of all
+def secrets_rotate(server: RemoteServer, params: Params) -> None:
     """Encrypt secrets again."""
-    done = server.post("/secrets/rotate", {})
+    done = server.post("/secrets/rotate", reason_of(params))
     secrets.say_rotated(done["encrypted"], [f"{each['name']} of {each['tenant']}" for each in done["unreadable"]])
 
 
@@ -108,8 +108,7 @@ def policy_rollback(server: RemoteServer, params: Params) -> None:
 
 
 def _how(params: Params) -> dict[str, Any]:
-    reason = {"reason": params["reason"]} if params["reason"] else {}
-    return {**reason, "dry_run": params["dry_run"]}
+    return {**reason_of(params), "dry_run": params["dry_run"]}
 
 
 def retention_status(server: RemoteServer, params: Params) -> None:
@@ -125,7 +124,7 @@ def retention_run(server: RemoteServer, params: Params) -> None:
         why = retention.NO_RULE_OF_KIND if rules else retention.NO_RULES_THERE
         retention.show_nothing(why, dry_run=params["dry_run"], as_json=params["as_json"])
         return
-    patient, body = server.patiently(PATIENCE_S), {"dry_run": params["dry_run"], **only}
+    patient, body = server.patiently(PATIENCE_S), {"dry_run": params["dry_run"], **only, **reason_of(params)}
     done = patient.post("/retention/run", body)
     while not done["complete"]:
         done = _together(done, patient.post("/retention/run", body))

@@ -11,7 +11,7 @@ from duetime.server.cli import inbox, output, pools
 from duetime.server.cli.access import keys
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import zone_of
-from duetime.server.cli.remote.tasks import Params, found_id
+from duetime.server.cli.remote.tasks import Params, found_id, reason_of
 from duetime.server.cli.reports.cost import show_costs
 
 
@@ -88,18 +88,14 @@ def pools_list(server: RemoteServer, params: Params) -> None:
 
 def pools_set(server: RemoteServer, params: Params) -> None:
     """Create or change a pool."""
-    asked = {"spec": pools.read_spec(params["spec"]), **_reason(params)}
+    asked = {"spec": pools.read_spec(params["spec"]), **reason_of(params)}
     pools.say_set(params["name"], server.send("PUT", f"/pools/{params['name']}", asked))
 
 
 def pools_remove(server: RemoteServer, params: Params) -> None:
     """Remove a pool."""
-    server.delete(f"/pools/{params['name']}", **_reason(params))
+    server.delete(f"/pools/{params['name']}", **reason_of(params))
     pools.say_removed(params["name"])
-
-
-def _reason(params: Params) -> dict[str, str]:
-    return {"reason": params["reason"]} if params["reason"] else {}
 
 
 def keys_list(server: RemoteServer, params: Params) -> None:
@@ -114,7 +110,9 @@ def keys_create(server: RemoteServer, params: Params) -> None:
         "expires": params["expires"],
         "scopes": list(map(_word, params["scope"] or ["tasks"])),
     }
-    keys.show_new(server.post("/keys", parameters | _owner(params)), _now(), as_json=params["as_json"])
+    keys.show_new(
+        server.post("/keys", parameters | _owner(params) | reason_of(params)), _now(), as_json=params["as_json"]
+    )
 
 
 def _owner(params: Params) -> dict[str, str]:
@@ -126,13 +124,14 @@ def keys_revoke(server: RemoteServer, params: Params) -> None:
     if not params["key_id"] or params["tenant"]:
         raise InvalidArgument("key_id", "expected the id of one key", example="duetime keys revoke 7k3m9qx2w4hb")
     key_id = _key_id(server, params["key_id"])
-    left = server.post(f"/keys/{key_id}/revoke", {})["keys"]
+    left = server.post(f"/keys/{key_id}/revoke", reason_of(params))["keys"]
     keys.say_revoked(key_id, next(key["name"] for key in left if key["id"] == key_id))
 
 
 def keys_rotate(server: RemoteServer, params: Params) -> None:
     """Replace an API key."""
-    new = server.post(f"/keys/{_key_id(server, params['key_id'])}/rotate", {"overlap": params["overlap"]})
+    body = {"overlap": params["overlap"], **reason_of(params)}
+    new = server.post(f"/keys/{_key_id(server, params['key_id'])}/rotate", body)
     keys.show_new(new, _now(), as_json=params["as_json"])
 
 

@@ -11,7 +11,7 @@ from duetime.scheduler.errors import Refused
 from duetime.server.cli.installation import show_config, show_doctor
 from duetime.server.cli.remote.administration import PATIENCE_S
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.storage.imports import in_turn, show_import, unreadable
 from duetime.server.rest.administration.imports import MAX_CONTENT_BYTES
 from duetime.tools.admin.retention_rows import import_json
@@ -26,7 +26,8 @@ def import_(server: RemoteServer, params: Params) -> None:
     with in_turn(params["files"]) as paths:
         for path in paths:
             content = base64.b64encode(_content(path)).decode()
-            found = server.patiently(PATIENCE_S).post("/import", {"name": path.name, "content": content, **tenant})
+            body = {"name": path.name, "content": content, **tenant, **reason_of(params)}
+            found = server.patiently(PATIENCE_S).post("/import", body)
             stored, known = stored + Counter(found["stored"]), known + found["there"]
     show_import(import_json(stored, known), as_json=params["as_json"])
 

@@ -30,6 +30,12 @@ from duetime.widgets.schema.task import TaskPayload
 
 Params = Mapping[str, Any]
 
+
+def reason_of(params: Params) -> dict[str, str]:
+    """Return the reason that is given for the audit log."""
+    return {"reason": params["reason"]} if params["reason"] else {}
+
+
 SAME_NAMES: Final = (
     *(
         "title",

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.workers import chosen, say_drained, say_resumed, show_workers
 
 
@@ -41,8 +41,7 @@ def _asked(
     one = chosen(params["worker_id"], every=params["every"])
     listed = server.get("/workers")
     ids = [one] if one is not None else [str(worker["id"]) for worker in listed["workers"]]
-    reason = {"reason": params["reason"]} if params["reason"] else {}
     for each in ids:
-        server.post(f"/workers/{each}/{verb}", {**body, **reason})
+        server.post(f"/workers/{each}/{verb}", {**body, **reason_of(params)})
     same = {worker["id"] for worker in listed["workers"] if worker.get("drain") == mode}
     return [each for each in ids if each not in same], [each for each in ids if each in same], listed

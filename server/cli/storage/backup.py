@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.server.cli import output
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.session import cli_caller, session
 
 ON_A_SERVER = (
@@ -21,16 +23,21 @@ ON_A_SERVER = (
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the file to write, which must not exist")],
+    *,
+    reason: AuditReason = None,
 ) -> None:
     """Copy the SQLite database into a file, while everything else goes on."""
     settings = session(context).settings()
     if file.exists() or not file.absolute().parent.is_dir():
         problem = "exists already" if file.exists() else "lies in a directory that does not exist"
         raise InvalidArgument("file", f"{file} {problem}", example="duetime backup /mnt/backup/duetime.db")
-    store: Any = import_module("duetime.scheduler.store.store")
-    if not store.back_up(settings.database_url, file):
+    if not settings.database_url.startswith("sqlite"):
         raise Refused(ON_A_SERVER)
-    size = file.stat().st_size
+    store: Any = import_module("duetime.scheduler.store.store")
+    entry = partial(AuditEntry.by, cli_caller(), subject=file.name, reason=reason)
     with session(context).store() as opened:
-        opened.audit.record(AuditEntry.by(cli_caller(), AuditKind.BACKUP_MADE, file.name, detail={"bytes": size}))
+        opened.audit.record(entry(AuditKind.BACKUP_BEGUN))
+        store.back_up(settings.database_url, file)
+        size = file.stat().st_size
+        opened.audit.record(entry(AuditKind.BACKUP_MADE, detail={"bytes": size}))
     output.say(f"Copied the database to {file} ({size / 1e6:,.1f} MB).")

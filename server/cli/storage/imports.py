@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.store import Store
 from duetime.server.cli import output
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.retention_rows import import_entry, import_json
@@ -22,15 +24,15 @@ def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="files of the archive")],
     *,
     tenant: Annotated[str | None, typer.Option(help="refuse a file that has rows of another tenant")] = None,
+    reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Store what retention archived and deleted again; what is there already stays as it is."""
     stored, known = Counter[str](), 0
     with session(context).store(create=True) as store, in_turn(files) as paths:
         for path in paths:
-            of_file, there = _imported(store, path, tenant)
+            of_file, there = _imported(store, path, tenant, reason)
             stored, known = stored + of_file, known + there
-            store.audit.record(import_entry(path.name, of_file, cli_caller()))
     show_import(import_json(stored, known), as_json=as_json)
 
 
@@ -48,9 +50,10 @@ def show_import(found: Mapping[str, Any], *, as_json: bool) -> None:
     output.say(f"{known:,} rows were there already." if known or not stored else "None was there already.")
 
 
-def _imported(store: Store, path: Path, tenant: str | None) -> tuple[Counter[str], int]:
+def _imported(store: Store, path: Path, tenant: str | None, reason: str | None) -> tuple[Counter[str], int]:
+    act = partial(import_entry, path.name, by=cli_caller(), reason=reason)
     try:
-        return store.retention.import_file(path, tenant=tenant)
+        return store.retention.import_file(path, tenant=tenant, act=act)
     except OSError as error:
         raise unreadable(path, error) from None
 

@@ -11,10 +11,11 @@ from duetime.scheduler.dispatch.retention_run import RetentionRun, count_due, de
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import output
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.server.settings.options import retention_policy
-from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
+from duetime.tools.admin.retention_rows import begun_entry, run_entry, run_json, status_json
 
 NO_RULES_THERE = "There is no rule of retention on this server, so nothing is deleted."
 NO_RULE_OF_KIND = "No rule is of that kind."
@@ -54,6 +55,7 @@ def run(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="count what would be deleted, and delete nothing")] = False,
     only: KindOption = None,
+    reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete now what the rules of retention let go, in small batches, while everything else goes on."""
@@ -64,9 +66,12 @@ def run(
         show_nothing(NO_RULES if not policy.rules else NO_RULE_OF_KIND, dry_run=dry_run, as_json=as_json)
         return
     with opened.store(create=True) as store:
-        done = count_due(store, policy, kinds) if dry_run else delete_due(store, policy, kinds)
-        if not dry_run:
-            store.audit.record(run_entry(done, cli_caller()))
+        if dry_run:
+            done = count_due(store, policy, kinds)
+        else:
+            store.audit.record(begun_entry(kinds, cli_caller(), reason))
+            done = delete_due(store, policy, kinds)
+            store.audit.record(run_entry(done, cli_caller(), reason))
     show_run(run_json(done), as_json=as_json)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -11,6 +12,7 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.retention_rows import import_entry, import_json
 from duetime.tools.arguments.arguments import Argument
@@ -35,8 +37,8 @@ def import_archive(call: RestCall) -> RestAnswer:
     """Store what is missing of a file."""
     store, name = call.parts.store, call.values["name"]
     content = _content(call.values["content"])
-    stored, there = store.retention.import_file(Path(name), tenant=call.values.get("tenant"), content=content)
-    store.audit.record(import_entry(name, stored, call.by))
+    act, tenant = partial(import_entry, name, by=call.by, reason=call.values.get("reason")), call.values.get("tenant")
+    stored, there = store.retention.import_file(Path(name), tenant=tenant, content=content, act=act)
     return RestAnswer(ImportPayload.model_validate(import_json(stored, there)))
 
 
@@ -62,6 +64,7 @@ OF_IMPORT = (
             Argument("name", Text(200), "The name of the file", "name='tasks-0900.jsonl.gz'", required=True),
             Argument("content", Text(_MAX_CONTENT_CHARS), "The file as base64", _EXAMPLE, required=True),
             Argument("tenant", Text(200), "Refuse a file that has rows of another tenant", "tenant='acme'"),
+            REASON,
         ),
         statuses=(HTTPStatus.CONFLICT,),
         for_operators=True,

@@ -10,9 +10,10 @@ from duetime.scheduler.dispatch.retention_run import count_due, delete_due, rule
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import retention_policy
-from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
+from duetime.tools.admin.retention_rows import begun_entry, run_entry, run_json, status_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choices
 from duetime.tools.arguments.types import Flag
@@ -72,9 +73,11 @@ def run(call: RestCall) -> RestAnswer:
     kinds = ruled(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
         return RestAnswer(RetentionRunPayload.model_validate(run_json(count_due(store, policy, kinds))))
+    reason = call.values.get("reason")
+    store.audit.record(begun_entry(kinds, call.by, reason))
     end = time.monotonic() + RUN_TIME_S
     done = delete_due(store, policy, kinds, has_time=lambda: time.monotonic() < end)
-    store.audit.record(run_entry(done, call.by))
+    store.audit.record(run_entry(done, call.by, reason))
     return RestAnswer(RetentionRunPayload.model_validate(run_json(done)))
 
 
@@ -100,6 +103,7 @@ OF_RETENTION = (
         body=(
             Argument("dry_run", Flag(), "Count what would be deleted, and delete nothing", "dry_run=true"),
             Argument("only", Choices(tuple(RetentionKind)), "Only these kinds of rows", "only=['events']"),
+            REASON,
         ),
         statuses=(HTTPStatus.CONFLICT,),
         for_operators=True,

@@ -16,6 +16,7 @@ from duetime.scheduler.task import Json
 from duetime.server.auth.access import only_operators
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, read_by
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.secret_rows import read_hosts, secrets_json
 from duetime.tools.arguments.arguments import Argument
@@ -64,27 +65,23 @@ def _listed(call: RestCall, tenant: str | None) -> RestAnswer:
 def set_secret(call: RestCall) -> RestAnswer:
     """Store a value under a name, in place of an earlier one."""
     tenant, name, hosts = _changed(call), call.values["name"], read_hosts(call.values.get("hosts", ()))
+    act = _entry(call, AuditKind.SECRET_SET, tenant, {"hosts": list(hosts)} if hosts else None)
     with _keys_of_server():
-        call.parts.store.secrets.set(tenant, name, call.values["value"], by=call.by.user, hosts=hosts)
-    detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
-    _audit(call, AuditKind.SECRET_SET, tenant, detail)
+        call.parts.store.secrets.set(tenant, name, call.values["value"], by=call.by.user, hosts=hosts, act=act)
     return _listed(call, tenant)
 
 
 def remove(call: RestCall) -> RestAnswer:
     """Remove a secret; runs that need it are blocked or fail from then on."""
     tenant = _changed(call)
-    call.parts.store.secrets.remove(tenant, call.values["name"])
-    _audit(call, AuditKind.SECRET_REMOVED, tenant)
+    call.parts.store.secrets.remove(tenant, call.values["name"], _entry(call, AuditKind.SECRET_REMOVED, tenant))
     return _listed(call, tenant)
 
 
 def rotate(call: RestCall) -> RestAnswer:
     """Encrypt every secret again by the first of the secret keys of the server."""
     with _keys_of_server():
-        done = call.parts.store.secrets.rotate()
-    counts: dict[str, Json] = {"encrypted": done.encrypted, "unreadable": len(done.unreadable)}
-    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.SECRETS_ROTATED, detail=counts))
+        done = call.parts.store.secrets.rotate(_entry(call, AuditKind.SECRETS_ROTATED, call.by.tenant))
     unreadable = secrets_json(done.unreadable)["secrets"]
     return RestAnswer(RotatedPayload.model_validate({"encrypted": done.encrypted, "unreadable": unreadable}))
 
@@ -106,9 +103,9 @@ def _changed(call: RestCall) -> str:
     return Principal(tenant).tenant
 
 
-def _audit(call: RestCall, kind: AuditKind, tenant: str, detail: dict[str, Json] | None = None) -> None:
-    entry = AuditEntry.by(call.by, kind, call.values["name"], tenant=tenant, detail=detail)
-    call.parts.store.audit.record(entry)
+def _entry(call: RestCall, kind: AuditKind, tenant: str, detail: dict[str, Json] | None = None) -> AuditEntry:
+    name, reason = call.values.get("name"), call.values.get("reason")
+    return AuditEntry.by(call.by, kind, name, tenant=tenant, reason=reason, detail=detail)
 
 
 _NAME = Argument("name", Text(64), "The name by which tasks and settings name it", "name='stripe-key'", required=True)
@@ -135,6 +132,7 @@ OF_SECRETS = (
         body=(
             Argument("value", Text(MAX_SECRET_BYTES), "8 characters to 16 KiB", required=True),
             Argument("hosts", Texts(MAX_HOSTS_OF_SECRET), "Webhooks send it to these alone", "hosts=['example.com']"),
+            REASON,
             TENANT,
         ),
         statuses=(HTTPStatus.CONFLICT,),
@@ -148,7 +146,7 @@ OF_SECRETS = (
         SecretsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
-        in_query=(TENANT,),
+        in_query=(REASON, TENANT),
     ),
     Operation(
         "rotate_secrets",
@@ -158,7 +156,7 @@ OF_SECRETS = (
         rotate,
         RotatedPayload,
         Scope.ADMIN,
-        body=(),
+        body=(REASON,),
         statuses=(HTTPStatus.CONFLICT,),
         for_operators=True,
     ),

@@ -120,7 +120,7 @@ def stats(call: RestCall) -> RestAnswer:
 
 _NAME = Argument("name", Text(MAX_POOL_NAME_CHARS), "A pool, or tenant:* for the quota of each tenant", required=True)
 _SPEC = Argument("spec", Object(), "As in the settings", "spec={'kind': 'slots', 'capacity': 2}", required=True)
-_REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='the provider allows more'")
+REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='the provider allows more'")
 _FREE_PATH = "/pools/{name:path}"  # the name of a pool may have a slash
 OF_INSTALLATION = (
     Operation(
@@ -162,7 +162,7 @@ OF_INSTALLATION = (
         PoolsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
-        body=(_SPEC, _REASON),
+        body=(_SPEC, REASON),
         conditional=True,
         for_operators=True,
     ),
@@ -175,7 +175,7 @@ OF_INSTALLATION = (
         PoolsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
-        in_query=(_REASON,),
+        in_query=(REASON,),
         conditional=True,
         for_operators=True,
     ),

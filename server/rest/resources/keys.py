@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.task import Json
 from duetime.server.auth.access import only_operators
 from duetime.server.auth.issued_keys import (
     GRANTABLE_SCOPES,
@@ -22,6 +23,7 @@ from duetime.server.auth.issued_keys import (
 from duetime.server.auth.key_format import KeyText
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, tenant_of
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.tools.arguments.arguments import Argument
@@ -79,24 +81,24 @@ def create(call: RestCall) -> RestAnswer:
     owner = Principal(tenant, given.get("user", call.by.user), frozenset(given.get("scopes", (Scope.TASKS,))))
     now = store.now()
     text, key = new_key(owner, given["name"], now, validity_of(given.get("expires", USUAL_VALIDITY)))
-    store.api_keys.add(key)
-    _audit(call, AuditKind.KEY_CREATED, key)
+    row: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
+    store.api_keys.add(key, _entry(call, AuditKind.KEY_CREATED, key, row))
     return RestAnswer(NewKeyPayload.model_validate(new_key_json(key, text.text, now)), HTTPStatus.CREATED)
 
 
 def revoke(call: RestCall) -> RestAnswer:
     """Revoke a key at once and for ever."""
     key = _own(call)
-    _audit(call, AuditKind.KEY_REVOKED, call.parts.store.api_keys.revoke(key.id))
+    call.parts.store.api_keys.revoke(key.id, _entry(call, AuditKind.KEY_REVOKED, key))
     return _listed(call, key.tenant)
 
 
 def rotate(call: RestCall) -> RestAnswer:
     """Replace a key by a new one of the same principal."""
     length, text, store = overlap_of(call.values.get("overlap", USUAL_OVERLAP)), KeyText.new(), call.parts.store
-    now, key_id = store.now(), _own(call).id
-    old, new = store.api_keys.replace(key_id, partial(successor, text, now), overlap=length)
-    _audit(call, AuditKind.KEY_ROTATED, old)
+    now, key = store.now(), _own(call)
+    act = _entry(call, AuditKind.KEY_ROTATED, key)
+    old, new = store.api_keys.replace(key.id, partial(successor, text, now), overlap=length, act=act)
     payload = NewKeyPayload.model_validate(new_key_json(new, text.text, now, replaced=old))
     return RestAnswer(payload, HTTPStatus.CREATED)
 
@@ -115,8 +117,9 @@ def _check_may_change(call: RestCall, tenant: str) -> None:
         raise only_operators(Scope.ADMIN)
 
 
-def _audit(call: RestCall, kind: AuditKind, key: ApiKey) -> None:
-    call.parts.store.audit.record(AuditEntry.by(call.by, kind, key.id, tenant=key.tenant))
+def _entry(call: RestCall, kind: AuditKind, key: ApiKey, detail: dict[str, Json] | None = None) -> AuditEntry:
+    reason = call.values.get("reason")
+    return AuditEntry.by(call.by, kind, key.id, tenant=key.tenant, reason=reason, detail=detail)
 
 
 _KEY_ID = Argument("key_id", Text(40), "The public id of a key, as the list shows it", required=True)
@@ -144,6 +147,7 @@ OF_KEYS = (
             Argument("user", Text(200), "The user in whose name it acts; default: the caller", "user='ann'"),
             Argument("scopes", Choices(tuple(GRANTABLE_SCOPES)), "Default tasks", "scopes=['tasks']"),
             Argument("expires", Text(60), "After what time it ends; default 365 days", "expires='90 days'"),
+            REASON,
             TENANT,
         ),
         created=True,
@@ -157,7 +161,7 @@ OF_KEYS = (
         KeysPayload,
         Scope.ADMIN,
         in_path=(_KEY_ID,),
-        body=(),
+        body=(REASON,),
     ),
     Operation(
         "rotate_key",
@@ -168,7 +172,7 @@ OF_KEYS = (
         NewKeyPayload,
         Scope.ADMIN,
         in_path=(_KEY_ID,),
-        body=(Argument("overlap", Text(60), "Default 24 hours", "overlap='1 hour'"),),
+        body=(Argument("overlap", Text(60), "Default 24 hours", "overlap='1 hour'"), REASON),
         created=True,
         statuses=(HTTPStatus.CONFLICT,),
     ),

@@ -10,6 +10,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.tools.arguments.arguments import Argument
@@ -77,7 +78,6 @@ def _check_shared(call: RestCall) -> None:
 
 
 _WORKER_ID = Argument("worker_id", Text(MAX_WORKER_ID_CHARS), "A worker, as the list shows it", required=True)
-_REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='kernel upgrade'")
 OF_WORKERS = (
     Operation(
         "list_workers",
@@ -101,7 +101,7 @@ OF_WORKERS = (
         in_path=(_WORKER_ID,),
         body=(
             Argument("now", Flag(), "Hand back what still runs after grace_seconds; default false", "now=true"),
-            _REASON,
+            REASON,
         ),
         for_operators=True,
     ),
@@ -115,7 +115,7 @@ OF_WORKERS = (
         Scope.ADMIN,
         statuses=(HTTPStatus.CONFLICT,),
         in_path=(_WORKER_ID,),
-        body=(_REASON,),
+        body=(REASON,),
         for_operators=True,
     ),
 )

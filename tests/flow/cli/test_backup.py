@@ -48,7 +48,7 @@ def test_a_backup_during_writes_is_whole_and_restored_runs_are_attempted_again(u
     epoch = store.runners.take_over(pid=1, endpoint="e", token="t")
     claim = restarted(store, added(store), epoch=epoch)
     waiting = added(store, NOON + timedelta(hours=1))
-    assert run(["backup", f"{tmp_path}/copy.db"]) == 0
+    assert run(["backup", f"{tmp_path}/copy.db", "--reason", "nightly"]) == 0
     lost = added(store)
     store.claims.settle([settlement(claim)])
     store.close()
@@ -71,9 +71,9 @@ def test_the_copy_is_its_users_alone_and_nothing_is_overwritten(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_store(url).close()
-    assert run(["backup", f"{tmp_path}/copy.db"]) == 0
+    assert run(["backup", f"{tmp_path}/copy.db", "--reason", "nightly"]) == 0
     assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0
-    assert run(["backup", f"{tmp_path}/copy.db"]) == 2
+    assert run(["backup", f"{tmp_path}/copy.db", "--reason", "nightly"]) == 2
     assert "Example: duetime backup /mnt/backup/duetime.db" in capsys.readouterr().err
     assert run(["backup", f"{tmp_path}/gone/copy.db"]) == 2
     assert "does not exist" in capsys.readouterr().err
@@ -128,9 +128,12 @@ def test_a_dump_of_postgresql_is_restored_whole(
 
 def test_a_backup_is_in_the_audit_log_and_one_that_failed_is_not(url: str, tmp_path: Path) -> None:
     migrate_store(url)
-    assert [run(["backup", f"{tmp_path}/copy.db"]) for _ in range(2)] == [0, WRONG_USAGE_CODE]
+    assert [run(["backup", f"{tmp_path}/copy.db", "--reason", "nightly"]) for _ in range(2)] == [0, WRONG_USAGE_CODE]
     store = open_store(url)
-    [made] = store.audit.page(LOCAL.tenant, AuditFilter(), limit=10).entries
+    made, begun = store.audit.page(LOCAL.tenant, AuditFilter(), limit=10).entries
     store.close()
     assert (made.kind, made.subject, (made.via or "").split()[0]) == (AuditKind.BACKUP_MADE, "copy.db", "cli")
+    assert (begun.kind, begun.subject, begun.reason, made.reason) == (
+        AuditKind.BACKUP_BEGUN, "copy.db", "nightly", "nightly",
+    )  # fmt: skip
     assert made.detail == {"bytes": (tmp_path / "copy.db").stat().st_size}

@@ -1,4 +1,4 @@
-"""`--tenant` and `--user` mean the same on this machine and over `--server`, whichever tenant the key is of."""
+"""`--tenant`, `--user` and `--reason` mean the same on this machine and over `--server`."""
 
 from __future__ import annotations
 
@@ -120,3 +120,20 @@ def test_all_tenants_are_refused_here_where_one_is_meant(here: Said, words: tupl
 @pytest.mark.parametrize("words", [("audit", "list", "--tenant", "*"), ("keys", "create", "laptop", "--tenant", "*")])
 def test_all_tenants_are_refused_over_a_server_where_one_is_meant(afar: Said, words: tuple[str, ...]) -> None:
     assert "tenant" in afar(*words, code=2)
+
+
+@pytest.mark.parametrize("way", ["here", "afar"])
+def test_a_reason_is_in_the_audit_log(way: str, request: pytest.FixtureRequest) -> None:
+    said: Said = request.getfixturevalue(way)
+    why = ("--reason", "ann left")
+    first = json.loads(said("keys", "create", "laptop", "--json", *why))["id"]
+    second = json.loads(said("keys", "rotate", first, "--json", *why))["id"]
+    said("keys", "revoke", second, *why)
+    said("secrets", "set", "new", *why, stdin="value-of-new")
+    said("secrets", "remove", "new", *why)
+    said("secrets", "rotate", *why)
+    found = json.loads(said("audit", "list", "--json"))["entries"]
+    assert [(each["kind"], each.get("reason")) for each in found] == [
+        ("secrets_rotated", "ann left"), ("secret_removed", "ann left"), ("secret_set", "ann left"),
+        ("key_revoked", "ann left"), ("key_rotated", "ann left"), ("key_created", "ann left"),
+    ]  # fmt: skip
