@@ -137,6 +137,26 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of a run that no attempt ended: a call cancelled it, or it failed with a task that it came after.
+
+    `deadline` and `started_at` are those of the run.
+    """
+
+    run_id: str
+    tier: Tier
+    action: str
+    state: State
+    deadline: datetime | None
+    started_at: datetime | None
+
+    @classmethod
+    def of(cls, task: Task, run: Run, state: State) -> RunEnd:
+        """Return the end of a run of a task in this state."""
+        return cls(run.id, task.priority, task.action, state, run.deadline, run.started_at)
+
+
+@dataclass(frozen=True, slots=True)
 class LogChunk:
     """Lines of one attempt in a row, to be stored: JSON arrays, one in each line of `text`.
 

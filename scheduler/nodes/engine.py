@@ -58,7 +58,7 @@ class DispatchEngine:
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         worker: MaintainedWorker = NO_NEIGHBOURS,
     ) -> None:
-        self._store = store
+        self._store, self._notifier = store, notifier
         self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
         self.maintenance = Maintenance(
             store,
@@ -73,6 +73,7 @@ class DispatchEngine:
 
     def start(self) -> None:
         self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
+        self._store.dependencies.listen_for_ends(self._notifier.ended)
         for loop in self._loops:
             loop.start()
 
@@ -123,7 +124,7 @@ class Engine(DispatchEngine):
         deliverer: Deliverer | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
-        self._deliverer, self._notifier = deliverer, notifier
+        self._deliverer = deliverer
         channels = deliverer.channels if deliverer else Channels()
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
         self.worker = Worker(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, RunEnd, Settlement
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.task import Json, Task
 
@@ -24,7 +24,8 @@ def _ignore(*_news: object) -> None:
 class RunEvent:
     """A change of a run that this process has just stored; with the settlement where that ended an attempt or the run.
 
-    `claim` has the run and its task as they were, where the process knows them.
+    `claim` has the run and its task as they were, where the process knows them. A run that no attempt ended has an
+    `end` instead.
     """
 
     kind: EventKind
@@ -32,6 +33,7 @@ class RunEvent:
     reason: str | None = None
     settlement: Settlement | None = field(default=None, compare=False)
     claim: Claim | None = field(default=None, compare=False, repr=False)
+    end: RunEnd | None = field(default=None, compare=False, repr=False)
 
 
 Subscriber = Callable[[Sequence[RunEvent]], None]
@@ -92,6 +94,11 @@ class RunNotifier:
         self.on_settled(settlements)
         if self.subscribers:
             self.happened([RunEvent(end.kind, end.run_id, end.reason, end, end.claim) for end in settlements])
+
+    def ended(self, ends: Sequence[RunEnd]) -> None:
+        """Notify of runs that ended, but by no attempt."""
+        if self.subscribers:
+            self.happened([RunEvent(EventKind(end.state.value), end.run_id, end=end) for end in ends])
 
     def replaced(self) -> None:
         """Notify that another process runs the tasks now."""

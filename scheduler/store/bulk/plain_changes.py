@@ -20,9 +20,11 @@ from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.run_records import RunEnd
 from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.commit_notes import note_ends
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, event_log, read, ready_runs
@@ -88,9 +90,10 @@ def write(
     places.ADD_RUNS.run(connection, [new_run_values(each.task, each.next_run) for each in changed if each.next_run])
     ready_runs.follow_pauses(connection, ((each.record.task, each.task) for each in changed))
     event_log.append(connection, [entry for each in changed for entry in _entries(each, kind, write, now)])
-    ends = {each.run.task_id: each.run.state for each in changed if each.run.ended_at and not each.record.run.ended_at}
-    if ends:
-        dependants.follow(connection, ends, now)
+    ended = [each for each in changed if each.run.ended_at and not each.record.run.ended_at]
+    note_ends(connection, [RunEnd.of(each.record.task, each.record.run, each.run.state) for each in ended])
+    if ended:
+        dependants.follow(connection, {each.run.task_id: each.run.state for each in ended}, now)
     return {each.record.task.id: each.record for each in every} | {each.task.id: _as_it_is(each) for each in changed}
 
 

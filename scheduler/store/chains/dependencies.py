@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.run_records import Failure, Waiter
+from duetime.scheduler.run_records import Failure, RunEnd, Waiter
 from duetime.scheduler.store.chains import unfollowed_ends
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
@@ -34,7 +34,7 @@ class _RolledBack(Exception):
     """Ends the transaction of a rehearsal."""
 
 
-def _nobody(_task_ids: Sequence[str]) -> None:
+def _nobody(_news: Sequence[object]) -> None:
     return None
 
 
@@ -46,6 +46,7 @@ class Dependencies:
         self._now = now
         self._on_freed: Callable[[Sequence[str]], None] = _nobody
         self._rescore: Callable[[Sequence[str]], None] = _nobody
+        self._on_ended: Callable[[Sequence[RunEnd]], None] = _nobody
 
     def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
         """Call `on_freed` with tasks whose waiting runs go on. It replaces the listener before it."""
@@ -59,6 +60,10 @@ class Dependencies:
     def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
         """Call `rescore` with ready runs whose waiting tasks have changed. It replaces the listener before it."""
         self._rescore = rescore
+
+    def listen_for_ends(self, on_ended: Callable[[Sequence[RunEnd]], None]) -> None:
+        """Call `on_ended` with runs that ended by no attempt. It replaces the listener before it."""
+        self._on_ended = on_ended
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
         """Return those of these tasks that the tenant has, and the steps of its chains among them."""
@@ -130,4 +135,6 @@ class Dependencies:
             self._on_freed(notes.freed)
         if notes.rescored:
             self._rescore(notes.rescored)
+        if notes.ended:
+            self._on_ended(notes.ended)
         return result

@@ -1,4 +1,4 @@
-"""Notes of a transaction for its commit: the tasks whose runs go on by it, and the runs that need a new place.
+"""Notes of a transaction for its commit: tasks whose runs go on by it, runs that need a new place, and ended runs.
 
 Statements take these notes deep down, and `Dependencies.ending` notifies with them. A transaction without them must
 take none: they would be lost, and the runs would wait for the next repair.
@@ -6,11 +6,12 @@ take none: they would be lost, and the runs would wait for the next repair.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from duetime.scheduler.run_records import RunEnd
 from sqlalchemy import Connection
 
 _INFO: Final = "duetime_commit_notes"
@@ -18,10 +19,14 @@ _INFO: Final = "duetime_commit_notes"
 
 @dataclass(frozen=True, slots=True)
 class CommitNotes:
-    """Ids of `freed` tasks, and of `rescored` ready runs for which other tasks wait now than before."""
+    """Ids of `freed` tasks, and of `rescored` ready runs for which other tasks wait now than before.
+
+    `ended` are runs that ended, but by no attempt.
+    """
 
     freed: list[str] = field(default_factory=list)
     rescored: list[str] = field(default_factory=list)
+    ended: list[RunEnd] = field(default_factory=list)
 
 
 @contextmanager
@@ -41,3 +46,10 @@ def notes_of(connection: Connection) -> CommitNotes:
     if notes is None:
         raise LookupError("this transaction notifies nobody; run it in Dependencies.ending")
     return notes
+
+
+def note_ends(connection: Connection, ends: Iterable[RunEnd]) -> None:
+    """Note runs that ended by no attempt; where nothing collects notes, nobody is notified of them."""
+    notes: CommitNotes | None = connection.info.get(_INFO)
+    if notes is not None:
+        notes.ended.extend(ends)

@@ -16,10 +16,12 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.run_records import RunEnd
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.sql.commit_notes import note_ends
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
@@ -85,7 +87,9 @@ def apply(
 def _move_side_runs(connection: Connection, stored: StoredChange, cancelled: Sequence[Run]) -> list[RunMove]:
     """Write the side runs that a change moves or cancels; cancelled ones wait for nothing any more."""
     moves = side_runs.follow(connection, stored) + side_runs.cancel(connection, cancelled, stored.at)
-    _end_waits(connection, [move.old for move in moves if move.new.ended_at], stored.at)
+    ended = [move for move in moves if move.new.ended_at]
+    _end_waits(connection, [move.old for move in ended], stored.at)
+    note_ends(connection, [RunEnd.of(stored.task, move.old, move.new.state) for move in ended])
     return moves
 
 
@@ -124,6 +128,8 @@ def _follow_waits(connection: Connection, stored: StoredChange, next_run: Run | 
     old, run, task, now = stored.old_run, stored.run, stored.task, stored.at
     if stored.ends_run or stored.stops_waiting:
         _end_waits(connection, [old], now, questions.MOVED if run.state is State.SCHEDULED else None)
+    if stored.ends_run:
+        note_ends(connection, [RunEnd.of(stored.old_task, old, run.state)])
     own_waits.follow_change(connection, stored)
     if before_run(stored.old_task).asks and not before_run(task).asks:
         occurrences.forget(connection, run, now)

@@ -21,12 +21,13 @@ from duetime.scheduler.rules.series.answered import let_go
 from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
+from duetime.scheduler.run_records import RunEnd
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.sql.commit_notes import notes_of
+from duetime.scheduler.store.sql.commit_notes import note_ends, notes_of
 from duetime.scheduler.store.sql.locks import exactly, lock_tasks
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
@@ -231,7 +232,8 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
 def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why: str | None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
     due = [_due(each, now) for each in freeing]
-    later = {run.id: run for run in places.placed(connection, [run for run in due if not _is_first(run)])}
+    again = [run for run in due if not run.generation == run.number == 1]  # not the first of its task
+    later = {run.id: run for run in places.placed(connection, again)}
     moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
     rows = [dict(zip(_FREED, _freed(run), strict=True)) for _, run in moved]
     exactly(len(rows), _FREE.run(connection, rows))
@@ -242,11 +244,6 @@ def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why
 def _freed(run: Run) -> Sequence[Any]:
     times = (run.scheduled_for, run.wake_at, listed_at(run), run.deadline, run.drop_at)
     return (run.id, *times, run.generation)
-
-
-def _is_first(run: Run) -> bool:
-    """Whether the run is the first of its task."""
-    return run.generation == run.number == 1
 
 
 def _due(each: _Judged, now: datetime) -> Run:
@@ -283,6 +280,8 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
         endings.follow(connection, ends, now)
         ended_waits.end(connection, [(each.run.id, each.task.id, each.run.state) for each in ended], now)
         waiters.note(connection, [each.task.id for each in ended])
+        pairs = zip(ended, ends, strict=True)
+        note_ends(connection, [RunEnd.of(each.task, each.run, end.settlement.to) for each, end in pairs])
     return _followed(ends)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.limits.price import MICROS_PER_UNIT
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, RunEnd, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.worker.threads.preemption import GAVE_WAY
@@ -95,12 +95,16 @@ class _OfRuns:
     def lateness(self) -> Histogram:
         return self._of.lateness.labels(self.tier, self.action)
 
+    def ended(self, state: State) -> Counter:
+        """Return the counter of the runs that ended in a state."""
+        return self._of.runs.labels(self.tier, self.action, state)
+
     def end(self, outcome: str, to: State) -> tuple[Counter, ...]:
         """Return the counters that the end of an attempt raises."""
         found = self._ends.get((outcome, to))
         if found is None:
             attempts = self._of.attempts.labels(self.tier, self.action, outcome)
-            runs = [self._of.runs.labels(self.tier, self.action, to)] if to in TERMINAL else []
+            runs = [self.ended(to)] if to in TERMINAL else []
             retries = [self.retries] if to is State.RETRYING else []
             found = self._ends[outcome, to] = (attempts, *runs, *retries)
         return found
@@ -132,6 +136,8 @@ class RunMetrics:
                 self._start(event.claim, now)
             elif event.settlement is not None and event.claim is not None:
                 self._end(event.claim, event.settlement, now)
+            elif event.end is not None:
+                self._end_without_attempt(event.end, now)
             if event.kind is EventKind.CRASHED:
                 self._of.crashes.inc()
 
@@ -168,6 +174,14 @@ class RunMetrics:
             self._charge(claim, end)
         if end.costs:
             series.cost.inc(sum(end.costs.values()) / MICROS_PER_UNIT)
+
+    def _end_without_attempt(self, end: RunEnd, now: datetime) -> None:
+        series = self._of_runs(end.tier, end.action)
+        series.ended(end.state).inc()
+        if end.started_at is not None:
+            series.duration.observe(max(0.0, (now - end.started_at).total_seconds()))
+        if end.deadline is not None and end.state in _JUDGED:
+            _judge(series, end.deadline, end.state, now)
 
     def _charge(self, claim: Claim, end: Settlement) -> None:
         for name, used in end.used.items():

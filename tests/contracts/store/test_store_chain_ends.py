@@ -15,11 +15,11 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.run_records import Claim
+from duetime.scheduler.run_records import Claim, RunEnd
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import Occurrence
 from duetime.scheduler.views import TaskView
 
@@ -276,3 +276,21 @@ def test_a_failure_outside_ends_the_steps_of_one_generation_not_of_each(house: H
         house.end("fetch")
         assert house.steps()["load"] is State.SCHEDULED
         house.end("load")
+
+
+def test_the_ends_that_no_attempt_made_are_notified_each_once_with_what_metrics_count(house: House) -> None:
+    found: list[RunEnd] = []
+    house.store.dependencies.listen_for_ends(found.extend)
+    house.schedule([{"name": "fetch"}, {"name": "load", "after": ["fetch"], "deadline": house.clock.at + HOUR}])
+    house.store.claims.settle([settlement(house.started("fetch"), State.FAILED)])
+    [failed] = found
+    assert failed == RunEnd(failed.run_id, Tier.NORMAL, "reminder", State.FAILED, house.clock.at + HOUR, None)
+    found.clear()
+    house.schedule(TWO, when="tomorrow")
+    one = house.scheduler.schedule("Call John", when="tomorrow", by=ALICE).record.task.id
+    house.scheduler.cancel(one, by=ALICE)
+    house.scheduler.cancel(house.chain_id, by=ALICE)
+    many = [house.scheduler.schedule(f"Call {each}", when="tomorrow", by=ALICE).record.task.id for each in range(3)]
+    house.scheduler.bulk.change("cancel", task_ids=many, by=ALICE)
+    assert [end.state for end in found] == [State.CANCELLED] * 6
+    assert len({end.run_id for end in found}) == 6

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, RunEnd, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
@@ -106,6 +106,16 @@ def test_a_cancelled_run_has_neither_met_nor_missed_its_deadline(bench: Bench, s
     claim = started(store)
     bench.settle(replace(claim, run=replace(claim.run, deadline=clock.at)), State.CANCELLED)
     assert bench.value("deadlines_total") == 0
+
+
+@pytest.mark.parametrize(("state", "deadlines"), [(State.FAILED, 1), (State.CANCELLED, 0)])
+def test_a_run_that_no_attempt_ended_counts_by_its_state_and_its_deadline_if_it_failed(
+    bench: Bench, state: State, deadlines: int
+) -> None:
+    bench.notifier.ended([RunEnd("r_1", Tier.NORMAL, "reminder", state, NOON, None)])
+    assert bench.value("runs_total", {**REMINDER, "state": state}) == 1
+    assert (bench.value("deadlines_total"), bench.value("deadlines_missed_total")) == (deadlines, deadlines)
+    assert bench.value("attempts_total", {**REMINDER, "outcome": state}) is None
 
 
 def test_units_that_were_reserved_and_not_used_are_wasted(bench: Bench, store: Store) -> None:
