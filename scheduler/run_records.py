@@ -137,7 +137,7 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnd:
+class EndedRun:
     """The end of a run that no attempt ended: a call cancelled it, or it failed with a task that it came after.
 
     `deadline` and `started_at` are those of the run.
@@ -151,7 +151,7 @@ class RunEnd:
     started_at: datetime | None
 
     @classmethod
-    def of(cls, task: Task, run: Run, state: State) -> RunEnd:
+    def of(cls, task: Task, run: Run, state: State) -> EndedRun:
         """Return the end of a run of a task in this state."""
         return cls(run.id, task.priority, task.action, state, run.deadline, run.started_at)
 

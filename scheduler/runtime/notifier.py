@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
-from duetime.scheduler.run_records import Claim, RunEnd, Settlement
+from duetime.scheduler.run_records import Claim, EndedRun, Settlement
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.task import Json, Task
 
@@ -33,7 +33,7 @@ class RunEvent:
     reason: str | None = None
     settlement: Settlement | None = field(default=None, compare=False)
     claim: Claim | None = field(default=None, compare=False, repr=False)
-    end: RunEnd | None = field(default=None, compare=False, repr=False)
+    end: EndedRun | None = field(default=None, compare=False, repr=False)
 
 
 Subscriber = Callable[[Sequence[RunEvent]], None]
@@ -95,7 +95,7 @@ class RunNotifier:
         if self.subscribers:
             self.happened([RunEvent(end.kind, end.run_id, end.reason, end, end.claim) for end in settlements])
 
-    def ended(self, ends: Sequence[RunEnd]) -> None:
+    def ended(self, ends: Sequence[EndedRun]) -> None:
         """Notify of runs that ended, but by no attempt."""
         if self.subscribers:
             self.happened([RunEvent(EventKind(end.state.value), end.run_id, end=end) for end in ends])

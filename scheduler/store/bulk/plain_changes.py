@@ -20,7 +20,7 @@ from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
-from duetime.scheduler.run_records import RunEnd
+from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
@@ -91,7 +91,7 @@ def write(
     ready_runs.follow_pauses(connection, ((each.record.task, each.task) for each in changed))
     event_log.append(connection, [entry for each in changed for entry in _entries(each, kind, write, now)])
     ended = [each for each in changed if each.run.ended_at and not each.record.run.ended_at]
-    note_ends(connection, [RunEnd.of(each.record.task, each.record.run, each.run.state) for each in ended])
+    note_ends(connection, [EndedRun.of(each.record.task, each.record.run, each.run.state) for each in ended])
     if ended:
         dependants.follow(connection, {each.run.task_id: each.run.state for each in ended}, now)
     return {each.record.task.id: each.record for each in every} | {each.task.id: _as_it_is(each) for each in changed}

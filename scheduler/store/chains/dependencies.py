@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.run_records import Failure, RunEnd, Waiter
+from duetime.scheduler.run_records import EndedRun, Failure, Waiter
 from duetime.scheduler.store.chains import unfollowed_ends
 from duetime.scheduler.store.database import apart
 from duetime.scheduler.store.database.apart import Blame, Only
@@ -46,7 +46,7 @@ class Dependencies:
         self._now = now
         self._on_freed: Callable[[Sequence[str]], None] = _nobody
         self._rescore: Callable[[Sequence[str]], None] = _nobody
-        self._on_ended: Callable[[Sequence[RunEnd]], None] = _nobody
+        self._on_ended: Callable[[Sequence[EndedRun]], None] = _nobody
 
     def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
         """Call `on_freed` with tasks whose waiting runs go on. It replaces the listener before it."""
@@ -61,7 +61,7 @@ class Dependencies:
         """Call `rescore` with ready runs whose waiting tasks have changed. It replaces the listener before it."""
         self._rescore = rescore
 
-    def listen_for_ends(self, on_ended: Callable[[Sequence[RunEnd]], None]) -> None:
+    def listen_for_ends(self, on_ended: Callable[[Sequence[EndedRun]], None]) -> None:
         """Call `on_ended` with runs that ended by no attempt. It replaces the listener before it."""
         self._on_ended = on_ended
 

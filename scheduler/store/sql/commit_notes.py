@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from duetime.scheduler.run_records import RunEnd
+from duetime.scheduler.run_records import EndedRun
 from sqlalchemy import Connection
 
 _INFO: Final = "duetime_commit_notes"
@@ -26,7 +26,7 @@ class CommitNotes:
 
     freed: list[str] = field(default_factory=list)
     rescored: list[str] = field(default_factory=list)
-    ended: list[RunEnd] = field(default_factory=list)
+    ended: list[EndedRun] = field(default_factory=list)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def notes_of(connection: Connection) -> CommitNotes:
     return notes
 
 
-def note_ends(connection: Connection, ends: Iterable[RunEnd]) -> None:
+def note_ends(connection: Connection, ends: Iterable[EndedRun]) -> None:
     """Note runs that ended by no attempt; where nothing collects notes, nobody is notified of them."""
     notes: CommitNotes | None = connection.info.get(_INFO)
     if notes is not None:

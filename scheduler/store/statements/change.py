@@ -16,7 +16,7 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.run_records import RunEnd
+from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.stored_change import StoredChange
@@ -89,7 +89,7 @@ def _move_side_runs(connection: Connection, stored: StoredChange, cancelled: Seq
     moves = side_runs.follow(connection, stored) + side_runs.cancel(connection, cancelled, stored.at)
     ended = [move for move in moves if move.new.ended_at]
     _end_waits(connection, [move.old for move in ended], stored.at)
-    note_ends(connection, [RunEnd.of(stored.task, move.old, move.new.state) for move in ended])
+    note_ends(connection, [EndedRun.of(stored.task, move.old, move.new.state) for move in ended])
     return moves
 
 
@@ -129,7 +129,7 @@ def _follow_waits(connection: Connection, stored: StoredChange, next_run: Run | 
     if stored.ends_run or stored.stops_waiting:
         _end_waits(connection, [old], now, questions.MOVED if run.state is State.SCHEDULED else None)
     if stored.ends_run:
-        note_ends(connection, [RunEnd.of(stored.old_task, old, run.state)])
+        note_ends(connection, [EndedRun.of(stored.old_task, old, run.state)])
     own_waits.follow_change(connection, stored)
     if before_run(stored.old_task).asks and not before_run(task).asks:
         occurrences.forget(connection, run, now)

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.series.answered import let_go
 from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
-from duetime.scheduler.run_records import RunEnd
+from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
@@ -281,7 +281,7 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
         ended_waits.end(connection, [(each.run.id, each.task.id, each.run.state) for each in ended], now)
         waiters.note(connection, [each.task.id for each in ended])
         pairs = zip(ended, ends, strict=True)
-        note_ends(connection, [RunEnd.of(each.task, each.run, end.settlement.to) for each, end in pairs])
+        note_ends(connection, [EndedRun.of(each.task, each.run, end.settlement.to) for each, end in pairs])
     return _followed(ends)
 
 

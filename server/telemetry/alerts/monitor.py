@@ -1,6 +1,7 @@
 """The monitor of alerts: evaluates the rules in turns with other processes, and notifies the channels.
 
-Of all processes of an installation one evaluates at a time; any may. Each looks after the clock of its own host.
+Of all processes of an installation one evaluates at a time; any may. Each looks after the clock of its own host. The
+alert of a host that is gone is over.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from duetime.scheduler.task import InboxMessage, State
 EVALUATION_INTERVAL: Final = timedelta(seconds=20)
 NOTICE_LEASE: Final = timedelta(minutes=2)
 """The time that a process has to notify a channel; no channel takes as long."""
+
+HOST_GONE_AFTER: Final = timedelta(minutes=10)
+"""A host on which no process has looked for so long is gone, and its clock with it."""
 
 ALERTS_TURN: Final = "alerts"
 RUNBOOK: Final = "docs/runbook.md"
@@ -74,12 +78,20 @@ class AlertMonitor:
             known = {
                 alert.key: alert
                 for alert in kept
-                if alert.rule == rule.name and (not rule.per_host or alert.key == self._host)
+                if alert.rule == rule.name and (not rule.per_host or self._evaluates(store, alert.key))
             }
             with self._parts.isolated(rule.name):
                 found = advance(rule, known, seen, now)
                 store.alerts.replace(rule.name, known, found)
                 _log_changes(rule, known, found)
+
+    def _evaluates(self, store: Store, host: str) -> bool:
+        """Whether this process evaluates the alert of a host: its own, or one on which nobody has looked for long."""
+        turn, end = _absence(host), store.now() + HOST_GONE_AFTER
+        if host != self._host:
+            return store.turns.take(turn, HOST_GONE_AFTER, first_at=end)
+        store.turns.plan(turn, end)
+        return True
 
     def _notify(self, store: Store) -> None:
         """Send every channel the alerts that it has not had; one that fails keeps no other from its own."""
@@ -103,6 +115,11 @@ class AlertMonitor:
             log.warning("cannot tell %s of %s, trying again in %s: %s", channel.name, alert.rule, wait, error)
             return Notice(notice.phase, notice.sent_at, tries, now + wait)
         return Notice(alert.phase, now)
+
+
+def _absence(host: str) -> str:
+    """Return the name of the turn of other processes, which a process of the host puts off with each look."""
+    return f"{ALERTS_TURN} without {host}"
 
 
 def message_of(alert: Alert, rule: AlertRule, now: datetime) -> InboxMessage:

@@ -14,7 +14,7 @@ from typing import Final
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.limits.price import MICROS_PER_UNIT
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.run_records import Claim, RunEnd, Settlement
+from duetime.scheduler.run_records import Claim, EndedRun, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.worker.threads.preemption import GAVE_WAY
@@ -175,7 +175,7 @@ class RunMetrics:
         if end.costs:
             series.cost.inc(sum(end.costs.values()) / MICROS_PER_UNIT)
 
-    def _end_without_attempt(self, end: RunEnd, now: datetime) -> None:
+    def _end_without_attempt(self, end: EndedRun, now: datetime) -> None:
         series = self._of_runs(end.tier, end.action)
         series.ended(end.state).inc()
         if end.started_at is not None:

@@ -15,7 +15,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.run_records import Claim, RunEnd
+from duetime.scheduler.run_records import Claim, EndedRun
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -279,12 +279,12 @@ def test_a_failure_outside_ends_the_steps_of_one_generation_not_of_each(house: H
 
 
 def test_the_ends_that_no_attempt_made_are_notified_each_once_with_what_metrics_count(house: House) -> None:
-    found: list[RunEnd] = []
+    found: list[EndedRun] = []
     house.store.dependencies.listen_for_ends(found.extend)
     house.schedule([{"name": "fetch"}, {"name": "load", "after": ["fetch"], "deadline": house.clock.at + HOUR}])
     house.store.claims.settle([settlement(house.started("fetch"), State.FAILED)])
     [failed] = found
-    assert failed == RunEnd(failed.run_id, Tier.NORMAL, "reminder", State.FAILED, house.clock.at + HOUR, None)
+    assert failed == EndedRun(failed.run_id, Tier.NORMAL, "reminder", State.FAILED, house.clock.at + HOUR, None)
     found.clear()
     house.schedule(TWO, when="tomorrow")
     one = house.scheduler.schedule("Call John", when="tomorrow", by=ALICE).record.task.id

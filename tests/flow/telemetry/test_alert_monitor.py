@@ -118,6 +118,23 @@ def test_an_alert_that_was_never_told_is_not_told_as_over(installation: Installa
     assert installation.titles == []
 
 
+def test_the_alert_of_a_host_that_is_gone_is_over(installation: Installation) -> None:
+    replaced, other = installation.monitor, installation.another("web-1")
+    installation.seen = Observation(skew={"db-1": 9.0, "web-1": 0.0})
+    for _ in range(30):
+        installation.clock.forward(seconds=20)
+        replaced.step()
+        other.step()
+    installation.monitor = other
+    assert installation.titles == ["Alert: DuetimeClockSkew (db-1)"], "each host looks after its own"
+    installation.passes(9)
+    assert len(installation.titles) == 1, "a restart takes less"
+    installation.passes(3)
+    assert installation.titles[1:] == ["Resolved: DuetimeClockSkew (db-1)"]
+    installation.passes(30)
+    assert len(installation.titles) == 2
+
+
 def test_of_two_processes_one_tells_and_each_watches_the_clock_of_its_own_host(
     installation: Installation, store: Store, clock: Clock
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.run_records import Claim, RunEnd, Settlement
+from duetime.scheduler.run_records import Claim, EndedRun, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
@@ -112,7 +112,7 @@ def test_a_cancelled_run_has_neither_met_nor_missed_its_deadline(bench: Bench, s
 def test_a_run_that_no_attempt_ended_counts_by_its_state_and_its_deadline_if_it_failed(
     bench: Bench, state: State, deadlines: int
 ) -> None:
-    bench.notifier.ended([RunEnd("r_1", Tier.NORMAL, "reminder", state, NOON, None)])
+    bench.notifier.ended([EndedRun("r_1", Tier.NORMAL, "reminder", state, NOON, None)])
     assert bench.value("runs_total", {**REMINDER, "state": state}) == 1
     assert (bench.value("deadlines_total"), bench.value("deadlines_missed_total")) == (deadlines, deadlines)
     assert bench.value("attempts_total", {**REMINDER, "outcome": state}) is None
