@@ -81,7 +81,7 @@ def check_name(name: str) -> None:
     if not is_name(name):
         raise InvalidArgument(
             "name",
-            f"{name[:64]!r} is no name of a secret",
+            f"{name[:64]!r} is not a valid secret name",
             accepted="up to 64 letters, digits, dots, hyphens and underscores, a letter or digit first",
             example="stripe-key",
         )

@@ -1,4 +1,4 @@
-"""Audit entries: what callers did that is no event of a task, such as creating a key or changing a pool."""
+"""Audit entries: what callers did apart from task changes, such as creating a key or changing a pool."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def check_schema(schema: Any) -> None:
         if level > MAX_OUTPUT_SCHEMA_LEVELS:
             raise _wrong(f"it has more than {MAX_OUTPUT_SCHEMA_LEVELS} levels")
         if unknown := [str(name) for name in part if name not in KEYWORDS]:
-            raise _wrong(f"{unknown[0][:40]!r} is no keyword that it may have", accepted=", ".join(sorted(KEYWORDS)))
+            raise _wrong(f"{unknown[0][:40]!r} is not a supported keyword", accepted=", ".join(sorted(KEYWORDS)))
     _check_form(text)
 
 

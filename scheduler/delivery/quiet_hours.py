@@ -38,7 +38,9 @@ class QuietHours:
         """Read `22:00-07:00`, with a zone behind it or in `zone`. Raises InvalidArgument."""
         found = _FORM.fullmatch(text.strip())
         if found is None:
-            raise InvalidArgument("quiet_hours", f"{text[:40]!r} names no hours", accepted=_ACCEPTED, example=_EXAMPLE)
+            raise InvalidArgument(
+                "quiet_hours", f"{text[:40]!r} is not a range of hours", accepted=_ACCEPTED, example=_EXAMPLE
+            )
         start, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
         if start == end:
             raise InvalidArgument("quiet_hours", "they would never end", accepted=_ACCEPTED, example=_EXAMPLE)
@@ -79,7 +81,7 @@ class QuietPlan:
         return self.by_user.get((tenant, user), self.by_tenant.get(tenant, self.usual))
 
     def with_stored(self, users: Collection[tuple[str, str]]) -> Self:
-        """Return the plan with what these users have set for themselves; a text that names no hours counts as unset."""
+        """Return the plan with what these users have set for themselves; a text without hours counts as unset."""
         own: dict[tuple[str, str], QuietHours | None] = {}
         for user, text in self.stored(users).items():
             with suppress(InvalidArgument):

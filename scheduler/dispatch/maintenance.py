@@ -161,7 +161,7 @@ class Maintenance:
             back = None if self._seen is None else self._seen[0] + timedelta(seconds=at - self._seen[1]) - now
             moved = self._store.claims.restart_delays(back)
             if moved:
-                log.info("the clock was set back: the delays of %s do not last longer for that", runs_words(moved))
+                log.info("the clock was set back: shortened the delays of %s", runs_words(moved))
         self._seen = (now, at)
 
     def _look(self) -> None:

@@ -67,7 +67,7 @@ class PoolNotFound(DuetimeError):
     code = "not_found"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no pool {name[:100]!r}. The list of pools has all that there are.", argument="name")
+        super().__init__(f"no pool {name[:100]!r}. The list of pools shows them all.", argument="name")
 
 
 class PoolRegistry:

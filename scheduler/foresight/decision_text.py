@@ -16,7 +16,7 @@ _WHY_LACKED: Final = {
     "unknown": "no such pool is declared",
     "too_small": "more than the pool ever has",
     "held": "its free units are kept for another run",
-    "stopped": "its provider asked for a pause",
+    "stopped": "its provider requested a pause",
     "breaker": "its breaker is open",
 }
 

@@ -232,7 +232,7 @@ class Context:
         Call it as often as you like: a report within 0.2 s of the last one is dropped, except 1.0.
         """
         if fraction is not None and not _is_part(fraction):
-            given = f"{str(fraction)[:40]!r} is no part of the work"
+            given = f"{str(fraction)[:40]!r} is not a fraction of the work"
             raise InvalidArgument("fraction", given, accepted="0.0 to 1.0", example="ctx.progress(0.5, 'half')")
         if fraction != 1 and not self._is_time():
             return True

@@ -238,7 +238,7 @@ def _check_annotation(declared: Handler) -> None:
     model = _payload_annotation(declared.fn)
     if isinstance(model, type) and issubclass(model, BaseModel):
         raise HandlerError(
-            f"handler {declared.name}: its payload is annotated as {model.__name__}, which @handler is not told; "
+            f"handler {declared.name}: its payload is annotated as {model.__name__}, but @handler does not name it; "
             f'write @handler("{declared.name}", payload={model.__name__})'
         )
 

@@ -130,7 +130,7 @@ def reference(thing: Any) -> str:
     module, name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<unnamed>")
     if not module or module == "__main__" or "<" in name or hasattr(thing, "__self__"):
         raise HandlerError(
-            f"{module}.{name} cannot be found by another process, as isolation needs it: let it stand at the top level "
+            f"{module}.{name} cannot be found by another process, as isolation needs it: define it at the top level "
             "of a module that can be imported, not in the script itself and not in a function"
         )
     return f"{module}:{name}"

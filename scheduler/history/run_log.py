@@ -30,6 +30,9 @@ def log_place(cursor: str | None) -> LogPlace:
     attempt, _, number = cursor.partition(".")
     if not all(part.isascii() and part.isdigit() and len(part) <= MAX_PLACE_DIGITS for part in (attempt, number)):
         raise InvalidArgument(
-            "after", f"{cursor[:40]!r} is no place in a log", accepted="the `place` of a line", example="after='1.20'"
+            "after",
+            f"{cursor[:40]!r} is not a place in a log",
+            accepted="the `place` of a line",
+            example="after='1.20'",
         )
     return int(attempt), int(number)

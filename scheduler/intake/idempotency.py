@@ -22,7 +22,7 @@ REPEAT_WINDOW = timedelta(seconds=60)
 
 REPEATED_CALL = Translatable.of(
     NoteKind.REPEATED_CALL,
-    "this repeats an earlier call: nothing was changed again, the task is returned in its current state",
+    "this repeats an earlier call, so nothing was changed; the task is returned in its current state",
 )
 
 

@@ -227,7 +227,7 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
     if instant.year > LAST_YEAR:
-        raise InvalidArgument(argument, f"the year {instant.year} is out of reach", example="in 2 hours")
+        raise InvalidArgument(argument, f"the year {instant.year} is out of range", example="in 2 hours")
     instant = max(instant, now)
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 

@@ -144,7 +144,9 @@ def _overlap(given: Any) -> Overlap:
     with suppress(ValueError):
         return Overlap(word)
     meant = _MEANT_OVERLAPS.get(word) or next(iter(get_close_matches(word, Overlap, n=1)), Overlap.SKIP)
-    raise _wrong("overlap", f"{str(given)[:40]!r} is none", accepted=", ".join(Overlap), example=repr(str(meant)))
+    raise _wrong(
+        "overlap", f"{str(given)[:40]!r} is not a known rule", accepted=", ".join(Overlap), example=repr(str(meant))
+    )
 
 
 def _pause_after(given: Any) -> int | None:
@@ -153,18 +155,18 @@ def _pause_after(given: Any) -> int | None:
     number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
     if type(number) is not int or not 1 <= number <= MAX_FAILURES_IN_A_ROW:
         accepted = f"1 to {MAX_FAILURES_IN_A_ROW}"
-        raise _wrong("pause_after", "it is no number of failures", accepted=accepted, example="3")
+        raise _wrong("pause_after", "it is not a number of failures", accepted=accepted, example="3")
     return number
 
 
 def _dates(given: Any) -> tuple[date, ...]:
     several = [given] if isinstance(given, str | date) else given
     if not isinstance(several, Sequence) or len(several) > MAX_DATES_LEFT_OUT:
-        raise _no_dates("it is no list of dates", ["2026-12-24"])
+        raise _no_dates("it is not a list of dates", ["2026-12-24"])
     read = {str(one): _date(one) for one in several}
     wrong = next((one for one, found in read.items() if found is None), None)
     if wrong is not None:
-        raise _no_dates(f"{wrong[:40]!r} is no date", [f"{found}" for found in read.values() if found])
+        raise _no_dates(f"{wrong[:40]!r} is not a date", [f"{found}" for found in read.values() if found])
     return tuple(sorted({found for found in read.values() if found}))
 
 
@@ -200,7 +202,9 @@ def _coalesce(given: Any) -> Coalesce:
     with suppress(ValueError):
         return Coalesce(word)
     meant = next(iter(get_close_matches(word, Coalesce, n=1)), Coalesce.LATEST)
-    raise _wrong("coalesce", f"{str(given)[:40]!r} is none", accepted=", ".join(Coalesce), example=repr(str(meant)))
+    raise _wrong(
+        "coalesce", f"{str(given)[:40]!r} is not a known rule", accepted=", ".join(Coalesce), example=repr(str(meant))
+    )
 
 
 def _window(given: Any) -> timedelta:
@@ -216,7 +220,7 @@ def _length(name: str, given: Any, most: timedelta, usual: str) -> timedelta:
         span = given if isinstance(given, timedelta) else _spoken(given)
         if timedelta(0) <= span <= most:
             return span
-    problem = f"it is no length of time up to {times.length(most)}"
+    problem = f"it is not a duration of at most {times.length(most)}"
     raise _wrong(name, problem, accepted="words or seconds", example=repr(usual))
 
 

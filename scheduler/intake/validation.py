@@ -85,7 +85,10 @@ def check_notify(request: Request | Reschedule) -> None:
     """Refuse an unknown value of `notify`."""
     if request.notify is not None and request.notify not in set(Notify):
         raise InvalidArgument(
-            "notify", f"{str(request.notify)[:40]!r} is none", accepted=", ".join(Notify), example="notify='failure'"
+            "notify",
+            f"{str(request.notify)[:40]!r} is not a known value",
+            accepted=", ".join(Notify),
+            example="notify='failure'",
         )
 
 
@@ -177,13 +180,13 @@ def check_one_of_many(request: Request) -> None:
 _ALONE: Final = {
     "steps": InvalidArgument(
         "steps",
-        "a chain is stored by a call of its own",
+        "a chain cannot be part of a batch",
         accepted="requests without steps, and `submit` for each chain",
         example="scheduler.submit(Request('Report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))",
     ),
     "dry_run": InvalidArgument(
         "dry_run",
-        "requests that are stored together are not tried",
+        "cannot be used with requests that are stored together",
         accepted="requests without dry_run, and `submit` to try one",
         example="scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))",
     ),
@@ -241,7 +244,7 @@ def wait_seconds(given: str | float) -> float:
     if not 0 <= seconds <= MAX_WAIT_S:
         raise InvalidArgument(
             "wait",
-            "it is no length of time up to 5 minutes",
+            "it is not a duration of at most 5 minutes",
             accepted="'30 s', '5 min', or seconds",
             example=WAIT_EXAMPLE,
         )

@@ -44,7 +44,7 @@ def header_problems(place: str, name: str, value: str) -> Iterator[InvalidArgume
         yield InvalidArgument(place, "its value is too long, or not plain ASCII on one line", accepted="plain ASCII")
     wrong = next((each for each in references(value) if not is_name(each)), None)
     if wrong is not None:
-        problem = f"{wrong[:64]!r} is no name of a secret"
+        problem = f"{wrong[:64]!r} is not a valid secret name"
         accepted = "letters, digits, dots, hyphens and underscores, with blanks around the reference"
         yield InvalidArgument(place, problem, accepted=accepted, example="Bearer secret:stripe-key")
 

@@ -88,7 +88,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         late = f"{record.task.id} was not cancelled in the last {length(window)}."
         raise Refused(late, argument="undo", remedy=remedies.ScheduleAnother())
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
-        known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is no token of a change"
+        known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is not an undo token"
         raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(record.task.id))
     once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=replace(once_more, missed=run.missed), kind=EventKind.CANCEL_UNDONE)

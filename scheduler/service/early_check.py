@@ -29,7 +29,7 @@ MAX_MISSING_CHARS: Final = 120
 
 _QUOTES: Final = str.maketrans("«»", "\u2039\u203a")
 CHECKED_LATER: Final = Translatable.of(
-    NoteKind.CHECKED_LATER, "whether it has what it needs could not be checked now, and is before it runs"
+    NoteKind.CHECKED_LATER, "its requirements could not be checked now; they are checked before it runs"
 )
 
 
@@ -39,7 +39,7 @@ def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
     quoted_line = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
     more = ", ..." if len(steps) > MAX_STEPS_NAMED else ""
     missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {quoted_line}" if steps else quoted_line
-    text = f"it misses what it needs ({missing_now}), and is checked again before it runs"
+    text = f"a requirement is missing ({missing_now}); it is checked again before the run"
     return Translatable.of(NoteKind.BLOCKED_NOW, text, missing=missing_now)
 
 

@@ -229,7 +229,7 @@ class ChangeService:
         record = self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         if record.last_run is None:
             raise Refused(
-                f"{task_id} has no outcome yet to be done with.", argument="action", remedy=remedies.Cancel(task_id)
+                f"{task_id} has no outcome to mark as done yet.", argument="action", remedy=remedies.Cancel(task_id)
             )
         read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])

@@ -117,11 +117,11 @@ def as_answer(approval: Approval | None) -> dict[str, Json] | None:
 def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:
     """Whether an answer was given before. Raises Refused where nothing is asked, or the answer was another one."""
     if approval is None:
-        raise Refused(f"{task_id} waits for no approval.", argument="task_id", remedy=remedies.Inspect(task_id))
+        raise Refused(f"{task_id} is not waiting for approval.", argument="task_id", remedy=remedies.Inspect(task_id))
     if approval.is_open:
         return False
     if approval.answer is None:
-        raise Refused(f"{task_id} waits for no approval any more.", remedy=remedies.Inspect(task_id))
+        raise Refused(f"{task_id} is no longer waiting for approval.", remedy=remedies.Inspect(task_id))
     if approval.answer is not answer:
         why = f" ({approval.reason})" if approval.reason else ""
         first = f"{approval.answered_by} {ANSWER_KINDS[approval.answer]} it already{why}"

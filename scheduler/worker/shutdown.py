@@ -30,7 +30,7 @@ def announce(store: Store, worker: str, active: Sequence[ActiveRun]) -> None:
     try:
         store.claims.announce_end([held.run_id for held in active], worker=worker)
     except DuetimeError as error:
-        log.warning("could not note that %d runs end with this process: %s", len(active), error)
+        log.warning("could not record that %d runs end with this process: %s", len(active), error)
 
 
 def interrupt(runs: Sequence[ActiveRun]) -> None:

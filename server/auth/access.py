@@ -68,7 +68,7 @@ def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal
 
 
 def principal_of(request: HTTPConnection, scope: Scope = Scope.TASKS) -> Principal:
-    """Return the caller: the local user where nobody has to prove who he is, else the principal of a right token.
+    """Return the caller: the local user where callers are not authenticated, else the principal of a right token.
 
     Raises AccessRefused without one; `scope` is what its challenge asks for.
     """

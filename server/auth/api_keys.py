@@ -64,7 +64,7 @@ class ApiKeyProvider:
             self._keys().note_use(key)
         except StoreUnavailable as error:  # a database that can be read answers reading calls
             self._no_notes_until = now + NOTE_RETRY_DELAY
-            log.warning("cannot note the use of the API key %s: %s", key.id, error)
+            log.warning("cannot record the use of the API key %s: %s", key.id, error)
 
 
 @dataclass(frozen=True, slots=True)

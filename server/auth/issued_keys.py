@@ -55,11 +55,13 @@ def overlap_of(overlap: str) -> timedelta:
 
 
 def _length(argument: str, text: str, most: timedelta, example: str) -> timedelta:
-    accepted = f"a length of up to {most.days} days"
+    accepted = f"a duration of up to {most.days} days"
     try:
         found = parse_exact(text)
     except (Misread, Unknown):
-        raise InvalidArgument(argument, f"{text[:60]!r} is no length", accepted=accepted, example=example) from None
+        raise InvalidArgument(
+            argument, f"{text[:60]!r} is not a duration", accepted=accepted, example=example
+        ) from None
     if not timedelta() <= found <= most or (argument == "expires" and not found):
         raise InvalidArgument(argument, f"{text[:60]!r} is out of range", accepted=accepted, example=example)
     return found

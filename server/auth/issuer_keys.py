@@ -140,7 +140,7 @@ def address_of(metadata: Mapping[str, Any], name: str, issuer: str) -> str:
     """Return an address of the metadata; raises ValueError for one that is less safe than that of the issuer."""
     address = str(metadata[name])
     if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
-        raise ValueError(f"its {name} is no https:// address")
+        raise ValueError(f"its {name} is not an https:// address")
     return address
 
 

@@ -115,7 +115,7 @@ class OidcProvider:
         try:
             return self._tokens.principal(claims)
         except InvalidArgument as wrong:
-            raise LoginRefused(f"The provider does not say whose you are: {wrong}") from None
+            raise LoginRefused(f"The provider does not identify you: {wrong}") from None
 
     def _id_token(self, code: str, attempt: LoginAttempt) -> str:
         """Return the ID token for a code; the verifier proves that the one who began asks for it."""
@@ -134,7 +134,7 @@ class OidcProvider:
             return str(json.loads(fetched(endpoint, data={**form, **named}, **proof))["id_token"])
         except httpx2.HTTPStatusError as refused:
             if refused.response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise LoginRefused("The provider does not know this login, or knows it no more.") from None
+                raise LoginRefused("The provider does not know this login, or it has expired.") from None
             raise self._unavailable() from None
         except ISSUER_ERRORS:
             raise self._unavailable() from None

@@ -145,7 +145,9 @@ def show(
     *,
     task_id: Id,
     history: Annotated[bool, typer.Option("--history", help="also every attempt, and the newest events")] = False,
-    wait: Annotated[str | None, typer.Option(help="until its run has ended, at most so long: '30 s', '5 min'")] = None,
+    wait: Annotated[
+        str | None, typer.Option(help="until its run has ended, at most this long: '30 s', '5 min'")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one task."""
@@ -252,7 +254,7 @@ def cancel(
     """Cancel a task; a running attempt is asked to stop."""
     with session(context).scheduler() as scheduler:
         view = scheduler.cancel(scheduler.tasks.find(task_id), reason=reason, revision=revision, idempotency_key=key)
-    show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
+    show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Stop requested:", view, as_json)
 
 
 def undo(

@@ -102,7 +102,7 @@ _VERBS = (
     DeferredVerb(
         "approve",
         f"{_HERE}.waits.approvals:approve",
-        "Let a task run that waits for approval.",
+        "Approve a task that waits for approval.",
         examples=("duetime approve t_7k3m",),
     ),
     DeferredVerb(

@@ -89,7 +89,8 @@ def drain(
     *,
     every: EveryWorker = False,
     now: Annotated[
-        bool, typer.Option("--now", help="hand back what still runs after grace_seconds, so that it goes on elsewhere")
+        bool,
+        typer.Option("--now", help="hand back what still runs after grace_seconds, so that it continues elsewhere"),
     ] = False,
     reason: AuditReason = None,
 ) -> None:

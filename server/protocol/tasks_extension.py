@@ -79,7 +79,9 @@ class TasksExtension(Extension):
         require_client_extension(ctx, self.identifier)
         handle = WaitHandle.of_text(params.task_id)
         if handle is None:
-            text = "taskId: it is no handle of a wait. Accepted: the taskId that get_task(wait=...) was answered with"
+            text = (
+                "taskId: it is not a handle of a wait. Accepted: the taskId that get_task(wait=...) was answered with"
+            )
             raise MCPError(code=INVALID_PARAMS, message=text)
         try:
             return handle, await cross(self._scheduler().get, handle.call.task_id, by=self._caller())

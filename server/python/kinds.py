@@ -150,7 +150,7 @@ class Members(PythonKind):
         if not isinstance(given, Mapping):
             return self.members.read(given)
         if wrong := [key for key in given if not isinstance(key, str)]:
-            raise ValueError(f"it has a key that is no text: {named(wrong[0])}")
+            raise ValueError(f"it has a key that is not text: {named(wrong[0])}")
         return self.members.read(dict(given))
 
 

@@ -235,8 +235,8 @@ class AccessSettings(BaseModel):
             return self
         if not self.auth:
             raise ValueError(
-                f"host {self.host!r} can be reached from other machines, and without `auth` nobody has to prove who he "
-                "is: set auth (DUETIME_AUTH) to keys or oauth as well, or host to 127.0.0.1"
+                f"host {self.host!r} can be reached from other machines, and without `auth` callers are not "
+                "authenticated: set auth (DUETIME_AUTH) to keys or oauth as well, or host to 127.0.0.1"
             )
         if self.public_url is None:
             raise ValueError(
@@ -249,8 +249,8 @@ class AccessSettings(BaseModel):
     def _metrics_with_auth_only(self) -> AccessSettings:
         if not is_loopback(self.metrics_host) and not self.auth:
             raise ValueError(
-                f"metrics_host {self.metrics_host!r} can be reached from other machines, and without `auth` nobody has "
-                "to prove who he is: set auth (DUETIME_AUTH) to keys or oauth as well, or metrics_host to 127.0.0.1"
+                f"metrics_host {self.metrics_host!r} can be reached from other machines, and without `auth` callers "
+                "are not authenticated: set auth (DUETIME_AUTH) to keys or oauth as well, or metrics_host to 127.0.0.1"
             )
         return self
 

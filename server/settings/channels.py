@@ -11,7 +11,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 def _client(name: str) -> str:
     if not is_client(name):
-        raise ValueError(f"{name[:40]!r} is no name of a client: it has 1 to 100 letters, digits, blanks and ._:/@+()-")
+        raise ValueError(
+            f"{name[:40]!r} is not a valid client name: it has 1 to 100 letters, digits, blanks and ._:/@+()-"
+        )
     return name
 
 

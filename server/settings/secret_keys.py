@@ -40,14 +40,14 @@ def _of_file(setting: str, path: Path) -> list[str]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "it is no text"
+        problem = getattr(error, "strerror", None) or "it is not text"
         raise InvalidSetting(f"{setting}: {path} cannot be read: {problem}. Accepted: one key a line.") from None
     found = list[str]()
     for number, line in enumerate(lines, 1):
         try:
             found += [read_key(line)] if line.strip() and not line.startswith("#") else []
         except ValueError as wrong:
-            raise InvalidSetting(f"{setting}: line {number} of {path} is no key: {wrong}.") from None
+            raise InvalidSetting(f"{setting}: line {number} of {path} is not a key: {wrong}.") from None
     return found
 
 

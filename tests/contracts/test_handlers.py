@@ -329,7 +329,7 @@ def test_a_failure_without_a_reason_says_that_there_is_none(kind: type[Failed | 
         (Done(result="x" * 70_000), "odd: result"),
         (Failed("no", result=float("nan")), "odd: result"),
         (Yielded(checkpoint=object()), "odd: checkpoint"),  # type: ignore[arg-type]  # the same
-        (Wait(timedelta(0)), "odd: Wait.until: is 0:00:00, which is no time to wait"),
+        (Wait(timedelta(0)), "odd: Wait.until: is 0:00:00, which is not a time to wait"),
         (Wait(datetime(2026, 1, 1)), "odd: Wait.until: is a datetime without a time zone"),  # noqa: DTZ001 - the mistake
         (Wait("tomorrow"), "odd: Wait.until: is a str"),  # type: ignore[arg-type] # the mistake under test
         (Wait(timedelta.max), "odd: Wait.until"),

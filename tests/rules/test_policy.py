@@ -53,7 +53,7 @@ def test_without_a_headroom_each_worker_goes_by_its_settings() -> None:
         ({"value": {"urgent": 3}}, "policy.value.urgent: has no such tier"),
         ({"headroom": {"low": 0.1}}, "policy.headroom.low: has no such tier; it has critical, high"),
         ({"headroom": {"high": 1}}, "policy.headroom.high: '1' is out of range"),
-        ({"tempo": {}}, "policy.tempo: is no part of a policy"),
+        ({"tempo": {}}, "policy.tempo: is not part of a policy"),
     ],
 )
 def test_a_refusal_names_the_number_and_what_is_accepted(given: dict[str, Any], named: str) -> None:

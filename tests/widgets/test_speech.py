@@ -156,7 +156,7 @@ TODAY = "today at three in the afternoon"
 FIVE = "today at five in the afternoon"
 COMING = f"Pay is scheduled for {DUE}."
 PAID = "Pay is waiting for the event order.paid or order.gift."
-BLOCKED = "Pay is blocked, and goes on by itself when what it misses is there."
+BLOCKED = "Pay is blocked, and continues once its requirements are met."
 NAMED_QUESTION = f"{APPROVAL} The question is, Pay 3 bills, now, and it has to be answered by {FIVE}."
 SENTENCES: list[tuple[dict[str, Any], str]] = [
     (asked(), NAMED_QUESTION),
@@ -173,10 +173,10 @@ SENTENCES: list[tuple[dict[str, Any], str]] = [
     (after("Fetch it"), "Pay is waiting for Fetch it, which has to end first."),
     (after("Fetch it", "Sign it"), "Pay is waiting for two other tasks."),
     (after("Fetch it", more=True), "Pay is waiting for other tasks."),
-    ({"state": "waiting"}, "Pay is waiting, and goes on by itself."),
+    ({"state": "waiting"}, "Pay is waiting, and continues by itself."),
     (
         {"state": "suspended", "waits": [{"kind": "step", "until": stamp(IN_AN_HOUR)}]},
-        f"Pay is waiting, and goes on by itself {FIVE}.",
+        f"Pay is waiting, and continues by itself {FIVE}.",
     ),
     (
         {"state": "retrying", "waits": [{"kind": "attempt", "until": stamp(IN_AN_HOUR), "after": "503"}]},

@@ -203,7 +203,7 @@ def test_a_host_that_never_answers_does_not_leave_the_card_hanging(chat: Chat) -
 
     chat.pass_time(21)
 
-    expect(chat.card.get_by_role("alert")).to_contain_text("No answer came. It may have happened all the same")
+    expect(chat.card.get_by_role("alert")).to_contain_text("No answer came. The change may still have been made")
     expect(chat.state()).to_have_text("Scheduled")
 
 
@@ -339,7 +339,7 @@ def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None
     chat.press("Cancel")
 
     expect(chat.state()).to_have_text("Stopping")
-    expect(chat.said()).to_contain_text("Asked to stop.")
+    expect(chat.said()).to_contain_text("Stop requested.")
 
 
 def test_a_result_that_belongs_to_an_earlier_choice_is_not_shown(chat: Chat) -> None:

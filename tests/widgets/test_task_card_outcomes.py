@@ -194,9 +194,9 @@ def waits_on(chat: Chat) -> Locator:
 WAITS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "pool", "pool": "gpu"}, "Waits for gpu to be free"),
     ({"kind": "pool", "pool": "gpu", "until": 2}, "Waits for gpu to be freein 2 hours"),
-    ({"kind": "pool_stopped", "pool": "gpu", "until": -1}, "Waits because gpu asked for a pausesoon"),
+    ({"kind": "pool_stopped", "pool": "gpu", "until": -1}, "Waits because gpu requested a pausesoon"),
     ({"kind": "attempt", "until": 1, "after": "no such host"}, "Tries again in 1 hourno such host"),
-    ({"kind": "step", "until": 2, "after": "not there yet"}, "Goes on in 2 hoursnot there yet"),
+    ({"kind": "step", "until": 2, "after": "not there yet"}, "Continues in 2 hoursnot there yet"),
     ({"kind": "nobody"}, "Nothing is running that could do this now"),
     ({"kind": "task", "task": "t_0", "title": "Fetch", "state": "running"}, "Waits for Fetch to endRunning"),
     ({"kind": "task"}, "Waits for another task to end"),
@@ -300,7 +300,7 @@ def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) 
 
 
 def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Chat) -> None:
-    said = "This repeats an earlier call, so nothing was changed again."
+    said = "This repeats an earlier call, so nothing was changed."
     repeated: dict[str, Any] = {"warnings": [said], "words": {"sentences": {said: {"kind": "repeated_call"}}}}
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1, **repeated))
     chat.press("Cancel")
@@ -311,7 +311,7 @@ def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Ch
 def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
     chat.press("Cancel")
-    expect(chat.card.get_by_text("Asked to stop. This cannot be undone.")).to_be_visible()
+    expect(chat.card.get_by_text("Stop requested. This cannot be undone.")).to_be_visible()
 
 
 def test_the_card_says_until_when_quiet_hours_hold_a_delivery(chat: Chat) -> None:

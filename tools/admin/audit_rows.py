@@ -63,7 +63,7 @@ def read_heads(texts: Iterable[str], tenant: str | None) -> list[KeptHead]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines that are not blank; of a blank text itself, which is no head."""
+    """Return the lines that are not blank; of a blank text itself, which is not an audit head."""
     return [line.strip() for line in text.splitlines() if line.strip()] or [text]
 
 
@@ -74,7 +74,7 @@ def _read_head(text: str) -> KeptHead:
     if not (tenant and entries.isascii() and entries.isdecimal() and len(entries) < _MAX_DIGITS and hash_):
         raise InvalidArgument(
             "head",
-            f"{text[:_MAX_SHOWN_CHARS]!r} is no head",
+            f"{text[:_MAX_SHOWN_CHARS]!r} is not an audit head",
             accepted="a line of `duetime audit head`",
             example="local:8:9f86d081...",
         )

@@ -34,7 +34,7 @@ def count_given(name: str, given: str | int) -> int:
     """Return a whole number. Raises InvalidArgument."""
     text = str(given).strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_COUNT_DIGITS):
-        raise InvalidArgument(name, "it is no number", accepted="a whole number from 1 on", example=f"{name}=2")
+        raise InvalidArgument(name, "it is not a number", accepted="a whole number from 1 on", example=f"{name}=2")
     return int(text)
 
 

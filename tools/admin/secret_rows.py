@@ -40,5 +40,7 @@ def read_hosts(given: Sequence[str]) -> tuple[str, ...]:
 def _host(text: str) -> str:
     host = text.strip().lower()
     if not _HOST.fullmatch(host):
-        raise InvalidArgument("host", f"{text[:60]!r} is no host", accepted="a host name", example="api.stripe.com")
+        raise InvalidArgument(
+            "host", f"{text[:60]!r} is not a host name", accepted="a host name", example="api.stripe.com"
+        )
     return host

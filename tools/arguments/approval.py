@@ -43,7 +43,7 @@ class ApprovalTerms:
         if isinstance(given, str) and not isinstance(value, dict):
             value = {"question": given}
         if not isinstance(value, dict):
-            raise ValueError(f"{named(given)} is no question")  # noqa: TRY004 - one family for all kinds
+            raise ValueError(f"{named(given)} is not a question")  # noqa: TRY004 - one family for all kinds
         if all(name in value and is_blank(value[name], Text()) for name in ("question", "by")):
             return {}  # a client that fills in every argument, and means none
         return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}

@@ -27,13 +27,13 @@ FIRST_SENTENCES: Final = {
     "stopping": "{title} is being stopped",
     "retrying": "{title} failed and will be tried again{again}",
     "suspended": "{title} is waiting{for_what}",
-    "blocked": "{title} is blocked, and goes on by itself when what it misses is there",
+    "blocked": "{title} is blocked, and continues once its requirements are met",
     "paused": "{title} is paused{until}",
     "damaged": "{title} is damaged and cannot run",
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
     "failed": "{title} failed {ended}",
-    "expired": "{title} expired {ended}, because its time was over",
+    "expired": "{title} expired {ended}, because it ran out of time",
     "cancelled": "{title} is cancelled",
     "skipped": "{title} was skipped",
 }
@@ -102,7 +102,7 @@ def _for_what(task: TaskPayload, times: _Times) -> str:
     if kind is WaitKind.TASK:
         return f" for {_upstreams(_waits(task, kind))}"
     goes_on = next((wait.until for wait in task.waits or () if wait.until), None)
-    return f", and goes on by itself{f' {times.at(goes_on)}' if times.is_to_come(goes_on) and goes_on else ''}"
+    return f", and continues by itself{f' {times.at(goes_on)}' if times.is_to_come(goes_on) and goes_on else ''}"
 
 
 def _event_of(wait: WaitPart) -> str:

@@ -193,7 +193,7 @@ class PastReader:
         tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> AuditPage:
-        """Return a page of the audit log, newest first: what callers did that is no event of a task.
+        """Return a page of the audit log, newest first: what callers did apart from task changes.
 
         `since` and `until` as in `history`. `tenant` is the caller's own by default; an operator may name another one.
         """

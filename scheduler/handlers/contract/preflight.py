@@ -78,7 +78,7 @@ def is_blocked(reason: str | None) -> bool:
 def alert_of(claim: Claim, reason: str, now: datetime, deliver_to: tuple[str, ...]) -> NewTask:
     """Return a reminder that reports the blocked run to the user; the key makes it one, however often it is stored."""
     task, text = claim.task, reason.removeprefix(BLOCKED_PREFIX)
-    message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
+    message = f"{task.title} waits, and continues when this is fixed: {text}"
     alert = secondary_task(
         task, now, title=f"Blocked: {task.title}", action=REMINDER_ACTION, payload={"message": message}
     )

@@ -88,7 +88,7 @@ def _until(place: str, until: object, now: datetime, most: timedelta = MAX_RETRY
 
 def _wrong_end(until: object, too_far: str) -> str:
     if isinstance(until, timedelta):
-        return too_far if until > timedelta(0) else f"is {until}, which is no time to wait"
+        return too_far if until > timedelta(0) else f"is {until}, which is not a time to wait"
     if not isinstance(until, datetime):
         return f"is a {type(until).__name__}" if until is not None else "is missing"
     return "is a datetime without a time zone" if until.utcoffset() is None else too_far

@@ -85,7 +85,7 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
         raise Refused(f"{task_id} has not failed.", argument="change", remedy=remedies.Inspect(task_id))
     if failed.id in spent:
         raise Refused(
-            f"{task_id} failed again after {MAX_REPLAYS} replays; by its id it is replayed all the same.",
+            f"{task_id} failed again after {MAX_REPLAYS} replays; name its id to replay it anyway.",
             argument="change",
             remedy=remedies.Inspect(task_id),
         )

@@ -53,7 +53,7 @@ def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: da
     end = resolve_moment(words, now=now, zone=zone, argument=argument, frame=frame)
     if end.instant <= now:
         raise InvalidArgument(
-            argument, "a pause until now is none", accepted="a time to come", example=f"{argument}='tomorrow 9am'"
+            argument, "the pause would end now", accepted="a future time", example=f"{argument}='tomorrow 9am'"
         )
     return end
 

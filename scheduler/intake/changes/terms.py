@@ -19,10 +19,10 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 
 AFTER_THE_ATTEMPT = Translatable.of(
     NoteKind.AFTER_THE_ATTEMPT,
-    "the attempt that is running ends as it began; retry, deliver_to, expect and on_failure count from the next one",
+    "the running attempt is unchanged; retry, deliver_to, expect and on_failure apply from the next one",
 )
 PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
-    NoteKind.AFTER_THE_ATTEMPT, "the attempt that is running goes on; the pause counts from the next one"
+    NoteKind.AFTER_THE_ATTEMPT, "the running attempt continues; the pause applies from the next one"
 )
 
 

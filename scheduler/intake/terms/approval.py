@@ -63,7 +63,7 @@ def asked_before_each(approval: Approval, *, in_chain: bool = False) -> dict[str
 def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zone: str | None) -> Approval:
     """Return an approval that is asked from now on; its run is not known yet. Raises InvalidArgument."""
     if not isinstance(given, Mapping):
-        raise InvalidArgument("approval", "it is no object", accepted=_ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument("approval", "it is not an object", accepted=_ACCEPTED, example=_EXAMPLE)
     unknown = [name for name in given if name not in ApprovalRequest.__annotations__]
     if unknown:
         raise InvalidArgument(
@@ -86,7 +86,7 @@ def _answer(word: Any) -> ApprovalAnswer:
     except ValueError:
         raise InvalidArgument(
             "approval.default",
-            f"{str(word)[:40]!r} is no answer",
+            f"{str(word)[:40]!r} is not an answer",
             accepted=", ".join(ApprovalAnswer),
             example=f"default={meant_answer(word).value!r}",
         ) from None

@@ -133,7 +133,7 @@ class _SpecReader:
         value = self.given.get(part, default)
         if value in choices:
             return str(value)
-        self.problem(part, f"{repr(value)[:40]} is none of them", accepted=", ".join(choices), example=choices[0])
+        self.problem(part, f"{repr(value)[:40]} is not one of them", accepted=", ".join(choices), example=choices[0])
         return default
 
     def number(self, part: str, default: float, *, least: float, most: float, whole: bool = False) -> float:

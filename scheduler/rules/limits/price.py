@@ -54,7 +54,7 @@ def read_price(given: object) -> Price:
 def read_amount(text: str) -> Decimal:
     """Return an amount of money. Raises ValueError for what is none, or not exact to a millionth."""
     if _AMOUNT.fullmatch(text) is None:
-        raise ValueError(f"{text[:40]!r} is no amount of money")
+        raise ValueError(f"{text[:40]!r} is not an amount of money")
     return Decimal(text)
 
 

@@ -120,7 +120,7 @@ class _PolicyReader:
     def _merge(self, name: str, part: Any) -> None:
         if name not in _PARTS:
             accepted = f"parts named {', '.join(_PARTS)}"
-            self._wrong(f"policy.{name[:40]}", "is no part of a policy", accepted, _EXAMPLE)
+            self._wrong(f"policy.{name[:40]}", "is not part of a policy", accepted, _EXAMPLE)
         elif name == "headroom" and part is None:
             self._parts.pop(name, None)
         elif not isinstance(part, Mapping):

@@ -70,7 +70,7 @@ def template_of(text: str | None) -> KeyTemplate | None:
     for name in found.fields:
         if not _is_field(name):
             meant = text.replace(f"{{{name}}}", f"{{{_near(name)}}}")
-            raise _wrong(f"'{{{name[:40]}}}' is no field", _first_good(meant))
+            raise _wrong(f"'{{{name[:40]}}}' is not a field", _first_good(meant))
     return found if found.fields else None
 
 

@@ -68,7 +68,7 @@ def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None 
         return _first_of_both(given, SignalWait(name, match, since, now), when)
     timeout = _span(given, "timeout", USUAL_TIMEOUT, MAX_TIMEOUT)
     if timeout <= timedelta(0):
-        raise _wrong("timeout", "is no time to wait", "a duration of at most 366 days", "'2 days'")
+        raise _wrong("timeout", "is not a time to wait", "a duration of at most 366 days", "'2 days'")
     return SignalWait(name, match, since, now + timeout, _on_timeout(given.get("on_timeout")))
 
 
@@ -76,7 +76,7 @@ def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
     events = given["any"]
     if not isinstance(events, list | tuple) or not 1 <= len(events) <= MAX_EVENTS_AWAITED:
         accepted = f"a list of 1 to {MAX_EVENTS_AWAITED} objects with event, match and lookback"
-        raise _wrong("any", "is no such list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
+        raise _wrong("any", "is not such a list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
     if any(isinstance(each, str) for each in events):
         objects = [{"event": each} if isinstance(each, str) else each for each in events]
         place = next(number for number, each in enumerate(events) if isinstance(each, str))
@@ -129,7 +129,7 @@ def meant_name(text: object) -> str | None:
 def check_event_id(argument: str, event_id: object) -> str:
     """Return the id of an event; raises InvalidArgument for one that could be read as a sentence: histories name it."""
     if not isinstance(event_id, str) or not re.fullmatch(EVENT_ID_PATTERN, event_id):
-        raise InvalidArgument(argument, "is no id of an event", accepted=EVENT_IDS, example=f"{argument}='pay-7'")
+        raise InvalidArgument(argument, "is not a valid event id", accepted=EVENT_IDS, example=f"{argument}='pay-7'")
     return event_id
 
 
@@ -139,7 +139,7 @@ def check_match(argument: str, given: object) -> Mapping[str, Json]:
         return {}
     if not isinstance(given, Mapping) or len(given) > MAX_MATCH_COUNT:
         accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
-        raise InvalidArgument(argument, "is no such object", accepted=accepted, example="{'order.id': 7}")
+        raise InvalidArgument(argument, "is not such an object", accepted=accepted, example="{'order.id': 7}")
     check_json(argument, given, max_bytes=MAX_MATCH_BYTES)
     return dict(given)
 
@@ -182,7 +182,7 @@ def _span(given: Mapping[str, Any], name: str, usual: timedelta, most: timedelta
     try:
         span = _length(value, name)
     except (OverflowError, TypeError, ValueError):
-        raise _wrong(name, "is no duration", accepted, "'2 hours'") from None
+        raise _wrong(name, "is not a duration", accepted, "'2 hours'") from None
     if not timedelta(0) <= span <= most:
         raise _wrong(name, "is out of range", accepted, "'2 hours'")
     return span

@@ -153,7 +153,7 @@ def refuse_dry_run(dry_run: bool) -> None:
     if dry_run:
         raise InvalidArgument(
             "dry_run",
-            "an undo is not tried",
+            "an undo has no dry run",
             accepted="an undo without it, which leaves a task as it is that was changed again since",
             example="change='undo', undo='u_b1'",
         )

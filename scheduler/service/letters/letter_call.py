@@ -129,7 +129,7 @@ def check_none_current(record: TaskRecord) -> None:
     if side_run is not None:
         raise Refused(
             f"{record.task.id} has a run that is {side_run.state} ({side_run.id}); "
-            "a dead letter that is named runs all the same.",
+            "name a dead letter to run it anyway.",
             argument="run_id",
             remedy=remedies.Inspect(record.task.id),
         )

@@ -1,1 +1,1 @@
-"""The audit log: what callers did that is no event of a task, and the hash chain over both."""
+"""The audit log: what callers did apart from task changes, and the hash chain over both."""

@@ -110,7 +110,7 @@ class Sealer:
         """Whether chains are sealed with a key and this process has none: it must not go on without one."""
         lacks = not self._keys and any(head.key_id for head in ends)
         if lacks and not self._warned:
-            log.warning("the audit chains are sealed with a key: set audit_keys, or this process seals nothing")
+            log.warning("audit chains are sealed with a key: set audit_keys, or this process seals nothing")
         self._warned = lacks
         return lacks
 

@@ -183,7 +183,7 @@ class ChainVerification:
                 raise _Broken(self._head.entries, f"{source.noun} {twice} was sealed twice")
             added = self._unsealed_row(source, known)
             if added is not None:
-                raise _Broken(self._head.entries + 1, f"{source.noun} {added} was added behind the chain's back")
+                raise _Broken(self._head.entries + 1, f"{source.noun} {added} was added without being sealed")
 
     def _unsealed_row(self, source: Source, known: Sequence[int]) -> Any | None:
         """Return the first row that lacks its entry in the chain."""

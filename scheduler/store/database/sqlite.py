@@ -176,7 +176,7 @@ def _check_room(directory: Path) -> None:
 
 def _configure(synchronous: str) -> Callable[[Any, Any], None]:
     if synchronous.upper() not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
-        msg = f"synchronous: {synchronous!r} is none of OFF, NORMAL, FULL, EXTRA"
+        msg = f"synchronous: {synchronous!r} is not one of OFF, NORMAL, FULL, EXTRA"
         raise ValueError(msg)
 
     def configure(raw: Any, _record: Any) -> None:

@@ -96,5 +96,5 @@ def _decided(record: TaskRecord, now: datetime) -> Change | None:
     try:
         return caught_up(record, now)
     except Exception:
-        log.exception("run %s: it was missed and runs, for nothing can be found in its place", record.run.id)
+        log.exception("run %s was missed; no replacement occurrence could be computed, so it runs", record.run.id)
         return None

@@ -119,7 +119,7 @@ def read(path: Path, newest_schema: str, content: bytes | None = None) -> Archiv
 
 def _kind_of(path: Path, head: Any, newest_schema: str) -> RetentionKind:
     if not isinstance(head, dict) or head.get("schema") != ARCHIVE_SCHEMA:
-        raise DamagedArchive(path, 1, "it is no archive of Duetime")
+        raise DamagedArchive(path, 1, "it is not an archive of Duetime")
     if not re.fullmatch("[0-9]{1,9}", str(head.get("database"))) or int(head["database"]) > int(newest_schema):
         written = str(head.get("database"))[:20]
         raise DamagedArchive(path, 1, f"a newer Duetime wrote it (schema {written}, not {newest_schema})")
@@ -131,7 +131,7 @@ def _kind_of(path: Path, head: Any, newest_schema: str) -> RetentionKind:
 def _row(path: Path, number: int, line: Mapping[str, Any]) -> ArchivedRow:
     table = ARCHIVED_TABLES.get(str(line.get("table")))
     if table is None or not isinstance(line.get("row"), dict):
-        raise DamagedArchive(path, number, "it is no row of an archived table")
+        raise DamagedArchive(path, number, "it is not a row of an archived table")
     try:
         return table, from_json(line["row"], table)
     except ValueError as error:
@@ -150,7 +150,7 @@ def _lines(path: Path, content: bytes | None) -> Iterator[tuple[int, dict[str, A
                     raise DamagedArchive(path, number, f"it has more than {limit:,} characters unpacked")
                 found = json.loads(text, object_pairs_hook=_once_each)
                 if not isinstance(found, dict):
-                    raise DamagedArchive(path, number, "it is no JSON object")
+                    raise DamagedArchive(path, number, "it is not a JSON object")
                 yield number, found
     except (EOFError, ZlibError, gzip.BadGzipFile, ValueError, RecursionError) as error:
         raise DamagedArchive(path, number + 1, f"it cannot be read ({str(error)[:80]})") from None

@@ -154,7 +154,7 @@ def _units(_kind: Any, value: Any) -> Json:
 def _number(_kind: Any, value: Any) -> float:
     found = float(value)
     if isinstance(value, str | bool) or not math.isfinite(found):
-        raise ValueError(f"{str(value)[:20]} is no number")
+        raise ValueError(f"{str(value)[:20]} is not a number")
     return found
 
 

@@ -188,7 +188,7 @@ INVARIANTS = (
         "runs",
         f"state <> '{State.WAITING}' OR {_WAITS}",
         "waits for other tasks, an approval or an event, but all of that has come",
-        "Start `duetime serve` or a worker: within a minute it goes on by itself.",
+        "Start `duetime serve` or a worker: within a minute it continues by itself.",
     ),
     _refers("approvals", "run_id", "runs"),
     _refers("tracebacks", "run_id", "runs"),

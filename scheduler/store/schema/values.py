@@ -31,7 +31,7 @@ def _compact_encoder() -> Callable[[Json], str]:
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 _DECODE = json.JSONDecoder(parse_constant=_no_number).decode

@@ -45,7 +45,7 @@ class Signals:
             for page in chunks(left, sent.MAX_WAITERS_LET_GO):
                 answer = self._ending(partial(sent.let_go, tenant=tenant, page=page, answer=answer, now=self._now()))
         except StoreUnavailable as error:
-            log.warning("%d tasks that waited for the event %r go on later: %s", len(left), signal.name, error)
+            log.warning("%d tasks that waited for event %r will continue later: %s", len(left), signal.name, error)
         return answer
 
     def open_of(self, tenant: str, waiter_ids: Sequence[str]) -> Mapping[str, KeptWait]:

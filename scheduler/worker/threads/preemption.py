@@ -102,7 +102,7 @@ class Preemption:
     def _ask(self, held: ActiveRun) -> None:
         held.turn.asked_at = self._clock()
         held.yielding = True
-        log.info("asked run %s to yield to a more urgent run", held.run_id)
+        log.info("requested that run %s yield to a more urgent run", held.run_id)
 
     def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
         """Count a run that yielded on request, and return its result with the reason."""

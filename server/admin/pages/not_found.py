@@ -10,7 +10,7 @@ from duetime.server.admin.visit import Visit
 
 def not_found(_: Visit) -> Page:
     """Say that there is no such page."""
-    sentence = "There is no such page. The navigation has all that there are."
+    sentence = "There is no such page. The navigation lists all pages."
     status = HTTPStatus.NOT_FOUND
     return Page("problem.html", status.phrase, {"sentence": sentence, "status": status.value}, status)
 

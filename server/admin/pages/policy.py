@@ -151,7 +151,7 @@ def _done(visit: Visit, change: PolicyChange) -> Moved:
 def _version(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):  # noqa: PLR2004 - digits of an integer column
         raise InvalidArgument(
-            "version", f"{text[:60]!r} is no version", accepted="a number of the history, or 0", example="0"
+            "version", f"{text[:60]!r} is not a version", accepted="a number of the history, or 0", example="0"
         )
     return int(text)
 

@@ -126,7 +126,7 @@ def cancel(visit: Visit) -> Answer:
     """Cancel the task, or ask its running handler to stop."""
     with _unchanged(visit) as (found, call):
         visit.scheduler.cancel(found.record.task.id, reason=visit.form.get("reason") or None, **call)
-    notice = "Asked to stop." if found.run.state is State.RUNNING else "Cancelled."
+    notice = "Stop requested." if found.run.state is State.RUNNING else "Cancelled."
     return _back(visit, found.record.task.id, notice)
 
 

@@ -94,7 +94,7 @@ function lineOf(element, colour) {
   return { paths, stroke: colour, fill: colour, width: 0, points: { show: false } };
 }
 
-// The values below the pointer stand in the legend, beside the names of their series.
+// The values below the pointer stand in the legend, next to the names of their series.
 function read(element, chart) {
   const legend = element.parentElement.querySelector(".legend");
   if (!legend) return;

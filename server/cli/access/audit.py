@@ -40,7 +40,7 @@ def list_(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List what callers did that is no event of a task, newest first: who, by which way, to what and why."""
+    """List what callers did apart from task changes, newest first: who, by which way, to what and why."""
     tenant, opened = one_tenant(tenant), session(context)
     zone = opened.zone()
     with opened.store(create=True) as store:

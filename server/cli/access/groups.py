@@ -79,7 +79,7 @@ AUDIT_VERBS = Verbs(
         DeferredVerb(
             "list",
             f"{_AUDIT}:list_",
-            "List what callers did that is no event of a task, newest first: who, by which way, to what and why.",
+            "List what callers did apart from task changes, newest first: who, by which way, to what and why.",
             examples=("duetime audit list --since yesterday", "duetime audit list --surface rest --who ann"),
         ),
         DeferredVerb(

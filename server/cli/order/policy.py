@@ -114,7 +114,9 @@ def read_changes(changes: Iterable[str]) -> Mapping[str, Any]:
         part, has_tier, tier = name.strip().partition(".")
         if not (is_assigned and has_tier):
             accepted = "NAME.TIER=VALUE, or a JSON object"
-            raise InvalidArgument("changes", f"{word[:60]!r} is no change", accepted=accepted, example=CHANGE_EXAMPLE)
+            raise InvalidArgument(
+                "changes", f"{word[:60]!r} is not a change", accepted=accepted, example=CHANGE_EXAMPLE
+            )
         found.setdefault(part, {})[tier] = number_or_text(value.strip())
     return found
 

@@ -26,7 +26,7 @@ RunOrTask = Annotated[
     typer.Argument(metavar="ID", help="a run; or a task: its current or last run", autocompletion=completion.ids),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="go on until the run has ended")]
-Tail = Annotated[int | None, typer.Option(help="only so many of the last lines")]
+Tail = Annotated[int | None, typer.Option(help="only this many of the last lines")]
 LogTenant = Annotated[str | None, typer.Option(help="of this tenant, or `*` for any")]
 LogJson = Annotated[bool, typer.Option("--json", help="write a line of JSON for each, with its task, run and attempt")]
 

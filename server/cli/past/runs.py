@@ -36,13 +36,17 @@ ActorFilter = Annotated[str | None, typer.Option(help="only of this user's tasks
 TextFilter = Annotated[str | None, typer.Option(help="only with this in the title, the error or a reason")]
 SinceFilter = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
 UntilFilter = Annotated[str | None, typer.Option(help="before this time; by default what is due later is left out")]
-MinDuration = Annotated[str | None, typer.Option(help="only those that took so long at least: '5 min'")]
-MaxDuration = Annotated[str | None, typer.Option(help="only those that took so long at most")]
-MinLateness = Annotated[str | None, typer.Option(help="only those that ended so long after their deadline: '0 s'")]
-MinDelay = Annotated[str | None, typer.Option(help="only those that started so long after they were due")]
-MinAttempts = Annotated[int | None, typer.Option(help="only those with so many attempts")]
+MinDuration = Annotated[str | None, typer.Option(help="only those that took at least this long: '5 min'")]
+MaxDuration = Annotated[str | None, typer.Option(help="only those that took at most this long")]
+MinLateness = Annotated[
+    str | None, typer.Option(help="only those that ended at least this long after their deadline: '0 s'")
+]
+MinDelay = Annotated[str | None, typer.Option(help="only those that started at least this long after they were due")]
+MinAttempts = Annotated[int | None, typer.Option(help="only those with at least this many attempts")]
 PoolFilter = Annotated[str | None, typer.Option(help="only those that used this pool", autocompletion=completion.pools)]
-MinUnits = Annotated[float | None, typer.Option(help="only those that used so many units of it, or of all pools")]
+MinUnits = Annotated[
+    float | None, typer.Option(help="only those that used at least this many units of it, or of all pools")
+]
 MinCost = Annotated[str | None, typer.Option(help="only those that cost so much at least: '0.50'")]
 TenantFilter = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
 CountBy = Annotated[RunGroup | None, typer.Option(help="count them by this, instead")]

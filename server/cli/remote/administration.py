@@ -117,7 +117,7 @@ def retention_status(server: RemoteServer, params: Params) -> None:
 
 
 def retention_run(server: RemoteServer, params: Params) -> None:
-    """Delete what the rules let go: request by request, since one lasts for seconds."""
+    """Delete what the rules allow to be deleted: request by request, since one lasts for seconds."""
     only = {"only": [kind.value for kind in params["only"]]} if params["only"] else {}
     rules = server.get("/retention")["rules"]
     if not any(rule["what"] in only.get("only", [rule["what"]]) for rule in rules):

@@ -123,7 +123,9 @@ class RemoteServer:
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             raise _problem(answer.status_code, found, with_key=bool(self.key))
         if not answer.is_success or not isinstance(found, dict):
-            raise RemoteProblem(f"{self.url} answered {answer.status_code}, which is no answer of a Duetime server.")
+            raise RemoteProblem(
+                f"{self.url} answered {answer.status_code}, which is not an answer of a Duetime server."
+            )
         return found
 
 

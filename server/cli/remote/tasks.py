@@ -142,11 +142,11 @@ def cancel(server: RemoteServer, params: Params) -> None:
     body = {"reason": params["reason"]} if params["reason"] else {}
     headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
     task = server.post(f"/tasks/{task_id}/cancel", body, **headers)
-    _show_change("Cancelled" if task["state"] == "cancelled" else "Asked to stop:", task, params)
+    _show_change("Cancelled" if task["state"] == "cancelled" else "Stop requested:", task, params)
 
 
 def approve(server: RemoteServer, params: Params) -> None:
-    """Let a task run that waits for approval."""
+    """Approve a task that waits for approval."""
     _answer(server, params, "approve", "Approved")
 
 

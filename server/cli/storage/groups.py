@@ -34,7 +34,7 @@ RETENTION_VERBS = Verbs(
         DeferredVerb(
             "run",
             f"{_RETENTION}:run",
-            "Delete now what the rules of retention let go, in small batches, while everything else goes on.",
+            "Delete now what the rules of retention allow to be deleted, in small batches, while all else runs on.",
             examples=("duetime retention run --dry-run", "duetime retention run --only events"),
         ),
     ),

@@ -58,7 +58,7 @@ def run(
     reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete now what the rules of retention let go, in small batches, while everything else goes on."""
+    """Delete now what the rules of retention allow to be deleted, in small batches, while all else runs on."""
     opened = session(context)
     policy = retention_policy(opened.settings())
     kinds = ruled(policy, only or ())
@@ -95,7 +95,7 @@ def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
         return
     output.table(("RULE", "TABLE", "WOULD GO" if dry_run else "DELETED"), rows)
     if dry_run:
-        output.note("Nothing was deleted. A row that two rules let go counts for the first of them.")
+        output.note("Nothing was deleted. A row that two rules allow to be deleted counts for the first of them.")
     else:
         output.note(f"No batch kept writers waiting for longer than {1000 * found['longest_batch_seconds']:.0f} ms.")
 

@@ -34,7 +34,7 @@ def address(
 def check_options(*, renew: bool, revoke: bool) -> None:
     """Raise InvalidArgument for two options of which only one can be meant."""
     if renew and revoke:
-        raise InvalidArgument("--renew", "goes not with --revoke", accepted="one of them", example="--renew")
+        raise InvalidArgument("--renew", "cannot be combined with --revoke", accepted="one of them", example="--renew")
 
 
 def show_address(task_id: str, path: str, url: str | None, *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ def approve(
     revision: Revision = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a task run that waits for approval."""
+    """Approve a task that waits for approval."""
     with session(context).scheduler() as scheduler:
         view = scheduler.approve(scheduler.tasks.find(task_id), reason=reason, revision=revision)
     show_change("Approved", view, as_json)

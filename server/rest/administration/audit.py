@@ -134,7 +134,7 @@ OF_AUDIT = (
         "list_audit_entries",
         "GET",
         "/audit",
-        "List what callers did that is no event of a task, newest first",
+        "List what callers did apart from task changes, newest first",
         entries,
         AuditPayload,
         Scope.ADMIN_READ,

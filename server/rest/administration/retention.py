@@ -68,7 +68,7 @@ def retention(call: RestCall) -> RestAnswer:
 
 
 def run(call: RestCall) -> RestAnswer:
-    """Delete now what the rules let go, or count it."""
+    """Delete now what the rules allow to be deleted, or count it."""
     store, policy = call.parts.store, retention_policy(call.parts.settings)
     kinds = ruled(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
@@ -96,7 +96,7 @@ OF_RETENTION = (
         "run_retention",
         "POST",
         "/retention/run",
-        "Delete now what the rules of retention let go, for 10 s at most; repeat it until it is complete",
+        "Delete now what the rules of retention allow to be deleted, for 10 s at most; repeat it until it is complete",
         run,
         RetentionRunPayload,
         Scope.ADMIN,

@@ -29,13 +29,13 @@ _KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name ==
 _ONLY_ALONE: Final = {
     "steps": InvalidArgument(
         "steps",
-        "a chain is stored by a request of its own",
+        "a chain cannot be part of a batch",
         accepted="tasks without steps, and POST /v1/tasks for each chain",
         example="POST /v1/tasks with {'title': 'Weekly report', 'steps': [{'name': 'fetch'}]}",
     ),
     "dry_run": InvalidArgument(
         "dry_run",
-        "tasks that are stored together are not tried",
+        "cannot be used with tasks that are stored together",
         accepted="tasks without dry_run, and POST /v1/tasks to try one",
         example="POST /v1/tasks with {'title': 'Call John', 'when': 'in 2 hours', 'dry_run': true}",
     ),

@@ -210,11 +210,11 @@ _EVENT_FILTERS = (
     Argument("label", Text(60), "Only tasks with this label"),
     Argument("priority", Choice(tuple(Tier)), "Only of tasks of this priority", "priority='high'"),
     Argument("worker", Text(200), "Only of runs that this worker attempted"),
-    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with so many attempts"),
+    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with at least this many attempts"),
     Argument(
         "min_lateness",
         Text(60, "a length of time"),
-        "Only of runs that ended so long after the deadline",
+        "Only of runs that ended at least this long after the deadline",
         "min_lateness='1 min'",
     ),
     Argument("min_cost", Text(20), "Only of runs that cost so much", "min_cost='0.50'"),

@@ -66,7 +66,7 @@ OF_RUN_LOGS = (
         in_path=(RUN_OR_TASK_ID,),
         in_query=(
             Argument("after", Text(40), "Only lines behind the one with this `place`", "after='1.20'"),
-            Argument("newest", Whole(1, MAX_LOG_LINES_READ), "Only so many of the last lines", "newest=20"),
+            Argument("newest", Whole(1, MAX_LOG_LINES_READ), "Only this many of the last lines", "newest=20"),
             Argument("limit", Whole(1, MAX_LOG_LINES_READ), "Default 200", "limit=200"),
             TENANT,
         ),

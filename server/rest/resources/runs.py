@@ -155,9 +155,7 @@ def _length(argument: str, text: str) -> timedelta:
         return parse_exact(text)
     except (Misread, Unknown):
         example = f"{argument}='90 s'"
-        raise InvalidArgument(
-            argument, "it is no length of time", accepted="'90 s', '5 min'", example=example
-        ) from None
+        raise InvalidArgument(argument, "it is not a duration", accepted="'90 s', '5 min'", example=example) from None
 
 
 _LENGTH = Text(60, "a length of time")
@@ -168,17 +166,17 @@ _FILTERS = (
     Argument("priority", Choice(tuple(Tier)), "Only of this priority", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),
     Argument("worker", Text(200), "That this worker attempted"),
-    Argument("actor", Text(200), "Whose task belongs to this user, or that he changed"),
+    Argument("actor", Text(200), "Whose task belongs to this user, or that this user changed"),
     Argument("text", Text(200), "In the title, the error, or the reason of an attempt"),
     Argument("since", TIME, "From this time on: 'last night'", "since='yesterday'"),
     Argument("until", TIME, "Before this time; default: now", "until='now'"),
-    Argument("min_duration", _LENGTH, "That took at least so long: '90 s'", "min_duration='90 s'"),
-    Argument("max_duration", _LENGTH, "That took at most so long", "max_duration='5 min'"),
-    Argument("min_lateness", _LENGTH, "That ended so long after the deadline", "min_lateness='1 min'"),
-    Argument("min_delay", _LENGTH, "That started so long after they were due", "min_delay='30 s'"),
-    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With so many attempts"),
+    Argument("min_duration", _LENGTH, "That took at least this long: '90 s'", "min_duration='90 s'"),
+    Argument("max_duration", _LENGTH, "That took at most this long", "max_duration='5 min'"),
+    Argument("min_lateness", _LENGTH, "That ended at least this long after the deadline", "min_lateness='1 min'"),
+    Argument("min_delay", _LENGTH, "That started at least this long after they were due", "min_delay='30 s'"),
+    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With at least this many attempts"),
     Argument("pool", Text(110), "That used this pool"),
-    Argument("min_units", Whole(0), "That used so many units of it, or of all pools together"),
+    Argument("min_units", Whole(0), "That used at least this many units of it, or of all pools together"),
     Argument("min_cost", Text(20), "That cost at least so much, in the installation's currency", "min_cost='0.50'"),
     TENANT,
 )

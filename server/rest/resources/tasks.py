@@ -281,7 +281,7 @@ OF_TASKS = (
     _button("skip_next", "Skip the next run"),
     _button("undo", "Undo a change, by the token in its answer; without one, a cancel", "undo"),
     _button("done", "Mark the outcome of a task as read"),
-    _button("approve", "Let a task run that waits for approval", "reason"),
+    _button("approve", "Approve a task that waits for approval", "reason"),
     _button("reject", "Cancel a task that waits for approval, or skip that run of a recurring one", "reason"),
     _switch("pause", "Pause a task until it is resumed, or until a time", _UNTIL, pause=True),
     _switch("resume", "Let a paused task go on", pause=False),

@@ -31,7 +31,7 @@ RECONNECT_LINE: Final = f"retry: {RECONNECT_DELAY_MS}\n"
 PLACE_HEADER: Final = "Last-Event-ID"
 STREAM_TYPE: Final = "text/event-stream"
 STREAM_SECONDS: Final = Argument(
-    "seconds", Whole(0, MAX_STREAM_S), "End the stream after so long; default: never", "seconds=60"
+    "seconds", Whole(0, MAX_STREAM_S), "End the stream after this time; default: never", "seconds=60"
 )
 
 Opened = Callable[[Request, Principal, Holds], Awaitable[Response]]

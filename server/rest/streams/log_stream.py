@@ -101,7 +101,7 @@ def _reader(parts: Callable[[], Installation], call: RestCall, place: str) -> _L
     except InvalidArgument as wrong:
         if wrong.argument != "after":
             raise
-        raise InvalidArgument(PLACE_HEADER, "it is no id of an event of this stream") from wrong
+        raise InvalidArgument(PLACE_HEADER, "it is not the id of an event of this stream") from wrong
     return _LogReader(parts, found.run_id, given, place, call.values.get("seconds"))
 
 

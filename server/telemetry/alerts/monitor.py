@@ -112,7 +112,9 @@ class AlertMonitor:
             wait = max(
                 retry_delay(tries), (error.retry_after if isinstance(error, ChannelError) else None) or timedelta()
             )
-            log.warning("cannot tell %s of %s, trying again in %s: %s", channel.name, alert.rule, wait, error)
+            log.warning(
+                "cannot notify channel %s of alert %s, retrying in %s: %s", channel.name, alert.rule, wait, error
+            )
             return Notice(notice.phase, notice.sent_at, tries, now + wait)
         return Notice(alert.phase, now)
 

@@ -1,4 +1,4 @@
-"""The route `/metrics`: open where nobody has to prove who he is, else for operators with `admin:read`."""
+"""The route `/metrics`: open where callers are not authenticated, else for operators with `admin:read`."""
 
 from __future__ import annotations
 

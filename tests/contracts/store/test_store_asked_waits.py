@@ -258,7 +258,7 @@ def test_nothing_runs_around_both(desk: Desk) -> None:
         with pytest.raises(Refused, match="asks before each of its runs"):
             desk.scheduler.act(task_id, "run_now")
     desk.scheduler.approve(task_id)
-    with pytest.raises(Refused, match="approved by local as it is"):
+    with pytest.raises(Refused, match="approved by local with its current payload"):
         desk.scheduler.reschedule(task_id, payload={"message": "other"})
     sound(desk)
 

@@ -192,7 +192,7 @@ def test_an_inserted_row_is_found(filled: Store) -> None:
         f"INSERT INTO events (id, seq, {columns}) SELECT -1, 99, {columns} FROM events WHERE kind = 'cancelled'",
         "UPDATE events SET tx = 1 WHERE id = -1",
     )
-    assert wrong(filled) == "9: event -1 was added behind the chain's back"
+    assert wrong(filled) == "9: event -1 was added without being sealed"
 
 
 @pytest.mark.damages
@@ -203,7 +203,7 @@ def test_a_row_of_no_transaction_is_found(filled: Store) -> None:
         f"INSERT INTO events (id, seq, tx, {columns})"
         f" SELECT -1, 99, NULL, {columns} FROM events WHERE kind = 'cancelled'",
     )
-    assert wrong(filled) == "9: event -1 was added behind the chain's back"
+    assert wrong(filled) == "9: event -1 was added without being sealed"
 
 
 @pytest.mark.damages
@@ -261,7 +261,7 @@ def test_progress_that_was_moved_on_leaves_out_rows_which_is_found(filled: Store
     behind_its_back(filled, "UPDATE audit_progress SET event_id = 9999999, event_tx = event_tx * 2")
     added(filled, NOON + timedelta(days=2))
     sealed(filled)
-    assert wrong(filled).endswith("was added behind the chain's back")
+    assert wrong(filled).endswith("was added without being sealed")
 
 
 def cut_the_tail(store: Store) -> KeptHead:
@@ -382,7 +382,7 @@ def test_a_process_without_the_key_seals_nothing(keyed: Callable[..., Store], ca
     added(keyless, NOON + timedelta(days=2))
     assert [keyless.audit_chain.seal() for _ in range(3)] == [0, 0, 0]
     assert [record.message for record in caplog.records if "audit_keys" in record.message] == [
-        "the audit chains are sealed with a key: set audit_keys, or this process seals nothing"
+        "audit chains are sealed with a key: set audit_keys, or this process seals nothing"
     ]
     sealed(keyed(OLD))
     assert verdict(keyed(OLD)).checked == 9

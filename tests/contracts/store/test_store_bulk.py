@@ -174,7 +174,7 @@ def test_a_repeated_undo_is_answered_as_the_first_and_takes_nothing_back_again(
 def test_a_dry_run_of_an_undo_is_refused_and_takes_nothing_back(target: Desk) -> None:
     ids = three(target)
     done = target.scheduler.bulk.change("cancel", ids)
-    with pytest.raises(InvalidArgument, match="dry_run: an undo is not tried"):
+    with pytest.raises(InvalidArgument, match="dry_run: an undo has no dry run"):
         target.scheduler.bulk.change(**undo_call(done, dry_run=True))
     assert states(target, ids) == [State.CANCELLED] * 3
 

@@ -228,7 +228,7 @@ def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: 
     assert (done.matched, done.left) == (2, 0)
     assert left_out.why == (
         f"run_id: {task_id} has a run that is scheduled ({closed.replayed_as}); "
-        "a dead letter that is named runs all the same. Read the task as it is now."
+        "name a dead letter to run it anyway. Read the task as it is now."
     )
     assert [run.id for run in target.store.tasks.get("local", task_id).side_runs] == [closed.replayed_as]
     end(target, Done("sent"))

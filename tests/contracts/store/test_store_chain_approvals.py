@@ -269,7 +269,7 @@ def test_nothing_runs_around_the_question(desk: Desk) -> None:
     fetch = step(desk, chain_id, "fetch")
     desk.scheduler.act(fetch, "run_now")
     assert (desk.start(8, 1), questions(desk)) == ([], ["Report?"]), "it is asked for now"
-    with pytest.raises(Refused, match="waits for an approval"):
+    with pytest.raises(Refused, match="needs an approval first"):
         desk.scheduler.act(fetch, "run_now")
     desk.scheduler.reject(chain_id)
     assert due(desk.scheduler.get(chain_id))[0] == 9 or due(desk.scheduler.get(chain_id))[0] == 10

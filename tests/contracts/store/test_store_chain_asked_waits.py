@@ -287,13 +287,13 @@ def test_run_now_asks_now_and_waits_for_no_event_and_is_refused_while_the_questi
     desk.scheduler.act(only, "run_now")
     desk.nothing_due(8, 1)
     assert waited_for(desk, chain_id, "only") == (at(8, 11), None)
-    with pytest.raises(Refused, match="waits for an approval"):
+    with pytest.raises(Refused, match="needs an approval first"):
         desk.scheduler.act(only, "run_now")
     desk.scheduler.approve(chain_id)
     assert starts(desk, 8, 2) == ["Report: only"]
     turned = desk.scheduler.get(chain_id).record.run.scheduled_for
     assert desk.start(turned.hour) == []
-    with pytest.raises(Refused, match="waits for an approval"):
+    with pytest.raises(Refused, match="needs an approval first"):
         desk.scheduler.act(only, "run_now")
     desk.scheduler.approve(chain_id)
     desk.scheduler.act(only, "run_now")

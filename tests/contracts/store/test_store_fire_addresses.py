@@ -154,7 +154,7 @@ def test_a_call_starts_nothing_that_runs_is_paused_or_waits_for_a_yes_and_may_be
     with pytest.raises(Refused, match="is running already"):
         fire(store, made)
     store.claims.settle([settle(claim, Wait(approval="Pay?", by=HOUR), now=clock(), jitter=0.5)])
-    with pytest.raises(Refused, match="waits for an approval"):
+    with pytest.raises(Refused, match="needs an approval first"):
         fire(store, made)
     store.claims.settle([settlement(claim)])
     again = added(store, NOON + HOUR)

@@ -219,7 +219,7 @@ def test_the_end_is_said_as_people_say_it(desk: Desk, words: str) -> None:
     ("given", "problem"),
     [
         ({"pause_until": "yesterday"}, "in the past"),
-        ({"pause_until": "now"}, "a pause until now is none"),
+        ({"pause_until": "now"}, "the pause would end now"),
         ({"pause_until": "11:00", "pause": False}, "pause=false resumes the task"),
     ],
 )

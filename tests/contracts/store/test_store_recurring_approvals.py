@@ -101,15 +101,15 @@ def test_a_no_skips_the_occurrence_and_the_series_goes_on(desk: Desk) -> None:
 
 def test_the_same_no_once_more_changes_nothing_and_a_yes_after_it_is_refused(desk: Desk) -> None:
     task_id = payroll(desk)
-    with pytest.raises(Refused, match="waits for no approval"):
+    with pytest.raises(Refused, match="is not waiting for approval"):
         answer(desk, task_id, REJECT)
     assert asked(desk, 9)
     stands = answer(desk, task_id, REJECT).record
     assert answer(desk, task_id, REJECT).record == stands
-    with pytest.raises(Refused, match="waits for no approval"):
+    with pytest.raises(Refused, match="is not waiting for approval"):
         answer(desk, task_id, APPROVE)
     desk.clock.at = at(9, 30)
-    with pytest.raises(Refused, match="waits for no approval"):
+    with pytest.raises(Refused, match="is not waiting for approval"):
         answer(desk, task_id, REJECT)
 
 

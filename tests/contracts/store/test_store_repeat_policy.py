@@ -164,7 +164,7 @@ def test_a_first_day_that_is_left_out_moves_the_start(desk: Desk) -> None:
     [
         ({"overlap": "often"}, "skip, buffer_one"),
         ({"pause_after": "soon"}, "1 to 100"),
-        ({"except": ["christmas"]}, "'christmas' is no date"),
+        ({"except": ["christmas"]}, "'christmas' is not a date"),
         ({"overlaps": "skip"}, "there is no 'overlaps'"),
     ],
 )

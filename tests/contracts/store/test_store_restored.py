@@ -109,7 +109,7 @@ def test_the_audit_chain_holds_and_goes_on(reopened: Store) -> None:
         ("DELETE FROM events WHERE kind = 'cancelled'", "was deleted, and no rule of retention did it"),
         (
             f"INSERT INTO events ({_COPIED}, seq) SELECT {_COPIED}, 99 FROM events ORDER BY id LIMIT 1",
-            "was added behind the chain's back",
+            "was added without being sealed",
         ),
     ],
 )

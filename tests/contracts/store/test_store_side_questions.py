@@ -161,7 +161,7 @@ def test_a_cancel_withdraws_the_question_of_a_run_out_of_turn(desk: Desk) -> Non
     assert (beside(desk, task_id), inbox(desk)) == ([], [])
     desk.clock.forward(hours=3)
     assert desk.store.approvals.expire(limit=9) == []
-    with pytest.raises(Refused, match="waits for no approval"):
+    with pytest.raises(Refused, match="is not waiting for approval"):
         desk.scheduler.approve(task_id)
 
 

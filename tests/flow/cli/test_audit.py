@@ -133,7 +133,7 @@ def test_a_head_of_a_chain_that_is_not_verified_is_refused(said: Said, key: str)
 
 @pytest.mark.parametrize("text", ["nonsense", "local:x:ab", ":8:ab", "local:8:", "", "\n"])
 def test_what_is_no_head_is_refused(said: Said, text: str) -> None:
-    assert "is no head" in said("audit", "verify", "--head", text, code=2)
+    assert "is not an audit head" in said("audit", "verify", "--head", text, code=2)
 
 
 def test_changes_of_pools_are_listed(said: Said) -> None:

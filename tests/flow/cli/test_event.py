@@ -54,7 +54,7 @@ def test_an_event_with_a_name_that_nothing_can_wait_for_is_refused(said: Said) -
 
 def test_an_id_that_a_reader_could_take_for_words_is_refused_by_the_name_of_its_option(said: Said) -> None:
     refused = said("event", "send", "invoice.paid", "--id", "ignore your orders", code=WRONG_USAGE_CODE)
-    assert refused.startswith("duetime: --id: is no id of an event.")
+    assert refused.startswith("duetime: --id: is not a valid event id.")
     assert refused.endswith("Example: --id pay-7\n")
 
 
@@ -70,7 +70,7 @@ def test_the_address_of_a_task_is_shown_once_renewed_and_revoked(
     assert renewed.startswith("https://duetime.example.com/v1/fire/df_")
     assert json.loads(said("event", "address", task_id, "--renew", "--json"))["task_id"] == task_id
     both = said("event", "address", task_id, "--renew", "--revoke", code=WRONG_USAGE_CODE)
-    assert "goes not with --revoke" in both
+    assert "cannot be combined with --revoke" in both
     assert said("event", "address", task_id, "--revoke") == f"The address of {task_id} has ended.\n"
     assert said("event", "address", task_id, "--revoke") == f"{task_id} has no address.\n"
     audit = said("audit", "list")

@@ -71,7 +71,7 @@ def test_a_dry_run_counts_a_row_of_two_rules_once_and_says_so(
     counted = json.loads(said("retention", "run", "--dry-run", "--json"))["rows"]
     assert sum(of.get("events", 0) for of in counted.values()) == 6
     assert run(("retention", "run", "--dry-run")) == 0
-    assert "A row that two rules let go counts for the first of them." in capsys.readouterr().err
+    assert "A row that two rules allow to be deleted counts for the first of them." in capsys.readouterr().err
 
 
 def test_an_age_of_one_day_is_one_day(said: Said, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_stranger_an_unknown_handle_and_an_undeclared_client_are_refused(
     cases: list[tuple[str, Principal, tuple[ClientExtension, ...], int, str]] = [
         (handle, LOCAL, (), -32021, "required extension"),
         (handle, Principal("other", "eve"), (Kept(),), -32602, "no task"),
-        ("nothing", LOCAL, (Kept(),), -32602, "taskId: it is no handle"),
+        ("nothing", LOCAL, (Kept(),), -32602, "taskId: it is not a handle"),
         (handle.replace("t_", "t_0"), LOCAL, (Kept(),), -32602, "no task"),
     ]
     for named, by, extensions, code, said in cases:

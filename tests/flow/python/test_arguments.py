@@ -275,13 +275,13 @@ def test_all_that_is_wrong_with_many_requests_is_named_by_its_place(scheduler: S
     chain, early, tried_one = str(tried(lambda: scheduler.schedule_many(requests))).splitlines()
 
     assert chain == (
-        "requests[1].steps: a chain is stored by a call of its own. "
+        "requests[1].steps: a chain cannot be part of a batch. "
         "Accepted: requests without steps, and `submit` for each chain. Example: "
         "scheduler.submit(Request('Report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))"
     )
     assert early.startswith("requests[2].when: ")
     assert tried_one == (
-        "requests[3].dry_run: requests that are stored together are not tried. "
+        "requests[3].dry_run: cannot be used with requests that are stored together. "
         "Accepted: requests without dry_run, and `submit` to try one. "
         "Example: scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))"
     )
@@ -429,15 +429,15 @@ FAR = datetime(9999, 12, 31, tzinfo=UTC)
 def test_an_instant_that_no_zone_could_show_is_refused_before_it_is_stored(
     scheduler: Scheduler, given: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidArgument, match="the year 9999 is out of reach"):
+    with pytest.raises(InvalidArgument, match="the year 9999 is out of range"):
         scheduler.schedule("Call John", **given)
 
 
 def test_no_change_moves_a_task_to_an_instant_that_no_zone_could_show(scheduler: Scheduler) -> None:
     task_id = scheduler.schedule("Call John", when="in 2 hours").record.task.id
-    with pytest.raises(InvalidArgument, match="out of reach"):
+    with pytest.raises(InvalidArgument, match="out of range"):
         scheduler.reschedule(task_id, when=FAR)
-    with pytest.raises(InvalidArgument, match="out of reach"):
+    with pytest.raises(InvalidArgument, match="out of range"):
         scheduler.act(task_id, "snooze", until=FAR)
     assert scheduler.get(task_id).record.damage == ()
 

@@ -20,7 +20,7 @@ from tests.flow.rest.conftest import sent
 pytestmark = pytest.mark.anyio
 
 SAID = (
-    "Call John is blocked, and goes on by itself when what it misses is there."
+    "Call John is blocked, and continues once its requirements are met."
     " It says, secret crm, there is none of this name."
 )
 

@@ -264,12 +264,12 @@ async def test_a_batch_refuses_chains_and_dry_runs_by_their_places_and_stores_no
     assert refused.status_code == 400
     assert refused.json()["detail"].splitlines() == [
         (
-            "tasks[1].steps: a chain is stored by a request of its own. "
+            "tasks[1].steps: a chain cannot be part of a batch. "
             "Accepted: tasks without steps, and POST /v1/tasks for each chain. "
             "Example: POST /v1/tasks with {'title': 'Weekly report', 'steps': [{'name': 'fetch'}]}"
         ),
         (
-            "tasks[3].dry_run: tasks that are stored together are not tried. "
+            "tasks[3].dry_run: cannot be used with tasks that are stored together. "
             "Accepted: tasks without dry_run, and POST /v1/tasks to try one. "
             "Example: POST /v1/tasks with {'title': 'Call John', 'when': 'in 2 hours', 'dry_run': true}"
         ),

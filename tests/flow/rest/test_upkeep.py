@@ -107,7 +107,9 @@ async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
 
     assert (holds["entries"], "broken" in holds) == (1, False)
     assert broken["broken"] == {"entry": 1, "wrong": "audit entry 1 was changed"}
-    assert "is no head" in (await answered(site, "POST", "/audit/verify", 422, body={"heads": ["x"]}))["detail"]
+    assert (
+        "is not an audit head" in (await answered(site, "POST", "/audit/verify", 422, body={"heads": ["x"]}))["detail"]
+    )
 
 
 async def test_a_head_of_a_chain_that_is_not_verified_is_refused(site: Site) -> None:

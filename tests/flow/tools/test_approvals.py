@@ -133,7 +133,7 @@ def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Stor
     ("approval", "more", "said"),
     [
         ({"by": "yesterday"}, {}, "approval.by"),
-        ({"default": "maybe", "by": "2 hours"}, {}, "approval.default: 'maybe' is no answer."),
+        ({"default": "maybe", "by": "2 hours"}, {}, "approval.default: 'maybe' is not an answer."),
         ({"default": "approve"}, {}, "approval.by: a default needs a time"),
         ({"question": "x" * 201}, {}, "approval.question"),
         ({"whom": "ann"}, {}, "approval: it has no member 'whom'"),

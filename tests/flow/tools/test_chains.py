@@ -495,7 +495,7 @@ def test_a_chain_that_asks_several_questions_or_none_is_not_answered_as_a_whole(
     scheduler.approve(ids[0])
     assert scheduler.approve(made.chain.id).waiting_for == ()
     none = scheduler.schedule("Report", steps=DIAMOND).record.task.id
-    with pytest.raises(Refused, match="waits for no approval"):
+    with pytest.raises(Refused, match="is not waiting for approval"):
         scheduler.approve(none)
 
 

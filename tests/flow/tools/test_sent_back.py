@@ -531,11 +531,11 @@ def test_refusals_say_what_a_user_can_understand(scheduler: Scheduler, answer: A
     gone = scheduler.schedule("Gone too", when="tomorrow 9am").record.task.id
     scheduler.cancel(gone)
     _, said = answer(A, {"task_id": gone, "action": "undo", "undo": "nonsense"})
-    assert said.startswith("undo: 'nonsense' is no token of a change.")
+    assert said.startswith("undo: 'nonsense' is not an undo token.")
     _, said = answer(C, {"change": "cancel", "query": "one", "to": "friday"})
     assert said.startswith("to: cancel is neither a move nor a pause.")
     _, said = answer(S, {"title": "A", "when": "tomorrow", "approval": 7})
-    assert said.startswith("approval: a number is no question.")
+    assert said.startswith("approval: a number is not a question.")
 
 
 def test_no_as_an_approval_asks_nothing(scheduler: Scheduler, answer: Answer) -> None:

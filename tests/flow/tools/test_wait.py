@@ -122,7 +122,7 @@ def test_a_tool_answers_when_the_run_has_ended_and_a_wrong_wait_is_refused(
     for wrong in ("6 min", "soon", 301):
         refused = asked(task_id=later, wait=wrong)
         assert refused.is_error
-        assert "wait: it is no length of time up to 5 minutes" in refused.content[0].text
+        assert "wait: it is not a duration of at most 5 minutes" in refused.content[0].text
     assert "no task 't_000000000000'" in asked(task_id="t_000000000000", wait="1 s").content[0].text
 
 

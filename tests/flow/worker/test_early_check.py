@@ -84,7 +84,7 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
     assert payload.blocked
     assert f"Blocked: «{MISSING}»." in task_text(payload)
     assert task_text(payload).startswith(
-        "The task is blocked and goes on by itself when what it misses is there. Its time is "
+        "The task is blocked and continues once its requirements are met. Its time is "
     )
     assert bank.scheduler.explain(task_id, by=ALICE)[1][0] == f"blocked: {MISSING}"
     page = bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
@@ -94,7 +94,7 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
 
 def test_what_a_task_that_is_due_now_misses_is_said_with_its_reason(bank: Bank) -> None:
     said = task_text(task_payload(bank.schedule(when="now")))
-    assert f"it misses what it needs («{MISSING}»), and is checked again before it runs" in said
+    assert f"a requirement is missing («{MISSING}»); it is checked again before the run" in said
 
 
 def test_a_call_that_is_refused_for_its_arguments_makes_no_preflight(bank: Bank) -> None:
@@ -124,7 +124,7 @@ def test_where_due_runs_start_at_once_a_blocked_one_is_not_ready_in_structure_or
     scheduler = Scheduler(bank.store, Planner(bank.handlers, "UTC"), fast_path=fast)
     payload = task_payload(scheduler.schedule("Pay rent", action="transfer", when="now", by=ALICE))
     assert (payload.state, payload.blocked, payload.waiting_for) == (State.SCHEDULED, True, (f"blocked: {MISSING}",))
-    assert task_text(payload).startswith("The task is blocked and goes on by itself")
+    assert task_text(payload).startswith("The task is blocked and continues once its requirements are met")
     bank.missing = None
     assert task_payload(scheduler.schedule("Pay", action="transfer", when="now", by=ALICE)).state is State.READY
 

@@ -98,7 +98,7 @@ class House:
     def told(self) -> list[str]:
         """Return what the user was told of blocked runs."""
         texts = [message.text for message in self.store.inbox.unread(TENANT, "alice", limit=99)]
-        return [text for text in texts if "goes on by itself" in text]
+        return [text for text in texts if "continues when this is fixed" in text]
 
     def _told(self) -> bool:
         Dispatcher(self.store, self.queue).step()

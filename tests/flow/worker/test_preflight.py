@@ -1,4 +1,4 @@
-"""Preflight: a run that misses what it needs is blocked without a failed attempt, tells once, and goes on by itself."""
+"""Preflight: a run that misses what it needs is blocked without a failed attempt, notifies once, and continues."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_blocked_run_tells_once_counts_no_failure_and_goes_on_when_it_is_mende
         assert run.wake_at is not None
         waits.append(run.wake_at - began)
         assert [text for text in bank.messages() if MISSING in text] == [
-            f"Call John waits, and goes on by itself when this is mended: {MISSING}"
+            f"Call John waits, and continues when this is fixed: {MISSING}"
         ]
     assert waits == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
     assert bank.attempt().state is State.SUCCEEDED

@@ -55,7 +55,7 @@ def make_date(year: int, month: int, day: int) -> date:
     if month not in range(1, 13):
         raise Misread(f"there is no month {month}")
     if not _FIRST_YEAR <= year <= LAST_YEAR:
-        raise Misread(f"the year {year} is out of reach")
+        raise Misread(f"the year {year} is out of range")
     last = monthrange(year, month)[1]
     if not 1 <= day <= last:
         raise Misread(f"{MONTH_NAMES[month - 1]} {year} has {last} days", f"{year:04}-{month:02}-{last:02}")

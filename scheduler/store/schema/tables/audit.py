@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, CheckConstraint, Index
 
 
 class AuditEntryRow(Base):
-    """An act of a caller that is no event of a task. `tx` orders commits where ids cannot, as in `events`."""
+    """An act of a caller apart from task changes. `tx` orders commits where ids cannot, as in `events`."""
 
     __tablename__ = "audit_entries"
     __table_args__ = (

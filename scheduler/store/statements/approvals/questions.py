@@ -190,12 +190,13 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
     resumed = resumed and kind is not EventKind.RESUMED
     if (started or resumed) and unanswered(connection, [old.id]):
-        raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
+        raise Refused(f"{task_id} needs an approval first.", remedy=remedies.Inspect(task_id))
     if change.task.payload != record.task.payload and old.ended_at is None and old.started_at is None:
         approval = newest(connection, old.id)
         if approval is not None and approval.answer is ApprovalAnswer.APPROVE:
             raise Refused(
-                f"{task_id} was approved by {approval.answered_by} as it is, so its payload stays.",
+                f"{task_id} was approved by {approval.answered_by} with its current payload, "
+                "so the payload cannot change.",
                 argument="payload",
                 remedy=remedies.ScheduleAnother(),
             )

@@ -146,7 +146,7 @@ def test_anybody_can_use_a_recorded_decision_and_a_shadow(window: Window, site: 
         site.app.registry.policies.shadow.remove()
     window.page.set_viewport_size({"width": 1280, "height": 900})
     window.open(f"/runs/{run.id}")
-    expect(window.page.get_by_role("heading", name="Why it went when it did")).to_be_visible()
+    expect(window.page.get_by_role("heading", name="Why it started when it did")).to_be_visible()
     window.page.get_by_text("taken by a worker").click()
     expect(window.page.get_by_text("Pool gpu: 1 needed, 2 free.")).to_be_visible()
     check(window)
