@@ -57,10 +57,8 @@ def history(
     priority: Annotated[str | None, typer.Option("--priority", "--tier", help="only tasks of this priority")] = None,
     worker: Annotated[str | None, typer.Option(help="only runs with an attempt on this worker")] = None,
     min_attempts: Annotated[int | None, typer.Option(help="only runs with at least this many attempts")] = None,
-    min_lateness: Annotated[
-        str | None, typer.Option(help="only runs that ended at least this long after their deadline")
-    ] = None,
-    min_cost: Annotated[str | None, typer.Option(help="only runs that cost so much at least: '0.50'")] = None,
+    min_lateness: Annotated[str | None, typer.Option(help="only runs that ended at least this late")] = None,
+    min_cost: Annotated[str | None, typer.Option(help="only runs that cost at least this much: '0.50'")] = None,
     error: Annotated[str | None, typer.Option(help="only runs whose error contains this")] = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
     tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
