@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from duetime.scheduler.principal import Scope
 from duetime.server.auth.api_keys import ApiKeyProvider
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.auth.verifier import Provider, Verifier
+from duetime.server.settings.access import MCP_PATH
 from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
@@ -21,12 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from duetime.scheduler.store import Store
     from duetime.server.settings.model import Settings
 
 _CHALLENGE = b"www-authenticate"
+_CODE = re.compile(rb'error="([^"]*)"')
 _NOT_NOW = "Tokens cannot be verified now. Try again later."
 _TWO_TOKENS = {"error": "invalid_request", "error_description": "One Authorization header is accepted, no more."}
 _NO_ISSUER = "http://127.0.0.1"
@@ -86,11 +87,14 @@ class Challenges:
     """An ASGI application that completes each challenge, and answers 503 while tokens cannot be verified.
 
     A challenge names the scope, and where there is one the metadata of RFC 9728. A request with two tokens is refused:
-    it is not known whose it is.
+    it is not known whose it is. `refused` gets the code of each refusal that no operation of the REST API counts.
     """
 
-    def __init__(self, app: ASGIApp, settings: AuthSettings) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: AuthSettings, refused: Callable[[str], None] = lambda _code: None
+    ) -> None:
         self._app = app
+        self._refused = refused
         self._named = {b"scope": Scope.TASKS.value}
         if settings.resource_server_url is not None:
             self._named[b"resource_metadata"] = str(build_resource_metadata_url(settings.resource_server_url))
@@ -100,20 +104,24 @@ class Challenges:
             await self._app(scope, receive, send)
             return
         if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:  # a proxy may have read the other one
+            self._refused(_TWO_TOKENS["error"])
             await JSONResponse(_TWO_TOKENS, HTTPStatus.BAD_REQUEST)(scope, receive, send)
             return
         try:
-            await self._app(scope, receive, self._completing(send))
+            await self._app(scope, receive, self._completing(send, counted=scope["path"] == MCP_PATH))
         except TooManyCalls as refused:
+            self._refused(refused.code)
             await _too_many(refused)(scope, receive, send)
         except DuetimeError as error:
             log.warning("cannot verify a token: %s", error)
             await PlainTextResponse(_NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
 
-    def _completing(self, send: Send) -> Send:
+    def _completing(self, send: Send, *, counted: bool) -> Send:
         async def send_complete(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
+                for code in _codes(headers) if counted else ():
+                    self._refused(code)
                 complete = [(name, self._complete(value) if name == _CHALLENGE else value) for name, value in headers]
                 message = {**message, "headers": complete}
             await send(message)
@@ -123,6 +131,11 @@ class Challenges:
     def _complete(self, challenge: bytes) -> bytes:
         missing = [(name, value) for name, value in self._named.items() if name + b"=" not in challenge]
         return b", ".join([challenge, *(name + b'="' + value.encode() + b'"' for name, value in missing)])
+
+
+def _codes(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
+    """Return the code of each challenge of an answer."""
+    return [found[1].decode() for name, value in headers if name == _CHALLENGE and (found := _CODE.search(value))]
 
 
 def _too_many(refused: TooManyCalls) -> JSONResponse:

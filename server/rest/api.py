@@ -41,6 +41,12 @@ REST_SURFACE: Final = "rest"
 Endpoint = Callable[[Request], Any]
 
 
+_STREAMS: Final = (
+    (changes.CHANGES_PATH, changes.CHANGES_OPERATION, changes.changes_endpoint),
+    (log_stream.LOG_STREAM_PATH, log_stream.LOG_STREAM_OPERATION, log_stream.log_endpoint),
+)
+
+
 def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence[str]], None]]) -> Sequence[BaseRoute]:
     """Return the routes of the API over the application that `parts` gives at the time of a request.
 
@@ -59,14 +65,9 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
         Route(openapi.DOCUMENT_PATH, _document),
         *(_route(each.path, each.method, _endpoint(each, parts), each.name) for each in OPERATIONS),
         _route(fire.FIRE_PATH, "POST", fire.fire_endpoint(parts), fire.FIRE_OPERATION),
-        _route(
-            changes.CHANGES_PATH, "GET", changes.changes_endpoint(parts, feed, REST_SURFACE), changes.CHANGES_OPERATION
-        ),
-        _route(
-            log_stream.LOG_STREAM_PATH,
-            "GET",
-            log_stream.log_endpoint(parts, feed, REST_SURFACE),
-            log_stream.LOG_STREAM_OPERATION,
+        *(
+            _route(path, "GET", _observed(name, "GET", path, parts, opened(parts, feed, REST_SURFACE)), name)
+            for path, name, opened in _STREAMS
         ),
     ]
     found = Starlette(routes=served, exception_handlers={HTTPException: _not_served})
@@ -173,19 +174,19 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
             return defect(operation.name, error)
 
-    return _observed(operation, parts, outcome)
+    return _observed(operation.name, operation.method, operation.route, parts, outcome)
 
 
-def _observed(operation: Operation, parts: Callable[[], Installation], outcome: Endpoint) -> Endpoint:
-    """Return an endpoint of which each request is a span and is counted with the time that its answer took."""
-    route = f"{API_PREFIX}{operation.route}"
+def _observed(name: str, method: str, path: str, parts: Callable[[], Installation], outcome: Endpoint) -> Endpoint:
+    """Return an endpoint of which each request is a span and is counted with the time until its answer began."""
+    route = f"{API_PREFIX}{path}"
 
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
-        with parts().tracing.serving(operation.method, route) as span:
+        with parts().tracing.serving(method, route) as span:
             answer: Response = await outcome(request)
             span.answered(answer.status_code)
-        observe(parts().observers, operation.name, answer, time.perf_counter() - began)
+        observe(parts().observers, name, answer, time.perf_counter() - began)
         return answer
 
     return endpoint

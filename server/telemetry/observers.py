@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Observers:
     """Quick functions: `runs` get the events of runs (see `RunNotifier`), `calls` each answered call of a tool.
 
-    `requests` get each answered request of the REST API, and `refusals` the code of each one that was refused.
+    `requests` get each answered request of the REST API, and `refusals` the code of each one that was refused, over MCP
+    too where that was before a tool was called.
     `admissions` get the quota that refused tasks, whoever scheduled them.
     """
 
@@ -39,7 +40,7 @@ class Observers:
             observe(operation, outcome, seconds)
 
     def refused(self, code: str) -> None:
-        """Notify of a request of the REST API that was refused."""
+        """Notify of a request that was refused."""
         for observe in self.refusals:
             observe(code)
 

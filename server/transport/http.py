@@ -30,7 +30,6 @@ from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES, Requ
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
-from mcp.server.auth.settings import AuthSettings
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -68,6 +67,7 @@ def run_http(
     grace: float = 5.0,
     access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
     routes: Sequence[BaseRoute] = (),
+    refused: Callable[[str], None] = lambda _code: None,
 ) -> int:
     """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
@@ -78,7 +78,7 @@ def run_http(
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         ending.on_hurry(ends.hurry)
         start()
-        app = http_app(server, ready, access, routes)
+        app = http_app(server, ready, access, routes, refused)
         announce(f"duetime serves MCP at {url_of(bound)}")
         for name in ("uvicorn.error", "asyncio"):
             logging.getLogger(name).addFilter(RepeatFilter())
@@ -125,8 +125,11 @@ def http_app(
     ready: Readiness,
     access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
     routes: Sequence[BaseRoute] = (),
+    refused: Callable[[str], None] = lambda _code: None,
 ) -> Starlette:
     """Return the ASGI application: MCP, the probes, and `routes` that ask `server.auth.access` who calls.
+
+    `refused` gets the code of each request that is refused before an operation serves it.
 
     Answers of MCP are single JSON documents: measured, they are faster than event streams.
     """
@@ -147,23 +150,23 @@ def http_app(
         max_request_body_size=MAX_REQUEST_BODY_BYTES,
         transport_security=against_rebinding(access),
     )
-    _add_middleware(app, access, server.settings.auth)
+    if server.settings.auth is not None:
+        app.add_middleware(Challenges, settings=server.settings.auth, refused=refused)
+    _add_middleware(app, access, guarded=server.settings.auth is not None)
     app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])
     return app
 
 
-def _add_middleware(app: Starlette, access: HttpAccess, auth: AuthSettings | None) -> None:
+def _add_middleware(app: Starlette, access: HttpAccess, *, guarded: bool) -> None:
     """Put around all routes what stands between them and the network, the outermost last."""
-    if auth is not None:
-        app.add_middleware(Challenges, settings=auth)
     app.add_middleware(ShortRefusals)
     if "opentelemetry.sdk.trace" in sys.modules:  # the only case in which a span is more than nothing
         app.add_middleware(TraceContext)
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
-    app.add_middleware(RequestChecks, access=access, guarded=auth is not None)
+    app.add_middleware(RequestChecks, access=access, guarded=guarded)
     app.add_middleware(PlainRefusals)
     if access.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))

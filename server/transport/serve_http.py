@@ -139,4 +139,5 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
             grace=settings.grace_seconds,
             access=HttpAccess.of(settings),
             routes=surfaces(app, guard),
+            refused=app.observers.refused,
         )

@@ -45,7 +45,9 @@ def served(url: str, *, runs: bool = False, handlers: Sequence[Plugin] = (), **s
         if runs:
             app.start()
         guard = Guard.of(made, lambda: app.store)
-        asgi = http_app(connect(app, guard), app.ready, HttpAccess.of(made), surfaces(app, guard))
+        asgi = http_app(
+            connect(app, guard), app.ready, HttpAccess.of(made), surfaces(app, guard), app.observers.refused
+        )
         server = uvicorn.Server(uvicorn.Config(asgi, log_level="critical", lifespan="on", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])), daemon=True)
         thread.start()

@@ -104,7 +104,7 @@ async def serving(
             app.start()
         guard = Guard.of(made, lambda: app.store)
         server = connect(app, guard)
-        asgi = http_app(server, app.ready, HttpAccess.of(made), [*surfaces(app, guard), *routes])
+        asgi = http_app(server, app.ready, HttpAccess.of(made), [*surfaces(app, guard), *routes], app.observers.refused)
         transport = httpx2.ASGITransport(asgi)
         async with (
             server.session_manager.run(),

@@ -78,6 +78,33 @@ async def test_a_refused_request_of_the_rest_api_is_counted_by_the_code_of_its_p
     assert reasons == {"not_found": 2, "invalid_argument": 1, "malformed": 1}
 
 
+async def test_a_request_that_is_refused_before_it_is_served_is_counted_by_its_code(serve: Serve) -> None:
+    site = await serve(auth="keys", tenant_calls_per_minute=2)
+    operator = bearer(site.key("local", "ops", scopes=("admin:read",)))
+    await site.http.get("/metrics", headers=operator)
+    key, reader = site.key("acme", "ann"), site.key("globex", "bob", scopes=("admin:read",))
+    for _ in range(3):
+        await site.modern(key, "tools/list")
+    await site.http.get("/v1/tasks", headers=bearer(key))
+    await site.modern("dt_7k3m9qx2w4hb_" + "0" * 64, "tools/list")
+    await site.modern(reader, "tools/list")
+    lines = (await site.http.get("/metrics", headers=operator)).text.splitlines()
+    counted = {line for line in lines if line.startswith("duetime_refusals_total{")}
+    assert counted == {
+        'duetime_refusals_total{reason="too_many_calls"} 2.0',
+        'duetime_refusals_total{reason="invalid_token"} 1.0',
+        'duetime_refusals_total{reason="insufficient_scope"} 1.0',
+    }
+
+
+async def test_a_stream_that_is_refused_is_counted_as_a_request(serve: Serve) -> None:
+    site = await serve()
+    await site.http.get("/metrics")
+    await site.http.get("/v1/changes?seconds=nonsense")
+    text = (await site.http.get("/metrics")).text
+    assert 'duetime_rest_requests_total{operation="stream_changes",status="400"} 1.0' in text
+
+
 async def test_tasks_that_a_quota_keeps_out_are_counted_by_the_quota_whoever_schedules_them(serve: Serve) -> None:
     site = await serve(tenant_open_tasks=1, tenant_schedules_per_minute=9)
     task = {"title": "Stretch", "when": "in 2 hours"}
