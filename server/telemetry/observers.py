@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Observers:
     """Quick functions: `runs` get the events of runs (see `RunNotifier`), `calls` each answered call of a tool.
 
-    `requests` get each answered request of the REST API, and `refusals` the code of each one that was refused, over MCP
-    too where that was before a tool was called.
+    `requests` get each answered request of the REST API. `refusals` get the code of each one that was refused, and of
+    each call over MCP that was refused before its tool read it.
     `admissions` get the quota that refused tasks, whoever scheduled them.
     """
 
