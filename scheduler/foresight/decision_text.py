@@ -51,9 +51,7 @@ def lines(decision: Decision) -> Iterator[str]:
     else:
         yield f"Run {decision.run_id} of tier {decision.tier} was stepped over: {_lack(lacked)}."
     yield f"Why its tier: {reason(look)}."
-    head = look.heads[look.tier - 1]
-    if head is not None and head.run_id != look.run.run_id:
-        yield f"In the tier it was the turn of its tenant; {head.run_id} had the smallest key, {_lateness(head, look)}."
+    yield from _out_of_key_order(look)
     yield f"Its key: {_lateness(look.run, look)}."
     for tier, other in zip(TIERS, look.heads, strict=True):
         if other is not None and tier is not decision.tier:
@@ -65,6 +63,20 @@ def lines(decision: Decision) -> Iterator[str]:
     if kept:
         yield f"{look.idle} idle threads were left, kept from: {', '.join(kept)}."
     yield f"Version {look.policy} of the policy was in force."
+
+
+def _out_of_key_order(look: Look) -> Iterator[str]:
+    """Yield why the run went that does not have the smallest key of its tier, or whose turn it was not."""
+    if look.out_of_turn:
+        yield "It went out of turn, to keep its deadline."
+    head = look.heads[look.tier - 1]
+    if head is None or head.run_id == look.run.run_id:
+        return
+    first = f"{head.run_id} had the smallest key, {_lateness(head, look)}"
+    if look.out_of_turn:
+        yield f"In the tier {first}. Its tenant had started a run out of turn before, so this one waits for its turn."
+    else:
+        yield f"In the tier it was the turn of its tenant; {first}."
 
 
 def _other(rank: int, head: Contender, look: Look) -> str:

@@ -16,6 +16,9 @@ MAX_SIZES_PER_WAKE = 32
 MAX_TURNS_REFRESHED = 256
 """Tenants served since they entered a place that one search for the next turn moves to the back."""
 
+MAX_BARRED_HEADS_PASSED = 32
+"""Heads of tenants that may start nothing out of turn which one search for another deadline passes over."""
+
 MAX_RUNS_COUNTED_AHEAD = 10_000
 """Runs ahead of a run that its explanation counts: the queue grants nothing while it counts."""
 

@@ -1,4 +1,4 @@
-"""Turns: a tenant waits for one run of each other tenant of its tier, whatever these have and whoever comes."""
+"""Turns: a tenant waits for one run of each other tenant of its tier, or two if one has a deadline to keep."""
 
 from __future__ import annotations
 
@@ -39,6 +39,43 @@ def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes
         assert len(passed) == len(set(passed)), f"{passed}: one of them goes twice while another waits"
 
 
+@settings(max_examples=100, derandomize=True)
+@given(ADVERSARY, ADVERSARY)
+def test_a_tenant_waits_for_at_most_two_runs_of_each_other_whatever_deadlines_they_have(
+    before: list[tuple[list[int], float]], after: list[tuple[list[int], float]]
+) -> None:
+    """Every run of the others has a deadline; those of even numbers can be kept while several tenants wait."""
+    turns, now, passed = Turns(), NOW_MS, list[str]()
+    for moment, (shown, leap) in enumerate([*before, *after]):
+        now += leap
+        waiting = [f"t{number}" for number in dict.fromkeys(shown)] + [VICTIM] * (moment >= len(before))
+        for tenant in waiting:
+            turns.entered(3, tenant, now)
+        if not waiting:
+            continue
+        in_turn = min(waiting, key=lambda each: (turns.of(3, each), each))
+        urgent = [each for each in waiting if each != VICTIM and not turns.is_barred(3, each, turns.of(3, in_turn))]
+        first = urgent[0] if urgent and shown[0] % 2 == 0 else in_turn
+        turns.served(3, first, now, out_of_turn=first != in_turn)
+        passed = [] if first == VICTIM else [*passed, first] if moment >= len(before) else []
+        assert max(map(passed.count, passed), default=0) <= 2, f"{passed}: one of them goes more than twice"
+
+
+def test_a_tenant_goes_out_of_turn_again_when_each_that_waits_was_served_or_is_new() -> None:
+    turns = Turns()
+    for tenant in ("urgent", "waits", "waits too"):
+        turns.entered(3, tenant, NOW_MS)
+    turns.served(3, "urgent", NOW_MS, out_of_turn=True)
+    barred = []
+    for tenant in ("waits", "waits too"):
+        barred.append(turns.is_barred(3, "urgent", min(turns.of(3, each) for each in ("waits", "waits too"))))
+        turns.served(3, tenant, NOW_MS)
+    turns.entered(3, "new", NOW_MS)
+    barred.append(turns.is_barred(3, "urgent", min(turns.of(3, each) for each in ("waits", "waits too", "new"))))
+    assert barred == [True, True, False]
+    assert not turns.is_barred(3, "urgent", turns.of(3, "urgent")), "in its own turn a tenant always goes"
+
+
 def test_two_backlogs_alternate_though_one_of_them_is_older() -> None:
     turns = Turns()
     for tenant in ("old", "new"):
@@ -67,12 +104,13 @@ def test_new_tenants_without_end_keep_no_older_one_waiting() -> None:
 def test_who_was_not_served_for_an_hour_is_forgotten() -> None:
     turns = Turns()
     turns.entered(3, "gone", NOW_MS)
+    turns.served(3, "gone", NOW_MS, out_of_turn=True)
     turns.served(3, "stays", NOW_MS + TENANT_FORGOTTEN_AFTER_MS)
-    assert set(turns.at[2]) == {"gone", "stays"}
+    assert (set(turns.at[2]), set(turns.out_of_turn_at[2])) == ({"gone", "stays"}, {"gone"})
     turns.served(3, "stays", NOW_MS + TENANT_FORGOTTEN_AFTER_MS + 1)
-    assert set(turns.at[2]) == {"stays"}
+    assert (set(turns.at[2]), set(turns.out_of_turn_at[2])) == ({"stays"}, set())
 
 
 @pytest.mark.parametrize(("by_deadline", "key", "goes"), [(True, 0.0, True), (True, -1.0, False), (False, 9.0, False)])
-def test_a_deadline_goes_before_any_turn_while_it_can_be_kept(by_deadline: bool, key: float, goes: bool) -> None:
+def test_a_deadline_may_go_out_of_turn_while_it_can_be_kept(by_deadline: bool, key: float, goes: bool) -> None:
     assert goes_out_of_turn(by_deadline, NOW_MS + key, NOW_MS) is goes

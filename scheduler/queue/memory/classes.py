@@ -152,11 +152,11 @@ class RunClasses:
         self._look_again(cls, before)
         return entry
 
-    def start(self, run_id: str, now: float) -> None:
+    def start(self, run_id: str, now: float, *, out_of_turn: bool) -> None:
         """Remove a run that starts, and count it as the turn of its tenant."""
         entry = self.remove(run_id)
         if entry.tenant:
-            self._turns.served(entry.tier, entry.tenant, now)
+            self._turns.served(entry.tier, entry.tenant, now, out_of_turn=out_of_turn)
 
     def are_known(self, actions: KnownActions) -> bool:
         """Whether a worker with handlers for `actions` may take every run that waits."""
@@ -219,6 +219,14 @@ class RunClasses:
         if other is None or other.tier != entry.tier or not entry.tenant or other.tenant in ("", entry.tenant):
             return False
         return self._turns.of(entry.tier, entry.tenant) < self._turns.of(other.tier, other.tenant)
+
+    def is_barred(self, head: Rank, first: Rank | None) -> bool:
+        """Whether a head goes by its deadline, but its tenant may not pass that of `first`, whose turn it is."""
+        cls = self._class_of[head[2]]
+        if first is None or not cls.by_deadline:
+            return False
+        other = self._class_of[first[2]]
+        return self._turns.is_barred(cls.tier, cls.tenant, self._turns.of(other.tier, other.tenant))
 
     def ring(self, tier: int, is_here: Callable[[Rank], bool]) -> Ring:
         """Return a ring of the tenants that have heads for which `is_here` holds."""

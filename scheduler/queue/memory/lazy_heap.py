@@ -16,7 +16,7 @@ class LazyHeap(Generic[T]):
     """A heap of the items for which `alive` holds; an item may be in it twice.
 
     `push` and `top` are O(log n) on average, `all` is O(n). `first` and `before` look at as many items as they return,
-    their children in the heap, and the dead ones among them.
+    their children in the heap, and the dead ones among them; so does `find` at `most`.
     """
 
     def __init__(self, alive: Callable[[T], bool]) -> None:
@@ -38,6 +38,13 @@ class LazyHeap(Generic[T]):
                 return self._items[0]
             heapq.heappop(self._items)
         return None
+
+    def find(self, holds: Callable[[T], bool], most: int) -> T | None:
+        """Return the smallest live item for which `holds` is true, None if there is none among the first `most`."""
+        top = self.top()
+        if top is None or holds(top):
+            return top
+        return next(filter(holds, self.first(most)), None)
 
     def all(self) -> list[T]:
         """Return every live item once, in no order."""

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
+from duetime.scheduler.queue.constants import MAX_BARRED_HEADS_PASSED, MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
 from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
@@ -69,9 +69,10 @@ class ParkedSize:
         return False
 
     def firsts(self) -> list[Rank]:
-        """Return the head with the smallest key, and that of the class whose turn it is if it is another."""
-        firsts = (self.heads.top(), self.ring.first())
-        return list(dict.fromkeys(head for head in firsts if head is not None))
+        """Return the head with the smallest key that is not barred, and that whose turn it is if it is another."""
+        in_turn = self.ring.first()
+        best = self.heads.find(lambda head: not self.waiting.is_barred(head, in_turn), 1 + MAX_BARRED_HEADS_PASSED)
+        return list(dict.fromkeys(head for head in (best, in_turn) if head is not None))
 
     def _is_parked(self, head: Rank) -> bool:
         return self.waiting.parked_here(self, head)

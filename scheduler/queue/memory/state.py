@@ -234,7 +234,7 @@ class QueueState:
         if short is not None:
             self._park(cls, head, *short, now)
         else:
-            self._waiting.start(head[2], now)
+            self._waiting.start(head[2], now, out_of_turn=view.out_of_turn)
             served(self.shares, self._balance, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True

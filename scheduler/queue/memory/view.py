@@ -6,10 +6,11 @@ Twin: lua/view.lua.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_LOOKS_RECORDED
+from duetime.scheduler.queue.constants import MAX_BARRED_HEADS_PASSED, MAX_CLASSES_PER_TAKE, MAX_LOOKS_RECORDED
 from duetime.scheduler.queue.lanes import MAIN_LANE, KnownActions, knows
-from duetime.scheduler.queue.memory.classes import RunClasses
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, rank_of
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.turns import Rank
@@ -26,7 +27,7 @@ class View:
     """The lanes of a worker that knows `actions`; `moved` counts classes that it moved out of the main lane.
 
     The view is whole while there are no lanes and every waiting run is of a known action: then nothing is told apart.
-    `looks` gets what the first looks saw.
+    `looks` gets what the first looks saw. `out_of_turn` is whether the run that `in_turn` returned goes out of turn.
     """
 
     def __init__(
@@ -39,6 +40,8 @@ class View:
         self._lanes = waiting.lanes.known(actions)
         self._is_whole = not waiting.lanes and waiting.are_known(actions)
         self.moved = 0
+        self.out_of_turn = False
+        self._barred: Rank | None = None
         self._looks = looks
         self._heads: list[Rank | None] = []
         self._idle, self._headroom = 0, NO_HEADROOM
@@ -66,7 +69,6 @@ class View:
         """Record a look at a run, which lacks a pool or starts, if the take records its looks."""
         if self._looks is None or len(self._looks) >= MAX_LOOKS_RECORDED:
             return
-        heads = (self._waiting.entry(head[2]) if head is not None else None for head in self._heads)
         self._looks.append(
             Look(
                 at=self._pools.time.wall,
@@ -74,11 +76,12 @@ class View:
                 idle=self._idle,
                 owed=tuple(balance.owed),
                 room=tuple(balance.room),
-                heads=tuple(_contender(head) if head is not None else None for head in heads),
+                heads=tuple(self._contender(head) if head is not None else None for head in self._heads),
                 tier=entry.tier,
-                run=_contender(entry),
+                run=self._contender(rank_of(entry)),
                 pools=tuple(self._pools_seen(entry, short)),
                 headroom=self._headroom,
+                out_of_turn=self.out_of_turn,
             )
         )
 
@@ -92,13 +95,36 @@ class View:
                 return
 
     def in_turn(self, head: Rank, wall: float) -> Rank | None:
-        """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn.
+        """Return the run to start when `head` is best of its tier: one that goes out of turn, or else in turn.
 
         None when the view is cut short.
         """
+        self.out_of_turn, self._barred = False, None
         cls = self._waiting.class_of(head[2])
-        if not cls.tenant or goes_out_of_turn(cls.by_deadline, head[0], wall):
+        first = self._first_in_turn(cls, head) if cls.tenant else head
+        if first is None or not cls.by_deadline:
+            return first
+        best = self._first_by_key(cls.tier, head, first)
+        other = self._waiting.class_of(best[2]) if best is not None else cls
+        if best is None or not goes_out_of_turn(other.by_deadline, best[0], wall):
+            return first
+        self.out_of_turn = other.tenant != self._waiting.class_of(first[2]).tenant
+        return best if self.out_of_turn else first
+
+    def _first_by_key(self, tier: int, head: Rank, first: Rank) -> Rank | None:
+        """Return the best head of a tier that is not barred while it is the turn of `first`; `head` is the best."""
+        if not self._waiting.is_barred(head, first):
             return head
+        self._barred = head
+        lanes = [self._waiting.heads_in(lane, tier) for lane in self._lanes]
+        found = [heads.find(partial(self._may_pass, first), 1 + MAX_BARRED_HEADS_PASSED) for heads in lanes]
+        return min((best for best in found if best is not None), default=None)
+
+    def _may_pass(self, first: Rank, head: Rank) -> bool:
+        return self._knows(head) and not self._waiting.is_barred(head, first)
+
+    def _first_in_turn(self, cls: RunClass, head: Rank) -> Rank | None:
+        """Return the best run of the tenant whose turn it is; `head`, of class `cls`, is the best of the tier."""
         if self._is_whole:
             return self._waiting.ring_in(MAIN_LANE, cls.tier).first()
         rings = [self._waiting.ring_in(lane, cls.tier) for lane in self._lanes]
@@ -146,6 +172,6 @@ class View:
     def _knows(self, head: Rank) -> bool:
         return knows(self._actions, self._waiting.class_of(head[2]).action)
 
-
-def _contender(entry: Entry) -> Contender:
-    return Contender(entry.run_id, entry.key, entry.tenant, entry.by_deadline and bool(entry.tenant))
+    def _contender(self, head: Rank) -> Contender:
+        cls = self._waiting.class_of(head[2])
+        return Contender(head[2], head[0], cls.tenant, cls.by_deadline and head != self._barred)

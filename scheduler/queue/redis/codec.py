@@ -95,7 +95,7 @@ def grants_of(words: Sequence[str]) -> tuple[Grant, ...]:
 
 def look_of(fields: Sequence[Any]) -> Look:
     """Return a look that `lua/decisions.lua` recorded, as yet without the headroom."""
-    at, policy, idle, owed, room, heads, tier, run, pools = fields
+    at, policy, idle, owed, room, heads, tier, run, pools, out_of_turn = fields
     return Look(
         float(at),
         int(policy),
@@ -106,6 +106,7 @@ def look_of(fields: Sequence[Any]) -> Look:
         int(tier),
         _contender(run),
         tuple(PoolSeen(name, units, float(free) if free else None, why) for name, units, free, why in pools),
+        out_of_turn=out_of_turn == 1,
     )
 
 

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits import admission, breaker, queue_time, start
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
 
-LAYOUT_VERSION = 5
+LAYOUT_VERSION = 6
 """Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
 SIZE_SCORES_PER_TIER = 2**48

@@ -20,7 +20,10 @@ NO_NEW_KEYS: Final[Mapping[str, float]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A run that could have been chosen: the best of its tier, or of the tenant whose turn it was."""
+    """A run that could have been chosen: the best of its tier, or of the tenant whose turn it was.
+
+    `by_deadline`: its deadline may let it go out of turn.
+    """
 
     run_id: str
     key: float
@@ -43,7 +46,8 @@ class Look:
     """One look of a take, at wall time `at` in milliseconds since 1970. Lists are by tier, critical first.
 
     `owed` and `room` are the balance of the shares, `heads` the best run of each tier. `idle` threads were left, of
-    which `headroom` are reserved. `run`, of `tier` (1 to 5), was looked at: it started unless a pool lacked units.
+    which `headroom` are reserved. `run`, of `tier` (1 to 5), was looked at: it started unless a pool lacked units. It
+    was looked at `out_of_turn` to keep its deadline, while it was the turn of another tenant.
     """
 
     at: float
@@ -56,6 +60,7 @@ class Look:
     run: Contender
     pools: tuple[PoolSeen, ...] = ()
     headroom: Headroom = NO_HEADROOM
+    out_of_turn: bool = False
 
     @property
     def lacked(self) -> PoolSeen | None:

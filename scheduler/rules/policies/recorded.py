@@ -92,6 +92,7 @@ def detail_of(decision: Decision) -> dict[str, Json]:
         "tier": look.tier,
         "run": _contender_json(look.run),
         "heads": [_contender_json(head) if head is not None else None for head in look.heads],
+        "out_of_turn": look.out_of_turn,
         "pools": [[pool.pool, pool.units, pool.free, str(pool.lacked)] for pool in look.pools],
         "facts": {run_id: _facts_json(each) for run_id, each in decision.facts.items()},
     }
@@ -109,6 +110,7 @@ def look_in(detail: Mapping[str, Any]) -> Look:
         run=_contender(detail["run"]),
         pools=tuple(PoolSeen(*pool) for pool in detail["pools"]),
         headroom=tuple(map(int, detail["headroom"])),
+        out_of_turn=bool(detail.get("out_of_turn", False)),  # an older version kept none
     )
 
 

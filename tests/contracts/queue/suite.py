@@ -6,6 +6,7 @@ from tests.contracts.queue.actions import ActionsContract
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE_MS, Clock
 from tests.contracts.queue.clock_steps import ClockStepsContract
+from tests.contracts.queue.deadlines import DeadlinesContract
 from tests.contracts.queue.decisions import DecisionsContract
 from tests.contracts.queue.explain import TellingContract
 from tests.contracts.queue.feedback import FeedbackContract
@@ -29,6 +30,7 @@ class QueueContract(
     ActionsContract,
     AdmissionContract,
     ClockStepsContract,
+    DeadlinesContract,
     DecisionsContract,
     FeedbackContract,
     LeaseContract,

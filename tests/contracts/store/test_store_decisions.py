@@ -26,6 +26,7 @@ SEEN = Look(
     Contender("r_1", 1_799_999_999_999.9, "acme", True),
     (PoolSeen("cpu", 1, 4.5), PoolSeen("nobody", 2, None, Why.UNKNOWN)),
     (0, 1, 2, 2, 2),
+    True,
 )
 FACTS = KeyFacts(NOON, NOON + timedelta(microseconds=1), timedelta(seconds=2.5), True, 0.1)
 

@@ -52,6 +52,27 @@ def test_a_decision_says_in_words_what_was_taken_and_what_was_stepped_over(
     assert f"Run {small.run.id} of tier high was taken by worker w1." in lines(taken)
 
 
+def test_a_decision_says_that_a_run_went_out_of_turn_and_why_a_smaller_key_waited(
+    recorded: Recorded, store: Store
+) -> None:
+    def urgent(tenant: str, seconds: int) -> str:
+        task = with_deadline(*a_task(tenant=tenant), after=timedelta(seconds=seconds))
+        return store.tasks.add(*task, actor="alice").record.run.id
+
+    first, second, third = (urgent("acme", 60 + number) for number in range(3))
+    patient, light = added(store, tenant="globex").run.id, urgent("initech", 90)
+    recorded.take(4)
+    why = {each.run_id: [*lines(each)] for each in recorded.decisions()}
+    assert list(why) == [first, second, light, patient]
+    out_of_turn = "It went out of turn, to keep its deadline."
+    assert [out_of_turn in each for each in why.values()] == [False, True, True, False]
+    (smallest,) = (line for line in why[light] if third in line)
+    assert smallest.startswith(f"In the tier {third} had the smallest key, 1 min")
+    assert smallest.endswith("Its tenant had started a run out of turn before, so this one waits for its turn.")
+    (in_turn,) = (line for line in why[patient] if third in line)
+    assert in_turn.startswith(f"In the tier it was the turn of its tenant; {third} had the smallest key, 1 min")
+
+
 def test_a_stored_decision_is_replayed_and_has_what_its_keys_were_computed_from(
     recorded: Recorded, store: Store, clock: Clock
 ) -> None:

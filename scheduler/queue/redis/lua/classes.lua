@@ -190,15 +190,22 @@ local function class_apart(entry, key)
   if has_lane(class.action) then return class, tonumber(key), string.sub(entry, 1, cut - 1) end
 end
 
+-- The heads of a size that a release helps first: that with the smallest key, barred ones apart, and the one in turn.
+local function firsts_of(place, size)
+  local entry, key = first_in_ring(place, tonumber(string.sub(size, 1, 1)))
+  local best, best_key = first_by_key(place, entry and class_of_entry(entry), '*')
+  return best, best_key, entry, key
+end
+
 -- Park classes in the lane of their action until a class of the main lane is next in a size: no class keeps others
 -- parked that are of actions which more workers know.
 local function separate(p, size)
   if string.find(size, '@', 1, true) then return end
   local place = P .. 'behind:' .. p.name .. ' ' .. size
   for _ = 1, MAX_CLASSES_PER_TAKE do
-    local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
-    local class, key, member = class_apart(best[1], best[2])
-    if not class then class, key, member = class_apart(first_in_ring(place, tonumber(string.sub(size, 1, 1)))) end
+    local best, best_key, entry, entry_key = firsts_of(place, size)
+    local class, key, member = class_apart(best, best_key)
+    if not class then class, key, member = class_apart(entry, entry_key) end
     if not class then return end
     leave_size(p.name, class, member .. '\n' .. class.name)
     park(class, key, member, p)
@@ -209,12 +216,14 @@ end
 -- Make two classes of a size candidates: that with the smallest key, and that of the tenant whose turn it is.
 local function unpark_best(p, size, even_if_held)
   local place = P .. 'behind:' .. p.name .. ' ' .. size
-  local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
-  if not best[1] then return end
-  local entry, key
-  if not even_if_held then entry, key = first_in_ring(place, tonumber(string.sub(size, 1, 1))) end
-  unpark(p, best[1], best[2], even_if_held)
-  if entry and entry ~= best[1] then unpark(p, entry, key) end
+  if even_if_held then
+    local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
+    if best[1] then unpark(p, best[1], best[2], true) end
+    return
+  end
+  local best, best_key, entry, key = firsts_of(place, size)
+  if best then unpark(p, best, best_key) end
+  if entry and entry ~= best then unpark(p, entry, key) end
 end
 
 -- The scores of the sizes that a tier may have of a pool now: from one unit to the whole units that are free.

@@ -6,7 +6,9 @@ local RECORD = {looks = nil, heads = {}}
 local function noted_head(head)
   if not head then return '' end
   local _, id = parts_of(head.member)
-  return {id, number(head.key), class_of_head(head).name}
+  local name = class_of_head(head).name
+  if head.member == VIEW.barred then name = string.gsub(name, '!', '', 1) end
+  return {id, number(head.key), name}
 end
 
 -- Record a look at the run under a cursor; `short` is the pool that it lacks, nil when it starts.
@@ -22,5 +24,5 @@ function RECORD.note(tier, cursor, idle, short, why)
     if p == short then break end
   end
   local policy = S.policy and S.policy[1] or 0
-  RECORD.looks[#RECORD.looks + 1] = {number(WALL), policy, idle, owed, room, heads, tier, noted_head(cursor), pools}
+  RECORD.looks[#RECORD.looks + 1] = {number(WALL), policy, idle, owed, room, heads, tier, noted_head(cursor), pools, cursor.out_of_turn and 1 or 0}
 end

@@ -20,6 +20,25 @@ local function class_of(name)
   return found
 end
 
+-- The class of an entry of a place.
+local function class_of_entry(entry)
+  return class_of(string.sub(entry, string.find(entry, '\n', 1, true) + 1))
+end
+
+-- The best head of a place, of a known action, that is not barred while it is the turn of the tenant of the class `other`;
+-- nothing without one nearby.
+local function first_by_key(place, other, actions)
+  local turn, last = other and other.tenant and turn_of(other.tier, other.tenant) or 0, 0
+  for first = 0, 1 do
+    local heads = call('ZRANGE', place, first, last, 'WITHSCORES')
+    for i = 1, #heads, 2 do
+      local class = class_of_entry(heads[i])
+      if knows_action(actions, class.action) and not is_barred(class, turn) then return heads[i], heads[i + 1] end
+    end
+    last = heads[1] and MAX_BARRED_HEADS_PASSED or 0
+  end
+end
+
 local function member_of(created, id)
   return string.format('%017.3f', created) .. id
 end

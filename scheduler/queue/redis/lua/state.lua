@@ -26,6 +26,7 @@
 --   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
 --   heads:<tier>@<action>       ZSET  the same in the lane of an action
 --   turns:<tier>        ZSET    tenants by when they were served last
+--   out_of_turn:<tier>  ZSET    tenants by when a run of theirs last went out of turn
 --   heads:<tier>:ring   ZSET    tenants that have heads there, by their turn on entry
 --   heads:<tier>:ring:<tenant>    ZSET  the heads of one of them
 --   parked              HASH    class -> the pool that it is parked on

@@ -95,7 +95,8 @@ local function open(tier, head)
   drop_candidate(class, head.entry) -- a class under a cursor is not among the heads
   local q = P .. 'q:' .. class.name
   local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - granted(), 'WITHSCORES')
-  local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn, lane = head.lane, known = true}
+  local cursor = {class = class, q = q, items = items, at = -1, gone = {}, lane = head.lane, known = true}
+  cursor.in_turn, cursor.out_of_turn = head.in_turn, head.out_of_turn
   move_on(cursor)
   table.insert(CURSORS[tier], cursor)
   return cursor
@@ -126,24 +127,22 @@ local function grant(cursor, heads, created, id)
   S.ready[class.tier] = S.ready[class.tier] - 1
   cursor.gone[#cursor.gone + 1] = cursor.member
   move_on(cursor)
-  count_turn(class)
+  count_turn(class, cursor.out_of_turn)
   if cursor.in_turn or not cursor.member then put_back(cursor) end
   wake_all(class)
 end
 
--- The run that starts when `head` is the best of its tier: `head`, or the best of the tenant whose turn it is.
-local function in_turn(tier, head)
-  local class = class_of_head(head)
-  if not class.tenant or (class.by_deadline and head.key >= WALL) then return head end
-  if not has_others(tier, class.tenant) then return head end
+-- The run that starts when `head` is the best of its tier: `head`, unless several tenants wait.
+local function chosen(tier, head)
+  local tenant = class_of_head(head).tenant
+  VIEW.barred = nil
+  if not tenant or not has_others(tier, tenant) then return head end
   while CURSORS[tier][1] do put_back(CURSORS[tier][1]) end
-  local first = first_in_turn(tier, class.tenant)
-  if first then first.in_turn = true end
-  return first
+  return run_to_start(tier, tenant)
 end
 
 local function look(tier, heads)
-  local head = in_turn(tier, heads[tier])
+  local head = chosen(tier, heads[tier])
   if not head then return end
   local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)

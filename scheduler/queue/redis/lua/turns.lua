@@ -1,11 +1,18 @@
 -- Turns of tenants in one tier: the arithmetic of rules/turns.py. Twin of the rings: queue/memory/turns.py. A ring holds
 -- the tenants of one place (heads of a tier, or a size of a pool); its key is that of the place and ':ring'.
 
--- Turns that this call noted, by tier and tenant, and the tiers whose old turns it removed.
-local NOTED, CLEANED = {}, {}
+-- Turns that this call noted, by tier and tenant, those of starts out of turn, and the tiers whose old turns it removed.
+local NOTED, OUT_OF_TURN, CLEANED = {}, {}, {}
 
 local function turn_of(tier, tenant)
   return NOTED[tier .. tenant] or tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
+end
+
+-- Whether a class goes by its deadline, but its tenant may pass a tenant that has waited since `turn` no more.
+local function is_barred(class, turn)
+  if not class.by_deadline then return false end
+  local tier, tenant = class.tier, class.tenant
+  return (OUT_OF_TURN[tier .. tenant] or tonumber(call('ZSCORE', P .. 'out_of_turn:' .. tier, tenant) or 0)) > turn
 end
 
 local function note_turn(tier, tenant)
@@ -20,12 +27,19 @@ local function enter_turns(class)
   end
 end
 
-local function count_turn(class)
-  if not class.tenant then return end
-  note_turn(class.tier, class.tenant)
-  if CLEANED[class.tier] then return end
-  call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - TENANT_FORGOTTEN_AFTER_MS))
-  CLEANED[class.tier] = true
+local function count_turn(class, out_of_turn)
+  local tier, tenant = class.tier, class.tenant
+  if not tenant then return end
+  note_turn(tier, tenant)
+  if out_of_turn then
+    call('ZADD', P .. 'out_of_turn:' .. tier, S.turn, tenant)
+    OUT_OF_TURN[tier .. tenant] = S.turn
+  end
+  if CLEANED[tier] then return end
+  local long_ago = string.format('(%.17g', NOW - TENANT_FORGOTTEN_AFTER_MS)
+  call('ZREMRANGEBYSCORE', P .. 'turns:' .. tier, '-inf', long_ago)
+  call('ZREMRANGEBYSCORE', P .. 'out_of_turn:' .. tier, '-inf', long_ago)
+  CLEANED[tier] = true
 end
 
 local function add_head(place, class, key, entry)

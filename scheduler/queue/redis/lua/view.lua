@@ -2,7 +2,8 @@
 -- A class under a cursor is not among the heads; its runs are read ahead, as many as may be granted.
 
 local CURSORS = {{}, {}, {}, {}, {}}
-local VIEW = {actions = '*', lanes = {''}, moved = 0}
+-- `barred` is the best run of the tier that the last look chose, if its tenant may start nothing out of turn.
+local VIEW = {actions = '*', lanes = {''}, moved = 0, barred = nil}
 
 local function open_view(actions)
   begin_take(actions)
@@ -113,9 +114,6 @@ end
 
 -- The best head of the tenant whose turn it is, nil when the view is cut short. `mine` is the tenant of the best head.
 local function first_in_turn(tier, mine)
-  local entry, key = first_in_ring(P .. 'heads:' .. tier, tier)
-  local first = not VIEW.lanes[2] and head_from(entry, key, '')
-  if first and knows_head(first) then return first end
   while not is_cut_short() do
     local tenant, best = tenant_in_turn(tier), nil
     for _, lane in ipairs(VIEW.lanes) do
@@ -131,4 +129,29 @@ local function first_in_turn(tier, mine)
     end
     if best then return best end
   end
+end
+
+-- The best head of a tier that is not barred while it is the turn of the tenant of a class.
+local function best_by_key(tier, other)
+  local best
+  for _, lane in ipairs(VIEW.lanes) do
+    local entry, key = first_by_key(P .. 'heads:' .. tier .. lane, other, VIEW.actions)
+    best = better_of(head_from(entry, key, lane), best)
+  end
+  return best
+end
+
+-- The run that starts in a tier, nil when the view is cut short: one that goes out of turn, or else in turn. No class is
+-- under a cursor. `mine` is the tenant of the best head.
+local function run_to_start(tier, mine)
+  local first, head = first_in_turn(tier, mine), best_of(tier)
+  if not first then return nil end
+  first.in_turn = true
+  if not class_of_head(head).by_deadline then return first end
+  local best = best_by_key(tier, class_of_head(first))
+  if not best or best.member ~= head.member then VIEW.barred = head.member end
+  local class = best and class_of_head(best)
+  if not class or not class.by_deadline or best.key < WALL or class.tenant == class_of_head(first).tenant then return first end
+  best.in_turn, best.out_of_turn = true, true
+  return best
 end
