@@ -28,7 +28,7 @@ end
 -- The best head of a place, of a known action, that is not barred while it is the turn of the tenant of the class `other`;
 -- nothing without one nearby.
 local function first_by_key(place, other, actions)
-  local turn, last = other and other.tenant and turn_of(other.tier, other.tenant) or 0, 0
+  local turn, last = other and turn_of(other.tier, other.tenant) or math.huge, 0
   for first = 0, 1 do
     local heads = call('ZRANGE', place, first, last, 'WITHSCORES')
     for i = 1, #heads, 2 do
