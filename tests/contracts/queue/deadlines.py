@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry
-from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.decision import Contender, replayed
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
@@ -21,11 +21,19 @@ class DeadlinesContract(QueueCase):
     """A tenant starts at most one run out of turn before another that waits, whatever deadlines it puts on its runs."""
 
     def due(
-        self, clock: Clock, run_id: str, key: float, *, tier: int = 3, by_deadline: bool = True, **more: object
+        self,
+        clock: Clock,
+        run_id: str,
+        key: float,
+        *,
+        tier: int = 3,
+        by_deadline: bool = True,
+        needs: Mapping[str, int] | None = None,
+        action: str = "",
     ) -> Entry:
         """Make a run of the tenant that its id begins with."""
-        entry = self.entry(clock, run_id, key, tier=tier)
-        return replace(entry, tenant=run_id.partition(".")[0], by_deadline=by_deadline, **more)  # type: ignore[arg-type]  # fields of Entry
+        entry = self.entry(clock, run_id, key, needs, tier=tier)
+        return replace(entry, tenant=run_id.partition(".")[0], by_deadline=by_deadline, action=action)
 
     def patient(self, clock: Clock, run_id: str, *, tier: int = 3, key: float | None = None) -> Entry:
         """Make a run without a deadline."""
@@ -86,20 +94,20 @@ class DeadlinesContract(QueueCase):
 
     def test_the_bound_holds_behind_a_pool(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))
-        gpu = {"needs": {"gpu": 1}}
-        queue.put([self.due(clock, f"a.{n:03}", 240_000, **gpu) for n in range(50)])
-        queue.put([self.due(clock, "b.1", 300_000, by_deadline=False, **gpu)])
+        gpu = {"gpu": 1}
+        queue.put([self.due(clock, f"a.{n:03}", 240_000, needs=gpu) for n in range(50)])
+        queue.put([self.due(clock, "b.1", 300_000, by_deadline=False, needs=gpu)])
         assert "b" in self.started(queue, clock, 3)
 
     def test_turns_for_a_thread_give_no_right_to_pass_another_tenant_behind_a_pool(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         queue.set_pool("gpu", slots(1))
-        gpu = {"needs": {"gpu": 1}}
-        queue.put([self.due(clock, f"a.{n:03}", 240_000, **gpu) for n in range(50)])
+        gpu = {"gpu": 1}
+        queue.put([self.due(clock, f"a.{n:03}", 240_000, needs=gpu) for n in range(50)])
         queue.put([self.due(clock, f"a.cpu{n:03}", 250_000) for n in range(50)])
         running = self.taken(queue, 1)
-        queue.put([self.due(clock, "b.1", 300_000, by_deadline=False, **gpu)])
+        queue.put([self.due(clock, "b.1", 300_000, by_deadline=False, needs=gpu)])
         order = list[str]()
         for _ in range(3):
             self.taken(queue, 2)  # turns without a competitor, while b waits for the pool
@@ -146,12 +154,12 @@ class DeadlinesContract(QueueCase):
 
     def test_nor_behind_a_pool(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))
-        gpu = {"needs": {"gpu": 1}}
+        gpu = {"gpu": 1}
         for tenant in "pqrs":
-            queue.put([self.due(clock, f"{tenant}.{n:02}", 300_000, by_deadline=False, **gpu) for n in range(50)])
-        queue.put([self.due(clock, f"a.{n:02}", 10_000, **gpu) for n in range(50)])
+            queue.put([self.due(clock, f"{tenant}.{n:02}", 300_000, by_deadline=False, needs=gpu) for n in range(50)])
+        queue.put([self.due(clock, f"a.{n:02}", 10_000, needs=gpu) for n in range(50)])
         assert self.taken(queue, 1) == ["a.00"]
-        queue.put([self.due(clock, "b.1", 20_000, **gpu)])
+        queue.put([self.due(clock, "b.1", 20_000, needs=gpu)])
         assert self.taken(queue) == []
         self.finish(queue, "a.00")
         assert self.started(queue, clock, 5) == "bpqrs"
@@ -169,17 +177,17 @@ class DeadlinesContract(QueueCase):
         queue.put([self.patient(clock, "c.1")])
         queue.put([self.due(clock, "b.1", 20_000)])
         looks = queue.take("w", 6, LEASE_MS, record=True).looks
-        seen = [(look.run.run_id, look.out_of_turn, [*self._head(look.heads)]) for look in looks]
+        heads = [look.heads[2] or Contender("none", 0) for look in looks]
+        seen = [
+            (look.run.run_id, look.out_of_turn, head.run_id, head.by_deadline)
+            for look, head in zip(looks, heads, strict=True)
+        ]
         assert seen == [
-            ("a.0", False, ["a.0", True]),
-            ("a.1", True, ["a.1", True]),
-            ("b.1", True, ["a.2", False]),
-            ("c.1", False, ["a.2", False]),
-            ("a.2", False, ["a.2", True]),
-            ("a.3", False, ["a.3", True]),
+            ("a.0", False, "a.0", True),
+            ("a.1", True, "a.1", True),
+            ("b.1", True, "a.2", False),
+            ("c.1", False, "a.2", False),
+            ("a.2", False, "a.2", True),
+            ("a.3", False, "a.3", True),
         ]
         assert [replayed(look, Shares()) for look in looks] == [(3, look.run) for look in looks]
-
-    def _head(self, heads: tuple[object, ...]) -> Iterator[object]:
-        head = heads[2]
-        yield from (getattr(head, "run_id", None), getattr(head, "by_deadline", None))
