@@ -7,9 +7,9 @@ of 10,000 runs delays another tenant by one run, not by 10,000. This is start-ti
 last, a new one now. Keys are unchanged, so no turn makes a tier more or less urgent than its oldest run.
 
 A run that goes by its deadline goes out of turn. It counts as the last turn of its tenant. A tenant may start one only
-if each tenant that waits was served, or was new, after its last start out of turn. So while a tenant waits with a run
-that may start, each other tenant starts at most two runs: one in its turn, and one out of turn. Both put it behind the
-tenant that waits.
+if each tenant that waits was served, or was new, after its last start out of turn. So each other
+tenant starts at most two runs before one that waits with a run that may start. One goes in its turn, and one out of
+turn; both put their tenant behind the one that waits.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class LazyHeap(Generic[T]):
     """A heap of the items for which `alive` holds; an item may be in it twice.
 
     `push` and `top` are O(log n) on average, `all` is O(n). `first` and `before` look at as many items as they return,
-    their children in the heap, and the dead ones among them; so does `find` at `most`.
+    their children in the heap, and the dead ones among them. `find` looks at `most` of them.
     """
 
     def __init__(self, alive: Callable[[T], bool]) -> None:
