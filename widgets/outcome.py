@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -20,7 +19,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import ApprovalAnswer, Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
 from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
-from duetime.widgets.quote import cut, one_line
+from duetime.widgets.quote import as_text, bounded, cut, one_line
 from duetime.widgets.schema.run_parts import (
     DeliveryPart,
     KeyPart,
@@ -62,8 +61,6 @@ MAX_LETTER_CHARS = 1_200
 """Characters of the payload of a dead letter, as JSON, that an answer to a model has room for."""
 
 _FIRST_PLACE = "1.1"
-_TEXT_ROOMS = (200, 120, 60, 30)
-
 _UNDER_WAY = frozenset({State.RUNNING, State.SUSPENDED, State.RETRYING})
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
@@ -203,15 +200,27 @@ def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
 
 
 def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> TaskPayload:
-    """Add payload and result; to be short enough for a model unless they are to be `whole`."""
+    """Add payload, result and log; without a history they are short enough for a model, unless they are to be `whole`.
+
+    `cut` names those of message, payload and result that are not whole.
+    """
     message, payload = _payload(view.record, task.message)
-    parts = (redacted_json(payload), redacted_json(_result(view.record)))
-    shown = parts if whole else tuple(map(_bounded, parts))
-    details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
+    known = {
+        "message": message,
+        "payload": redacted_json(payload) or None,
+        "result": redacted_json(_result(view.record)),
+    }
+    short = {name: bounded(part, MAX_DETAIL_CHARS) for name, part in known.items()}
+    shown = known if whole or task.history else {**short, "message": task.message}
     limits = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
     log = log_part(view, *(limits if whole or task.history else (MAX_CARD_LOG_LINES, MAX_LOG_CHARS)))
     more = {"cost": view.cost, "fire_address": view.addressed or None, "idempotency_key": _key_part(view.record)}
-    return task.model_copy(update={**details, "log": log, **more})
+    left_out = tuple(name for name, part in shown.items() if _is_cut(part, known[name]))
+    return task.model_copy(update={**shown, "cut": left_out or None, "log": log, **more})
+
+
+def _is_cut(shown: Json, known: Json) -> bool:
+    return shown not in (known, one_line(known) if isinstance(known, str) else known)
 
 
 def letter_part(letter: DeadLetter, *, whole: bool = False) -> LetterPart:
@@ -276,25 +285,3 @@ def _result(record: TaskRecord) -> Json:
     run = record.run if record.run.attempt or record.run.state not in OPEN else record.last_run
     result: Json = run.result if run else None
     return result
-
-
-def _bounded(value: Json) -> Json:
-    """Return a value with its texts cut so that it is short enough, or the start of its JSON."""
-    for room in (None, *_TEXT_ROOMS):
-        shown = value if room is None else _with_short_texts(value, room)
-        if len(as_text(shown)) <= MAX_DETAIL_CHARS:
-            return shown
-    return cut(as_text(value), MAX_DETAIL_CHARS)
-
-
-def _with_short_texts(value: Json, room: int) -> Json:
-    if isinstance(value, str):
-        return cut(value, room)
-    if isinstance(value, Mapping):
-        return {name: _with_short_texts(part, room) for name, part in value.items()}
-    return [_with_short_texts(part, room) for part in value] if isinstance(value, Sequence) else value
-
-
-def as_text(value: Json) -> str:
-    """Write a value for a reader: a text as it is, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 
 from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.task import InboxMessage, Json
+from duetime.scheduler.task import Json
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.threads import cross
 from duetime.widgets.tool_words import TOOL_WORDS
@@ -25,19 +26,18 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
         "duetime://inbox",
         name="inbox",
         title="Inbox",
-        description="Outcomes of tasks that the user has not read yet, newest first.",
+        description="Outcomes of tasks that the user has not read yet, newest first, and how many nobody was told of.",
         mime_type=JSON_MEDIA_TYPE,
     )
     async def inbox() -> str:
         by = caller()
-        messages = await cross(lambda: scheduler().inbox.unread(limit=MAX_INBOX_MESSAGES, by=by))
-        return _text({"schema": "duetime.inbox/1", "messages": [_message(message) for message in messages]})
+        return _text(await cross(lambda: _inbox(scheduler().inbox, by)))
 
     @server.resource(
         "duetime://tasks/{task_id}",
         name="task",
         title="Task",
-        description="One task, as get_task gives it.",
+        description="One task, as get_task gives it, with its whole message, payload and result.",
         mime_type=JSON_MEDIA_TYPE,
     )
     async def task(task_id: str) -> str:
@@ -47,24 +47,18 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
         except TaskNotFound as error:
             raise ResourceNotFoundError(error.text_in(TOOL_WORDS)) from error
         from duetime.widgets.formats.speech import with_speech  # noqa: PLC0415 - not before the first call
+        from duetime.widgets.outcome import with_details  # noqa: PLC0415 - as above
         from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - as above
 
-        return _text(as_json(with_speech(task_payload(view))))
+        return _text(as_json(with_speech(with_details(task_payload(view), view, whole=True))))
+
+
+def _inbox(inbox: InboxReader, by: Principal) -> Json:
+    from duetime.server.rest.rows.inbox import inbox_json  # noqa: PLC0415 - not before the first call
+
+    found, unread = inbox.unread(limit=MAX_INBOX_MESSAGES, by=by), inbox.unread_count(by=by)
+    return inbox_json(found, unread, quiet=inbox.quiet_count(by=by), held=inbox.held(by=by))
 
 
 def _text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _message(message: InboxMessage) -> dict[str, Json]:
-    from duetime.scheduler.rules.time.times import utc  # noqa: PLC0415 - not before the first call
-
-    return {
-        "id": message.id,
-        "task_id": message.task_id,
-        "title": message.title,
-        "text": message.text,
-        "state": message.state,
-        "at": utc(message.created_at),
-        **({"held_until": utc(message.held_until)} if message.held_until else {}),
-    }

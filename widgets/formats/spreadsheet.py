@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.task import Json
-from duetime.widgets.outcome import as_text
+from duetime.widgets.quote import as_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of a text that a spreadsheet evaluates; the last four are full-width forms of the first."""

@@ -29,10 +29,10 @@ class TaskPayload(PayloadPart):
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task was
-    asked for. Secrets in them are `***`, and they are cut for a model. So are `log` and `idempotency_key`, if it is a
-    template. A `letter` is there with the history of a task that is out of attempts. `speech` says how it stands in
-    sentences for a voice. It is in what programs read (REST, `--json`, the resource of a task), not in answers of
-    tools.
+    asked for. Secrets in them are `***`. Without the history they are short enough for a model, as the message is, and
+    `cut` names those that are not whole. `log` is cut too, and so is `idempotency_key`, if it is a template. A `letter`
+    is there with the history of a task that is out of attempts. `speech` says how it stands in sentences for a voice:
+    it is in what programs read (REST, `--json`, the resource of a task), not in answers of tools.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
@@ -65,6 +65,7 @@ class TaskPayload(PayloadPart):
     last_run: LastRun | None = None
     payload: Any = None
     result: Any = None
+    cut: tuple[Literal["message", "payload", "result"], ...] | None = None
     log: LogPart | None = None
     letter: LetterPart | None = None
     cost: str | None = None

@@ -9,8 +9,7 @@ from duetime.scheduler.errors import DuetimeError, StaleRevision
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
-from duetime.widgets.outcome import as_text
-from duetime.widgets.quote import cut, quoted, quoted_lines
+from duetime.widgets.quote import as_text, cut, quoted, quoted_lines
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 from duetime.widgets.schema.run_parts import LetterPart, LogLinePart
 

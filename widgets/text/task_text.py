@@ -8,6 +8,7 @@ cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from duetime.scheduler.ids import DRY_RUN_ID
@@ -18,9 +19,9 @@ from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
 from duetime.scheduler.waits.approval import is_of_answer
-from duetime.widgets.outcome import TOLD_STATES, as_text
+from duetime.widgets.outcome import TOLD_STATES
 from duetime.widgets.payload import DRY_RUN
-from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
+from duetime.widgets.quote import QuoteLimits, as_text, cut, one_line, quoted, quoted_lines, sentences
 from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart, TargetPart
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import chain_line
@@ -59,7 +60,7 @@ def task_text(task: TaskPayload) -> str:
         return text
     zone = task.when.timezone
     past = history_text(task.history, zone, task.id)
-    return _lines(text, letter_text(task.letter, zone), past, _log_text(task))
+    return _lines(text, *_details(task), letter_text(task.letter, zone), past, _log_text(task))
 
 
 def _task(task: TaskPayload, room: QuoteLimits) -> str:
@@ -76,6 +77,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         _given_line(task, room),
         _outcome_line(task, room),
         _log_line(task, room),
+        _cut_line(task, room),
         f"Cost {task.cost}." if task.cost else "",
         "A call of its fire address starts it." if task.fire_address else "",
         _notes(task),
@@ -137,7 +139,7 @@ def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
     labels = ", ".join(task.labels or ())
     return sentences(
         f"Message {quoted(task.message, room.text)}." if task.message else "",
-        f"Payload {quoted(as_text(task.payload), room.text)}." if task.payload else "",
+        f"Payload {quoted(as_text(task.payload), room.text)}." if task.payload and not task.history else "",
         f"Notifies the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.text)}." if task.expect else "",
         f"On failure {quoted(as_text(task.on_failure), room.text)}." if task.on_failure else "",
@@ -172,7 +174,7 @@ def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:
         if last and (summary or delivered or task.state in OPEN)
         else "",
         f"Unverified: {quoted(last.unverified, room.text)}." if last and last.unverified else "",
-        f"Result {quoted(as_text(task.result), room.text)}." if task.result is not None else "",
+        f"Result {quoted(as_text(task.result), room.text)}." if task.result is not None and not task.history else "",
         _delivery_to_come(delivery, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",
     )
@@ -183,6 +185,24 @@ def _log_line(task: TaskPayload, room: QuoteLimits) -> str:
     if task.log is None or task.history is not None:
         return ""
     return f"Log {' '.join(quoted(line.text, room.text) for line in task.log.lines)}."
+
+
+def _cut_line(task: TaskPayload, room: QuoteLimits) -> str:
+    """Name what is longer than it is quoted, and the argument that shows all of it."""
+    if task.history is not None:
+        return ""
+    given = (("payload", task.payload), ("result", task.result))
+    long = (name for name, part in given if part and len(one_line(as_text(part))) > room.text)
+    names = ", ".join(dict.fromkeys((*(task.cut or ()), *long)))
+    return f"Cut: {names}; history=true shows all." if names else ""
+
+
+def _details(task: TaskPayload) -> Iterator[str]:
+    """Quote payload and result whole, as an answer with a history has them."""
+    for name, part in (("Payload", task.payload), ("Result", task.result)):
+        if part is not None:
+            yield f"{name}:"
+            yield from quoted_lines(as_text(part), len(as_text(part)))
 
 
 def _log_text(task: TaskPayload) -> str:

@@ -19,9 +19,9 @@ from duetime.scheduler.waits.approval import is_of_answer
 from duetime.server.cli import output
 from duetime.server.words.command_words import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
-from duetime.widgets.outcome import TOLD_STATES, as_text
+from duetime.widgets.outcome import TOLD_STATES
 from duetime.widgets.payload import DRY_RUN
-from duetime.widgets.quote import cut
+from duetime.widgets.quote import as_text, cut
 from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words

@@ -20,8 +20,7 @@ from duetime.server.cli.past.run_table import MAX_TABLE_REASON_CHARS
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
 from duetime.widgets.bulk.payload import bulk_payload
-from duetime.widgets.outcome import as_text
-from duetime.widgets.quote import cut
+from duetime.widgets.quote import as_text, cut
 from duetime.widgets.schema.history_parts import AttemptPart
 from duetime.widgets.text.history_text import clock_time
 
