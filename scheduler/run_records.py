@@ -90,7 +90,8 @@ class Start:
 class Claim:
     """A run that `worker` has started; `run.attempt` is the fence of everything it writes.
 
-    `reserved` and `token` stand on the run's row as long as it is running.
+    `reserved` and `token` stand on the run's row as long as it is running. `previous` is the run before it, for a task
+    that reports changes and a run that ends without its handler.
     """
 
     run: Run
@@ -98,6 +99,7 @@ class Claim:
     worker: str
     reserved: Mapping[str, int] = field(default_factory=dict)
     token: str = ""
+    previous: Run | None = None
 
 
 class Known(NamedTuple):

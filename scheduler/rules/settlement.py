@@ -138,7 +138,7 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: b
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
-    message = _quieted(_alarmed(ended, now), Failed(words), None)
+    message = _quieted(_alarmed(ended, now), Failed(words), claim.previous)
     return replace(message, claim=settlement.claim)
 
 

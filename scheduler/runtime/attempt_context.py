@@ -24,7 +24,8 @@ TRACE_FIELDS: Final = ("trace_id", "span_id")
 KeepRecord = Callable[[logging.LogRecord], None]
 """Takes a log record into the log of a run."""
 
-_prints = logging.getLogger("duetime.print")
+PRINT_LOGGER: Final = "duetime.print"
+_prints = logging.getLogger(PRINT_LOGGER)
 
 
 @dataclass(frozen=True, slots=True)

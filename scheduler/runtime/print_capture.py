@@ -6,12 +6,13 @@ stream below, which may carry a protocol.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
-from duetime.scheduler.runtime.attempt_context import current_attempt, printed
+from duetime.scheduler.runtime.attempt_context import PRINT_LOGGER, current_attempt, printed
 
 
 class PrintCapture:
@@ -49,6 +50,14 @@ def capture_prints() -> None:
     """Capture what handlers print in this process, from now on."""
     if sys.stdout is not None and not prints_are_captured():
         sys.stdout = cast("TextIO", PrintCapture(sys.stdout))
+
+
+def capture_prints_of_program() -> None:
+    """Capture what handlers print in a program with loggers of its own: it is logged whatever their level."""
+    capture_prints()
+    log = logging.getLogger(PRINT_LOGGER)
+    if not log.isEnabledFor(logging.INFO):
+        log.setLevel(logging.INFO)
 
 
 def prints_are_captured() -> bool:

@@ -15,8 +15,8 @@ from duetime.scheduler.views import HeldDeliveries
 from duetime.server.cli import completion, output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
-from duetime.server.rest.rows.inbox import done_json, inbox_json
 from duetime.server.session import session
+from duetime.widgets.formats.inbox import done_json, inbox_json
 from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
 from duetime.widgets.text.list_text import held_in_words, quiet_in_words

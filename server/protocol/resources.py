@@ -54,7 +54,7 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
 
 
 def _inbox(inbox: InboxReader, by: Principal) -> Json:
-    from duetime.server.rest.rows.inbox import inbox_json  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.formats.inbox import inbox_json  # noqa: PLC0415 - not before the first call
 
     found, unread = inbox.unread(limit=MAX_INBOX_MESSAGES, by=by), inbox.unread_count(by=by)
     return inbox_json(found, unread, quiet=inbox.quiet_count(by=by), held=inbox.held(by=by))

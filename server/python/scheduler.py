@@ -14,6 +14,7 @@ from duetime.scheduler.foresight.readers.past_reader import PastReader
 from duetime.scheduler.foresight.readers.report_reader import ReportReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.handlers import Plugin
+from duetime.scheduler.runtime.print_capture import capture_prints_of_program
 from duetime.scheduler.service.bulk.bulk_changes import BulkService
 from duetime.scheduler.service.fire_addresses import FireAddressService
 from duetime.scheduler.service.inbox import InboxService
@@ -87,6 +88,8 @@ class ProgramScheduler:
         app, opened_by = build(read, handlers=handlers, role=role, entry_points=entry_points), os.getpid()
         opened = cls(app.scheduler, policies=app.registry.policies)
         try:
+            if run and read.capture_prints and "capture_prints" in read.model_fields_set:
+                capture_prints_of_program()  # by default its stdout is its own
             if run:
                 app.start()
             yield opened

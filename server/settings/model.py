@@ -36,7 +36,8 @@ class Settings(NoticeSettings, AccessSettings, RetentionSettings, WorkSettings):
     )
     capture_prints: bool = Field(
         default=True,
-        description="make log lines of what handlers print; `false` prints it as it is, which a debugger needs",
+        description="make log lines of what handlers print; `false` prints it as it is, which a debugger needs. A "
+        "program of your own does so only where it is set",
         examples=["true"],
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -91,6 +93,38 @@ def test_what_failed_together_does_not_come_back_together(after: timedelta | Non
     filled = [count for count in buckets if count]
     assert len(filled) == 32
     assert max(filled) < 3 * sum(filled) / len(filled)
+
+
+CALL_COUNT = 1_000
+FIXED_INTERVAL_S = 1.0
+"""The mean pause after the first failure, by the default policy."""
+
+
+def peak(arrivals: Iterable[float], window_s: float) -> int:
+    """Return the most arrivals in any window of this length."""
+    found = sorted(arrivals)
+    return max(bisect_left(found, at + window_s) - place for place, at in enumerate(found))
+
+
+def retried_at(pause: Callable[[int], float], attempts: int) -> list[float]:
+    """Return when calls that all failed at 0 s are retried, if every retry fails at once as well."""
+    arrivals, at = list[float](), [0.0] * CALL_COUNT
+    for failures in range(1, attempts):
+        at = [each + pause(failures) for each in at]
+        arrivals += at
+    return arrivals
+
+
+@pytest.mark.parametrize(("window_s", "lower"), [(0.1, 0.9), (0.5, 0.6)])
+def test_the_peak_of_retries_is_at_least_60_percent_lower_than_at_a_fixed_interval(
+    window_s: float, lower: float
+) -> None:
+    draw, policy = random.Random(7), RetryPolicy(max_attempts=6)
+    assert delay(1, policy, jitter=0.5).total_seconds() == FIXED_INTERVAL_S
+    spread = retried_at(lambda n: delay(n, policy, jitter=draw.random()).total_seconds(), policy.max_attempts)
+    fixed = retried_at(lambda _n: FIXED_INTERVAL_S, policy.max_attempts)
+    assert peak(fixed, window_s) == CALL_COUNT
+    assert peak(spread, window_s) <= (1 - lower) * peak(fixed, window_s)
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ class TaskPayload(PayloadPart):
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task was
     asked for. Secrets in them are `***`. Without the history they are short enough for a model, as the message is, and
     `cut` names those that are not whole. `log` is cut too, and so is `idempotency_key`, if it is a template. A `letter`
-    is there with the history of a task that is out of attempts. `speech` says how it stands in sentences for a voice:
-    it is in what programs read (REST, `--json`, the resource of a task), not in answers of tools.
+    is there with the history of a task that is out of attempts. `speech` says how it stands, for a voice. It is in what
+    programs read (REST, `--json`, the resource of a task), not in answers of tools.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"

@@ -28,7 +28,7 @@ from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import damaged, dependants, settle
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
-from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
+from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.series import pause_ends, timers
@@ -159,7 +159,7 @@ def _expire(
     connection: Connection, pairs: Sequence[tuple[Task, Run]], conclude: Conclude | None, now: datetime
 ) -> list[Expired]:
     claimed = settle.claimed(connection, [run.id for _, run in pairs])
-    found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
+    found = [_ending(claimed[claim.run.id], claim, conclude) for claim in unclaimed(connection, pairs)]
     exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
     endings.follow(connection, found, now)
     ended_waits.end(connection, [(run.id, task.id, run.state) for task, run in pairs], now)
@@ -181,7 +181,8 @@ def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:
     _REDATE.run(connection, [{"run_id": run_id, "at": at} for run_id, at in drops.items()])
 
 
-def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> AttemptEnd:
+def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None) -> AttemptEnd:
+    task, run = claim.task, claim.run
     reason = _reason(task, run)
     settlement = Settlement(
         run_id=run.id,
@@ -194,7 +195,7 @@ def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -
         failures=run.failures,
         error=reason,
     )
-    return AttemptEnd(claimed, concluding(conclude, Claim(run, task, ""), settlement))
+    return AttemptEnd(claimed, concluding(conclude, claim, settlement))
 
 
 def _row(ending: AttemptEnd, now: datetime) -> dict[str, object]:

@@ -27,7 +27,7 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
-from duetime.scheduler.store.statements import damaged, dependants, settle
+from duetime.scheduler.store.statements import damaged, dependants, read, settle
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
@@ -153,7 +153,10 @@ def _crash(
     if not found:
         return ended_with
     claimed = settle.claimed(connection, [run.id for _, run in found])
-    claims = [Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found]
+    last = read.compared_with(connection, [task for task, _ in found])
+    claims = [
+        Claim(run, task, claimed[run.id].worker, *held[run.id], previous=last.get(task.id)) for task, run in found
+    ]
     announced = set(connection.execute(_ANNOUNCED, {"run_ids": [claim.run.id for claim in claims]}).scalars())
     ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
     endings.write(connection, [_priced(each, pools) for each in ended], now)

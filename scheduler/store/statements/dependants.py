@@ -33,7 +33,7 @@ from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from duetime.scheduler.store.statements.endings.conclusions import ended_without_run
+from duetime.scheduler.store.statements.endings.conclusions import Judged, ended_without_run, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
@@ -123,14 +123,6 @@ class _Waiting(NamedTuple):
         return waiter_of(self.task, self.run)
 
 
-class _Judged(NamedTuple):
-    task: Task
-    run: Run
-    followed: bool
-    verdict: LinkVerdict
-    at_once: bool = False
-
-
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Update the tasks that come after these ended ones; makes no query where there are none."""
     if ends := _followed(ended):
@@ -188,12 +180,12 @@ def _judged(
     *,
     open_approvals: Collection[str],
     failing: Mapping[str, str],
-) -> _Judged:
+) -> Judged:
     early = awaited is not None and awaited.wait.at_once
     verdict = judge(links, awaited, approval_open=each.run.id in open_approvals)
     if each.run.id in failing:
         verdict = LinkVerdict(State.FAILED, words=failing[each.run.id])
-    return _Judged(*each, verdict, early)
+    return Judged(*each, verdict, early)
 
 
 def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:
@@ -229,7 +221,7 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
     }
 
 
-def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why: str | None) -> None:
+def _free(connection: Connection, freeing: Sequence[Judged], now: datetime, why: str | None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
     due = [_due(each, now) for each in freeing]
     again = [run for run in due if not run.generation == run.number == 1]  # not the first of its task
@@ -246,14 +238,14 @@ def _freed(run: Run) -> Sequence[Any]:
     return (run.id, *times, run.generation)
 
 
-def _due(each: _Judged, now: datetime) -> Run:
+def _due(each: Judged, now: datetime) -> Run:
     if before_run(each.task).keeps_time(each.run):
         return let_go(each.task, each.run, now)
     run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
     return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
 
 
-def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:
+def _unblocked(each: Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:
     check_move(each.run.state, run.state)
     return event_log.entry(
         run.tenant,
@@ -267,8 +259,9 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
     )
 
 
-def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> Ends:
-    ends = [ended_without_run(each.task, each.run, each.verdict, now, followed=each.followed) for each in ended]
+def _end(connection: Connection, ended: Sequence[Judged], now: datetime) -> Ends:
+    claims = unclaimed(connection, [(each.task, each.run) for each in ended])
+    ends = [ended_without_run(*pair, now) for pair in zip(claims, ended, strict=True)]
     exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
     causes = [
         {"of_task": each.task.id, "on_task": each.verdict.link.upstream_id, "of_run": each.run.id}

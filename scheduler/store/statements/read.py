@@ -27,7 +27,7 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.task import Delivery, Json, Run, State, Task
+from duetime.scheduler.task import Delivery, Json, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
 
@@ -162,6 +162,13 @@ def side_runs_of(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[
         for run, _ in unreadable.values(connection, _BESIDE, Run, RUN_FIELDS, {"task_ids": task_ids}):
             found[run.task_id] = (*found.get(run.task_id, ()), run)
     return found
+
+
+def compared_with(connection: Connection, of: Iterable[Task]) -> dict[str, Run]:
+    """Return the latest runs that ended, by task, of those tasks that report changes alone."""
+    given = {"task_ids": [task.id for task in of if task.notify is Notify.CHANGE]}
+    found = unreadable.values(connection, _LAST, Run, RUN_FIELDS, given) if given["task_ids"] else ()
+    return {run.task_id: run for run, _ in found}
 
 
 def last_results(connection: Connection, task_ids: Iterable[str]) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import State
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.rest.rows.inbox import done_json, inbox_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Text, Texts, Whole
+from duetime.widgets.formats.inbox import done_json, inbox_json
 from pydantic import Field
 
 MAX_MESSAGES: Final = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import fields
@@ -50,6 +51,25 @@ async def later(ctx: Context, payload: Resize) -> Done:
 def test_a_handler_runs_with_the_payload_that_its_model_makes() -> None:
     assert testing.run(resize, {"path": "a.png"}, ctx=testing.context(attempt=2)) == Done("a.png x 2 at attempt 2")
     assert testing.run(later, {"path": "b.png"}) == Done("b.png")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [({"capture_prints": True}, ["resized"]), ({}, []), ({"capture_prints": False}, [])]
+)
+def test_a_program_keeps_prints_with_the_run_where_it_asks_for_that(
+    capsys: pytest.CaptureFixture[str], asked: dict[str, Any], kept: list[str]
+) -> None:
+    @handler("say")
+    def say(_ctx: Context) -> Done:
+        sys.stdout.write("resized\n")
+        return Done()
+
+    with testing.open_scheduler(handlers=[say], run=True, **asked) as scheduler:
+        record = scheduler.schedule("Say", action="say").record
+        scheduler.wait(record.task.id, timeout=30)
+        assert [line.text for line in scheduler.run_log(record.run.id).lines] == kept
+    sys.stdout.write("after\n")
+    assert capsys.readouterr().out == ("" if kept else "resized\n") + "after\n"
 
 
 def test_an_exception_is_a_retry_and_a_result_that_is_no_outcome_a_failure() -> None:

@@ -47,7 +47,7 @@ SAID: Final = (
 )
 """Processes tell more than the installation of the page: their names, the way of a call, and that a run is ready."""
 
-OBJECT: Final = re.compile(r"(?<=«)\{[^»]*(?=»)")
+OBJECT: Final = re.compile(r"(?<=«)\{[^»]*(?=»)|(?<=  \| )\{.*\}$", re.MULTILINE)
 """PostgreSQL keeps JSON in an order of its own."""
 
 

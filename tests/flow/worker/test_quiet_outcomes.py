@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
@@ -13,9 +15,12 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.rules.retry import MAX_CRASHES
+from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Notify
+from duetime.scheduler.task import Notify, RetryPolicy, Task
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
@@ -24,6 +29,7 @@ from duetime.widgets.text.task_text import task_text
 from tests.builders import TENANT, Clock, added
 from tests.flow.tools.calls import settled
 from tests.flow.waiting import eventually
+from tests.virtual import VirtualRunner
 
 SAME = Done("3 mails", {"mails": 3})
 
@@ -78,6 +84,53 @@ def test_a_task_tells_what_it_was_asked_to_tell(store: Store, clock: Clock, noti
     assert store.inbox.quiet_count(TENANT, "alice", most=99) == 4 - len(told)
     clock.forward(hours=25)
     assert store.inbox.quiet_count(TENANT, "alice", most=99) == 0
+
+
+def told_of(store: Store, task: Task) -> int:
+    return len(store.inbox.unread(task.tenant, task.owner, of=task.id))
+
+
+@pytest.mark.parametrize(("notify", "told"), [("change", 1), ("failure", 3)])
+def test_an_event_that_never_comes_is_no_change(store: Store, clock: Clock, notify: Any, told: int) -> None:
+    runner = VirtualRunner(store, clock, Handlers.load(entry_points=False), "UTC", {})
+    waits: Any = {"event": "paid", "timeout": "1 minute", "on_timeout": "expire"}
+    view = runner.scheduler.schedule("Ship", repeat="every day at 12:30", notify=notify, wait_for=waits)
+    for _ in range(6):
+        clock.forward(hours=12)
+        runner.dispatch()
+    assert told_of(store, view.record.task) == told
+
+
+@pytest.mark.parametrize(("notify", "told"), [("change", 1), ("failure", 3)])
+def test_an_expiry_in_the_same_words_is_no_change(store: Store, clock: Clock, notify: Any, told: int) -> None:
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    given: Any = {"repeat": "every day at 12:30", "deadline": "5 min", "deadline_type": "hard"}
+    view = scheduler.schedule("Ship", notify=notify, **given)
+
+    def late(claim: Claim, end: Settlement) -> Settlement:
+        return concluded(claim, replace(end, reason="too late", error="too late"), now=clock())
+
+    for _ in range(3):
+        clock.forward(hours=24)
+        assert store.claims.expire(limit=9, conclude=late)
+    assert told_of(store, view.record.task) == told
+
+
+@pytest.mark.parametrize(("notify", "told"), [(Notify.CHANGE, 1), (Notify.FAILURE, 3)])
+def test_a_worker_that_dies_again_is_no_change(store: Store, clock: Clock, notify: Notify, told: int) -> None:
+    retry = RetryPolicy(max_attempts=1)
+    task = added(store, repeat="FREQ=HOURLY", notify=notify, retry=retry).task
+    for _ in range(3):
+        clock.at = store.tasks.get(TENANT, task.id).run.scheduled_for
+        for _ in range(MAX_CRASHES):
+            ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+            store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+            clock.forward(minutes=2)
+            store.claims.recover_lapsed(
+                epoch=None, held=(), before=clock(), conclude=lambda claim, end: concluded(claim, end, now=clock())
+            )
+            clock.forward(minutes=2)
+    assert told_of(store, task) == told
 
 
 def test_a_handler_can_be_quiet_about_work_that_came_to_nothing(store: Store, clock: Clock) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from duetime.scheduler.chain.judgement import LinkVerdict
 from duetime.scheduler.events import EventKind
@@ -14,13 +15,26 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
 from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import Connection
 
 log = logging.getLogger(__name__)
 
 Conclude = Callable[[Claim, Settlement], Settlement]
 """Adds the parts of an end that the store cannot compute: the message, the deliveries and the next occurrence."""
+
+
+class Judged(NamedTuple):
+    """A run that waits, and what becomes of it: at once, where it need not wait for its time."""
+
+    task: Task
+    run: Run
+    followed: bool
+    verdict: LinkVerdict
+    at_once: bool = False
+
 
 _KINDS = {
     State.FAILED: EventKind.FAILED,
@@ -28,6 +42,12 @@ _KINDS = {
     State.SKIPPED: EventKind.SKIPPED,
     State.EXPIRED: EventKind.EXPIRED,
 }
+
+
+def unclaimed(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[Claim]:
+    """Return the claims of runs that no worker has, with the run before for tasks that report changes."""
+    last = read.compared_with(connection, [task for task, _ in pairs])
+    return [Claim(run, task, "", previous=last.get(task.id)) for task, run in pairs]
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
@@ -42,8 +62,9 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
     return settlement
 
 
-def ended_without_run(task: Task, run: Run, verdict: LinkVerdict, now: datetime, *, followed: bool) -> AttemptEnd:
+def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd:
     """Return the end of a run that waited: it does not run. A series whose runs each wait goes on."""
+    task, run, verdict = claim.task, claim.run, judged.verdict
     to = verdict.to or State.CANCELLED
     reason = f"it did not run: {verdict.reason}"
     end = Settlement(
@@ -58,11 +79,10 @@ def ended_without_run(task: Task, run: Run, verdict: LinkVerdict, now: datetime,
         summary=None if to in FAILURES else reason,
         error=reason if to in FAILURES else None,
     )
-    claim = Claim(run, task, "")
     if not before_run(task).awaits_in_series:
         ended = concluded(without_series(claim), end, now=now, follows=False)
     elif to is State.SKIPPED:
         ended = concluding(lambda known, end: left_out(known.task, run, end, now), claim, end)
     else:
         ended = concluding(partial(concluded, now=now), claim, end)
-    return AttemptEnd(not_started(task, run, followed=followed), ended)
+    return AttemptEnd(not_started(task, run, followed=judged.followed), ended)
