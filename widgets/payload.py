@@ -216,7 +216,7 @@ def _relative_deadline(task: Task, run: Run) -> RelativeDeadlinePart | None:
     if task.deadline_after is None or not counts_from_its_turn(task, run):
         return None
     after, kind = times.length(task.deadline_after), kind_word(task.deadline_type, task.penalty)
-    return RelativeDeadlinePart(after=after, text=f"{after} after it can start", type=kind)
+    return RelativeDeadlinePart.of(after, kind, task.action)
 
 
 def _local(instant: datetime, zone: str) -> str:

@@ -90,6 +90,7 @@ _OPEN_FIRST: Final = (
 )
 """States by precedence: a chain is in the first of these that any of its steps is in."""
 
+_URGENCY: Final = ("deadline", "deadline_after", "deadline_type", "penalty")
 _LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
 
@@ -140,6 +141,7 @@ def view_of_chain(
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
     stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
     run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
+    run = replace(run, **_deadline_of_all(found))
     record = TaskRecord(_task(found), run)
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 
@@ -149,6 +151,13 @@ def foremost(found: ChainRecord) -> list[StepRecord]:
     open_steps = [step for step in found.steps if step.record.run.ended_at is None]
     names = {step.name for step in open_steps}
     return [step for step in open_steps if names.isdisjoint(step.after)]
+
+
+def last_steps(found: ChainRecord) -> list[StepRecord]:
+    """Return the steps after which no step comes, without the tasks that runs spawned."""
+    steps = [step for step in found.steps if not is_spawned(step.name)]
+    followed = {name for step in steps for name in step.after}
+    return [step for step in steps if step.name not in followed]
 
 
 def failed_first(found: ChainRecord) -> list[StepRecord]:
@@ -180,8 +189,7 @@ def _task(found: ChainRecord) -> Task:
         timezone=chain.timezone,
         estimate=None,
         needs={},
-        deadline=None,
-        deadline_after=None,
+        **_urgency_of_all(found),
         revision=1,
         created_at=chain.created_at,
         asks=_asked_before_all(found),
@@ -197,6 +205,20 @@ def _task(found: ChainRecord) -> Task:
 
 def _expected_of_all(found: ChainRecord) -> Mapping[str, Any]:
     """Return what is expected of a chain: the contract of its last steps, where it is the same for all."""
-    upstreams = {name for step in found.steps for name in step.after}
-    last = [step.record.task.expect for step in found.steps if step.name not in upstreams]
+    last = [step.record.task.expect for step in last_steps(found)]
     return last[0] if last and all(each == last[0] for each in last) else {}
+
+
+def _urgency_of_all(found: ChainRecord) -> dict[str, Any]:
+    """Return the deadline of a chain as its task has it: that of its last steps, where it is the same for all."""
+    last = [{name: getattr(step.record.task, name) for name in _URGENCY} for step in last_steps(found)]
+    return last[0] if last and all(each == last[0] for each in last) else {"deadline": None, "deadline_after": None}
+
+
+def _deadline_of_all(found: ChainRecord) -> dict[str, Any]:
+    """Return when the last of its last steps must have ended, once all of them have a deadline."""
+    last = [step.record.run for step in last_steps(found)]
+    if not _urgency_of_all(found)["deadline"] or any(run.deadline is None for run in last):
+        return {}
+    run = max(last, key=lambda each: each.deadline or found.chain.created_at)
+    return {"deadline": run.deadline, "drop_at": run.drop_at}

@@ -13,6 +13,7 @@ from duetime.scheduler.chain.dependency import Upstream, Upstreams
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, StepRequest, is_outside, read_steps, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
+from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
@@ -141,6 +142,8 @@ def _with_times(
 ) -> Request:
     """Return the request that steps are planned by; a time that cannot be read is said once, and not of each step."""
     if series is not None:
+        if problems.of(_check_deadline_of_each, planner, request, series, now) is None:
+            request = replace(request, deadline=None, deadline_type=None)
         request = replace(request, when=series.first, timezone=series.zone)
     elif request.repeat is not None or problems.of(instant_of, planner.times, request, now) is None:
         request = replace(request, when=timedelta(0))
@@ -164,6 +167,16 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         example = "repeat_policy={'except': ['2026-12-24']}"
         raise InvalidArgument("repeat_policy", problem, accepted="except alone", example=example)
     return planner.times.timing(request, now)
+
+
+def _check_deadline_of_each(planner: Planner, request: Request, series: Timing, now: datetime) -> bool:
+    """Raise InvalidArgument for a deadline that generations could not have; return whether they have one."""
+    given = request.deadline
+    if given is None or str(given).strip().lower() in NO_DEADLINE:
+        return False
+    frame = planner.times.frame(request.timezone)
+    deadline_of(given, due=series.first, now=now, zone=series.zone, recurring=True, frame=frame)
+    return True
 
 
 def _recurring(chain: Chain, series: Timing) -> Chain:

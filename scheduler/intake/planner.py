@@ -124,7 +124,7 @@ class Planner:
         timing = problems.of(self.times.timing, request, now)
         agent = request.raw is not None
         payload = problems.of(self.payload, request.action, request.payload, by.tenant, of_agent=agent)
-        demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
+        demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now, recurs=recurs))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers, request.action)
@@ -188,7 +188,9 @@ class Planner:
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to, unread(request.origin))
 
-    def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> RunContext:
+    def _situation(
+        self, request: Request, timing: Timing | None, by: Principal, now: datetime, *, recurs: bool
+    ) -> RunContext:
         """Return the context of the demand; for an invalid time, as if the run were due now."""
         return RunContext(
             by.tenant,
@@ -196,7 +198,7 @@ class Planner:
             due=timing.first if timing else now,
             now=now,
             zone=timing.zone if timing else self.times.zone_of(request),
-            recurring=request.repeat is not None,
+            recurring=recurs or request.repeat is not None,
             frame=self.times.frame(request.timezone),
         )
 

@@ -148,9 +148,8 @@ class ChangeService:
 
     def _chain_of(self, tenant: str, task_id: str, request: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
-        depends = (
-            names_steps(request) or request.wait_for or request.approval or request.skip_next or changes_rule(request)
-        )
+        parts = (request.wait_for, request.approval, request.skip_next, request.deadline)
+        depends = any(parts) or names_steps(request) or changes_rule(request)
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.widgets.schema.part import PayloadPart
 
 
@@ -46,6 +47,12 @@ class RelativeDeadlinePart(PayloadPart):
     after: str
     text: str
     type: str
+
+    @classmethod
+    def of(cls, after: str, kind: str, action: str) -> Self:
+        """Return the part of a task with this action; the deadline of a chain is that of its last steps."""
+        whose = "its last step" if action == CHAIN_ACTION else "it"
+        return cls(after=after, text=f"{after} after {whose} can start", type=kind)
 
 
 class Repeat(PayloadPart):

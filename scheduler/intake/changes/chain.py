@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.chain.chain import ChainRecord, is_spawned
+from duetime.scheduler.chain.chain import ChainRecord, last_steps
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
@@ -156,8 +156,7 @@ def chain_decision(
     due: datetime | None = None,
 ) -> BulkDecision:
     """Return how the steps of a chain, `due` then, are changed: each by what the chain is to have and its new time."""
-    followed = {name for step in found.steps if not is_spawned(step.name) for name in step.after}
-    last = {step.record.task.id for step in found.steps if step.name not in followed and not is_spawned(step.name)}
+    last = {step.record.task.id for step in last_steps(found)}
     shared = {name: given[name] for name in (*_OF_ALL, *_OF_LAST) if name in given}
     if "deadline" in shared:
         shared["deadline"] = _deadline(found, given, move.start if move else due or now, planner, now)
@@ -211,10 +210,11 @@ def _decided(
         return Change(record.task, record.run)
     if recurs and request.when is None and (record.run.state not in OPEN or changes.has_started(record.run)):
         to_come = replace(record, run=replace(record.run, state=State.SCHEDULED, started_at=None, ended_at=None))
-        return Change(decide_reschedule(to_come, request, planner, now)[0].task, record.run, kind=EventKind.RESCHEDULED)
+        later = decide_reschedule(to_come, request, planner, now, recurs=True)[0].task
+        return Change(later, record.run, kind=EventKind.RESCHEDULED)
     if record.run.state not in OPEN:
         raise Refused(f"{record.task.id} has ended.")
-    return decide_reschedule(record, request, planner, now)[0]
+    return decide_reschedule(record, request, planner, now, recurs=recurs)[0]
 
 
 def _deadline(found: ChainRecord, given: Mapping[str, Any], due: datetime, planner: Planner, now: datetime) -> Moment:

@@ -64,6 +64,6 @@ def _context(draft: ChangeDraft) -> RunContext:
         draft.change.coming.scheduled_for,
         now=draft.now,
         zone=task.timezone,
-        recurring=task.repeat is not None,
+        recurring=draft.in_recurring_chain or task.repeat is not None,
         frame=draft.frame(),
     )

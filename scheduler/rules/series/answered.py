@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.before_run import before_run
@@ -52,7 +53,12 @@ def let_go(task: Task, run: Run, now: datetime) -> Run:
 
 
 def counts_from_its_turn(task: Task, run: Run) -> bool:
-    """Whether the relative deadline of a waiting run counts from when it may start, and so does not exist before."""
+    """Whether the relative deadline of a waiting run counts from when it may start, and so does not exist before.
+
+    That of a chain is of its last steps, and exists with theirs.
+    """
+    if is_chain_id(run.id):
+        return task.deadline_after is not None and run.deadline is None and run.ended_at is None
     return run.state is State.WAITING and task.deadline_after is not None and not before_run(task).keeps_time(run)
 
 

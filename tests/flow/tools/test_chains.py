@@ -240,6 +240,24 @@ def test_a_dry_run_shows_the_chain_and_stores_nothing(scheduler: Scheduler) -> N
     assert "c_" not in json.dumps(as_json(payload))
 
 
+def test_a_chain_shows_the_deadline_that_its_last_steps_share(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}, {"name": "mail"}]
+    view = scheduler.schedule("Report", when="at 13:00", steps=steps, deadline="17:00", deadline_type="hard")
+    for payload in (task_payload(view), task_payload(scheduler.get(view.record.task.id))):
+        assert payload.deadline
+        assert (payload.deadline.local[:16], payload.deadline.type) == ("2026-11-24T17:00", "hard")
+        assert "Finish by Tue 24 Nov 17:00 (hard)." in task_text(payload)
+    assert view.chain
+    scheduler.reschedule(view.chain.steps[0].task_id, deadline="18:00")
+    assert task_payload(scheduler.get(view.record.task.id)).deadline, "that of a step in between is its own"
+    scheduler.reschedule(view.chain.steps[-1].task_id, deadline="18:00")
+    assert task_payload(scheduler.get(view.record.task.id)).deadline is None
+    scheduler.reschedule(view.record.task.id, deadline="19:00")
+    moved = task_payload(scheduler.get(view.record.task.id)).deadline
+    assert moved
+    assert moved.local[:16] == "2026-11-24T19:00"
+
+
 def test_a_chain_is_known_to_its_tenant_alone(scheduler: Scheduler) -> None:
     view = scheduler.schedule("Report", steps=DIAMOND)
     with pytest.raises(TaskNotFound):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -123,6 +124,45 @@ def test_a_step_of_its_own_time_cannot_recur(scheduler: Scheduler) -> None:
     steps: list[StepArguments] = [{"name": "fetch", "when": "in 1 hour"}]
     with pytest.raises(InvalidArgument, match="one time for all of its steps"):
         scheduler.schedule("Report", repeat="daily", steps=steps)
+
+
+@pytest.mark.parametrize("deadline", ["17:00", "tomorrow 17:00", "friday", "2026-11-24T17:00"])
+def test_generations_have_no_instant_as_their_deadline(scheduler: Scheduler, deadline: str) -> None:
+    chain_id = daily(scheduler)
+    chain = scheduler.get(chain_id).chain
+    assert chain
+    own: list[StepArguments] = [{"name": "fetch", "deadline": deadline}]
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("deadline", lambda: scheduler.schedule("Report", repeat="daily at 13:00", steps=STEPS, deadline=deadline)),
+        ("steps.fetch.deadline", lambda: scheduler.schedule("Report", repeat="daily at 13:00", steps=own)),
+        ("deadline", lambda: scheduler.reschedule(chain_id, deadline=deadline)),
+        ("deadline", lambda: scheduler.reschedule(chain.steps[0].task_id, deadline=deadline)),
+        ("deadline", lambda: scheduler.reschedule(chain.steps[2].task_id, deadline=deadline)),
+    ]
+    for argument, call in calls:
+        with pytest.raises(InvalidArgument, match="for each of its runs, not one instant for all") as refused:
+            call()
+        assert refused.value.argument == argument
+    assert scheduler.get(chain_id).record.task.deadline is None
+
+
+def test_each_generation_has_the_length_of_time_that_its_last_step_has(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    chain_id = scheduler.schedule("Report", repeat="every day at 13:00", steps=STEPS, deadline="2 hours").record.task.id
+    for day in (24, 25):
+        later = task_payload(scheduler.get(chain_id))
+        assert later.deadline is None
+        assert later.relative_deadline
+        assert (later.relative_deadline.after, later.relative_deadline.type) == ("2 h", "soft")
+        assert "Finish within 2 h after its last step can start (soft)." in task_text(later)
+        clock.at = scheduler.get(chain_id).record.run.scheduled_for
+        end(scheduler, store, chain_id, "fetch")
+        end(scheduler, store, chain_id, "load")
+        now = task_payload(scheduler.get(chain_id))
+        assert now.deadline
+        assert (now.deadline.utc, now.relative_deadline) == (f"2026-11-{day}T15:00:00Z", None)
+        end(scheduler, store, chain_id, "mail")
 
 
 def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Scheduler, store: Store, clock: Clock) -> None:
