@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
@@ -17,16 +17,33 @@ from duetime.widgets.formats.spreadsheet import cell
 EXPORT_PAGE_ROWS = 100
 MAX_EXPORTED_ROWS = 10_000
 
+T = TypeVar("T")
 ExportRow = Mapping[str, Any]
+PageOf = Callable[[int, str | None], tuple[Sequence[T], str | None]]
+"""Reads so many rows behind a cursor, and returns them with the next cursor."""
 
 
-def exported(file_format: str, name: str, rows: Sequence[ExportRow]) -> Download:
-    """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one."""
+def exported(file_format: str, name: str, rows: Sequence[ExportRow], *, cut: bool = False) -> Download:
+    """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one.
+
+    With `cut` there are more: the name of the file says how many it has, and JSON has `"cut": true`.
+    """
+    file = f"{name}-first-{len(rows)}" if cut else name
     if file_format == "csv":
-        return Download(f"{name}.csv", "text/csv; charset=utf-8", _csv(rows))
+        return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(rows))
     if file_format == "json":
-        return Download(f"{name}.json", "application/json", _json(name, rows))
+        return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut))
     raise unknown("format", file_format, ("csv", "json"))
+
+
+def every_row(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T], bool]:
+    """Read page by page, `most` rows or a few more; return them, and whether there are more."""
+    found, cursor = page(EXPORT_PAGE_ROWS, None)
+    rows = [*found]
+    while cursor is not None and len(rows) < most:
+        found, cursor = page(EXPORT_PAGE_ROWS, cursor)
+        rows += found
+    return rows, cursor is not None
 
 
 def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:
@@ -49,8 +66,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
-def _json(name: str, rows: Iterable[ExportRow]) -> Iterator[str]:
-    yield f'{{"schema": "duetime.export/1", "{name}": ['
+def _json(name: str, rows: Iterable[ExportRow], *, cut: bool) -> Iterator[str]:
+    said = '"cut": true, ' if cut else ""
+    yield f'{{"schema": "duetime.export/1", {said}"{name}": ['
     for number, row in enumerate(rows):
         yield ("," if number else "") + "\n" + _text(dict(row))
     yield "\n]}\n"

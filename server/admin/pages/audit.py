@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,13 +14,12 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Page, get
-from duetime.server.admin.export import MAX_EXPORTED_ROWS, ExportRow, exported
+from duetime.server.admin.export import ExportRow, PageOf, every_row, exported
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
 
-AUDIT_EXPORT_PAGE_ROWS: Final = 500
 MAX_VERIFIED_ENTRIES: Final = 1_000_000
 """Entries of a chain that a browser can wait for; a longer one is verified on the command line."""
 
@@ -43,9 +42,6 @@ _OF_EVENTS = {
 _OF_ONE_TAB: Final = dict.fromkeys({*_TEXTS, *_OF_EVENTS, "kind"} - {"who", "surface"})
 """Parameters that the other tab has not, or has with other values."""
 
-Following = Callable[[int, str | None], tuple[tuple[Any, ...], str | None]]
-"""Reads so many rows behind a cursor, and returns them with the next cursor."""
-
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
@@ -53,7 +49,7 @@ class AuditQuery:
 
     tenant: str
     bounds: Bounds
-    read: Following
+    read: PageOf[Any]
     row: Callable[[Any], ExportRow]
 
     @classmethod
@@ -68,21 +64,13 @@ class AuditQuery:
             return cls(tenant, bounds, _events(visit, tenant, bounds), _event_row)
         return cls(tenant, bounds, _entries(visit, tenant, bounds), _entry_row)
 
-    def all(self) -> list[ExportRow]:
-        """Return the rows of a file."""
-        rows, cursor = self.read(AUDIT_EXPORT_PAGE_ROWS, None)
-        found = list(rows)
-        while cursor is not None and len(found) < MAX_EXPORTED_ROWS:
-            rows, cursor = self.read(AUDIT_EXPORT_PAGE_ROWS, cursor)
-            found += rows
-        return [self.row(each) for each in found]
-
 
 def audit(visit: Visit) -> Answer:
     """Show a page of acts or of changes, or send all of them as a file."""
     query = AuditQuery.of(visit)
     if visit.query.get("format"):
-        return exported(visit.query["format"], "audit", query.all())
+        found, cut = every_row(query.read)
+        return exported(visit.query["format"], "audit", [query.row(each) for each in found], cut=cut)
     rows, cursor = query.read(PAGE_ROWS, query.bounds.cursor)
     of_tasks = visit.query.get("list") == "tasks"
     values = {
@@ -103,7 +91,7 @@ def audit(visit: Visit) -> Answer:
     return Page("audit.html", "Audit", values, tenant=query.tenant)
 
 
-def _entries(visit: Visit, tenant: str, bounds: Bounds) -> Following:
+def _entries(visit: Visit, tenant: str, bounds: Bounds) -> PageOf[Any]:
     given: dict[str, Any] = {
         name: visit.query[key].strip() for key, name in _TEXTS.items() if visit.query.get(key, "").strip()
     }
@@ -123,7 +111,7 @@ def _kind(visit: Visit) -> str | None:
     return word or None
 
 
-def _events(visit: Visit, tenant: str, bounds: Bounds) -> Following:
+def _events(visit: Visit, tenant: str, bounds: Bounds) -> PageOf[Any]:
     given = {name: visit.query.get(key, "").strip() or None for key, name in _OF_EVENTS.items()}
     where = replace(event_filter(**given), **bounds.instants)
 
@@ -134,7 +122,7 @@ def _events(visit: Visit, tenant: str, bounds: Bounds) -> Following:
     return read
 
 
-def _titles(visit: Visit, tenant: str, rows: tuple[Any, ...]) -> Mapping[str, str]:
+def _titles(visit: Visit, tenant: str, rows: Sequence[Any]) -> Mapping[str, str]:
     return visit.store.tasks.titles(tenant, list({event.task_id for event in rows}))
 
 

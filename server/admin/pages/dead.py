@@ -24,7 +24,7 @@ from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
-from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, exported
+from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
@@ -79,8 +79,8 @@ def dead_letters(visit: Visit) -> Answer:
     """Show a page of dead letters, send all of them as a file, or ask before some are closed."""
     query = LetterQuery.of(visit, visit.query)
     if visit.query.get("format"):
-        rows = [letter_row(letter) for letter in _all(visit, query)]
-        return exported(visit.query["format"], "dead_letters", rows)
+        found, cut = every_row(partial(query.page, visit))
+        return exported(visit.query["format"], "dead_letters", [letter_row(letter) for letter in found], cut=cut)
     closing = _closing(visit, query) if visit.may_change and visit.query.get("close") else None
     letters, cursor = query.page(visit, PAGE_ROWS, query.bounds.cursor)
     values = {
@@ -94,15 +94,6 @@ def dead_letters(visit: Visit) -> Answer:
         "live": closing is None and "cursor" not in visit.query,
     }
     return Page("dead.html", "Dead letters", values)
-
-
-def _all(visit: Visit, query: LetterQuery) -> list[DeadLetter]:
-    found, cursor = query.page(visit, EXPORT_PAGE_ROWS, None)
-    letters = [*found]
-    while cursor is not None and len(letters) < MAX_EXPORTED_ROWS:
-        found, cursor = query.page(visit, EXPORT_PAGE_ROWS, cursor)
-        letters += found
-    return letters
 
 
 # --- what would be done: counted before anybody says yes

@@ -10,7 +10,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
-from duetime.server.admin.export import EXPORT_PAGE_ROWS, ExportRow, exported
+from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.pages.run_query import RUN_KINDS, RunQuery
@@ -43,18 +43,12 @@ def runs(visit: Visit) -> Answer:
 
 
 def _download(visit: Visit, query: RunQuery) -> Download:
-    def rows() -> list[ExportRow]:
-        found: list[RunSummary] = []
-        cursor: str | None = None
-        while len(found) < MAX_EXPORTED_RUNS:
-            page = query.page(visit, EXPORT_PAGE_ROWS, cursor)
-            found += page.runs
-            cursor = page.cursor
-            if cursor is None:
-                break
-        return [file_row(run) for run in found]
+    def page(limit: int, cursor: str | None) -> tuple[Sequence[RunSummary], str | None]:
+        found = query.page(visit, limit, cursor)
+        return found.runs, found.cursor
 
-    return exported(visit.query["format"], "runs", rows())
+    found, cut = every_row(page, MAX_EXPORTED_RUNS)
+    return exported(visit.query["format"], "runs", [file_row(run) for run in found], cut=cut)
 
 
 # --- one change of many

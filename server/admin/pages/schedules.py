@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
-from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, ExportRow, exported
+from duetime.server.admin.export import ExportRow, every_row, exported
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.quiet_hours_rows import quiet_hours_json, quiet_hours_text
@@ -21,7 +22,8 @@ FORGET = "forget"
 def schedules(visit: Visit) -> Answer:
     """List the tasks that recur."""
     if visit.query.get("format"):
-        return exported(visit.query["format"], "schedules", _rows(visit))
+        views, cut = every_row(partial(_page, visit))
+        return exported(visit.query["format"], "schedules", [_row(view) for view in views], cut=cut)
     found, following = _page(visit, PAGE_ROWS, visit.query.get("cursor"))
     values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
     quiet = visit.scheduler.quiet_hours.read(user=_user(visit.query), by=_acting(visit))
@@ -35,14 +37,6 @@ def _page(visit: Visit, limit: int, cursor: str | None) -> tuple[list[TaskView],
         words=words, limit=limit, cursor=cursor, tenant=visit.reach, by=visit.principal
     )
     return list(found), following
-
-
-def _rows(visit: Visit) -> list[ExportRow]:
-    found, cursor = _page(visit, EXPORT_PAGE_ROWS, None)
-    while cursor is not None and len(found) < MAX_EXPORTED_ROWS:
-        more, cursor = _page(visit, EXPORT_PAGE_ROWS, cursor)
-        found += more
-    return [_row(view) for view in found]
 
 
 def _row(view: TaskView) -> ExportRow:

@@ -85,7 +85,8 @@ def timeline(visit: Visit) -> Answer:
     since = until - length
     found = _runs(visit, since, until)
     if visit.query.get("format"):
-        return exported(visit.query["format"], "timeline", [file_row(run) for run in found])
+        cut = len(found) >= MAX_TIMELINE_RUNS
+        return exported(visit.query["format"], "timeline", [file_row(run) for run in found], cut=cut)
     wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
         "lanes": lanes(found, by, since, until),

@@ -130,6 +130,18 @@ async def test_a_wrong_filter_is_said_in_words(admin: Admin, query: str) -> None
     assert query.split("=", maxsplit=1)[0] in page.text
 
 
+async def test_a_file_that_was_cut_says_so(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await admin.get("/runs?format=json")
+    assert "cut" not in whole.json()
+    assert 'filename="runs.json"' in whole.headers["Content-Disposition"]
+    monkeypatch.setattr("duetime.server.admin.pages.runs.MAX_EXPORTED_RUNS", 3)
+    monkeypatch.setattr("duetime.server.admin.export.EXPORT_PAGE_ROWS", 3)
+    for file_format in ("json", "csv"):
+        part = await admin.get(f"/runs?format={file_format}")
+        assert f'filename="runs-first-3.{file_format}"' in part.headers["Content-Disposition"]
+    assert (await admin.get("/runs?format=json")).json()["cut"] is True
+
+
 async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Admin) -> None:
     admin.site.app.scheduler.schedule("=HYPERLINK(1)", when="in 1 hour", labels=["crm", "eu"])
     rows = list(csv.DictReader(io.StringIO((await admin.get("/runs?state=to_come&format=csv")).text)))
