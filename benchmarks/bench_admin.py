@@ -90,7 +90,7 @@ def main() -> None:
     for name in ("postgres", "sqlite") if asked.database == "all" else (asked.database,):
         with opened(name, asked.keep) as store:
             filled(store, name, asked.runs)
-            url = store._database.engine.url.render_as_string(hide_password=False)  # noqa: SLF001 - no door tells it
+            url = store._database.engine.url.render_as_string(hide_password=False)  # noqa: SLF001 - nothing public returns it
             settings = Settings.model_validate({"database_url": url, "desktop_notifications": "off", "timezone": "UTC"})
             with build(settings) as app:
                 asyncio.run(measure(app, asked.repeat))

@@ -9,7 +9,7 @@ calls are for this one instant too; at 0 each call has an instant of its own. Th
 (`schedule_many`), as tasks a second. With `--peer` every call is made in turn with `add_job` of APScheduler 3 on a
 database of its own: `pip install 'apscheduler>=3.11,<4'`.
 
-Nothing waits for a disk: SQLite has synchronous=OFF, the PostgreSQL of the tests fsync=off. Read README.md beside this
+Nothing waits for a disk: SQLite has synchronous=OFF, the PostgreSQL of the tests fsync=off. Read README.md next to this
 file before quoting a number.
 """
 

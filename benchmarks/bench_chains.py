@@ -3,8 +3,8 @@
     python benchmarks/bench_chains.py [--nodes 10000] [--chains 200] [--only graph edge link unblock]
 
 `graph`: so many tasks in one transaction, in layers of 100; each comes after two of the layer before. `edge`: the
-median of 200 calls of `schedule(after=[id])` beside that graph, less that of calls without it. `link`: the median of
-200 calls of `reschedule(id, after=[other])` on tasks that stand beside it, whole, and less that of calls that change
+median of 200 calls of `schedule(after=[id])` next to that graph, less that of calls without it. `link`: the median of
+200 calls of `reschedule(id, after=[other])` on tasks that stand next to it, whole, and less that of calls that change
 labels. `unblock`: chains of two steps on an idle installation, one at a time. The time is from the settlement of the
 first to the moment when the second is ready, both as their events have it. SQLite, and PostgreSQL with Redis; servers
 are those of the tests, and nothing waits for a disk. Read README.md before quoting a number.

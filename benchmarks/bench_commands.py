@@ -1,4 +1,4 @@
-"""Measure what commands on a local file use: the CPU of `duetime --help` and of its verbs, beside a no-op of Typer.
+"""Measure what commands on a local file use: the CPU of `duetime --help` and of its verbs, next to a no-op of Typer.
 
     python benchmarks/bench_commands.py [--rounds 9]
 

@@ -7,7 +7,7 @@ Duetime with SQLite and the queue in memory, `distributed` with PostgreSQL and R
 taken, claimed as an attempt, run, and settled with its event, its message and its history. Each is one process with 8
 threads; nothing waits for a disk (Redis without persistence, synchronous=OFF, fsync=off), and all stores lie on the
 same disk. A round measures each of them once, in a fresh process, from the start of the workers to the last end. Read
-README.md beside this file before quoting a number.
+README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 The tables are made as a version of before had them, and filled. Each run has a task, an attempt, a key, a message and
 four events. Then `migrate_store` upgrades them, while a writer stores one task after the other as the old code did,
 each in a transaction of its own. Steps are the times between two versions; `after` is what follows the transaction of
-the upgrade (indexes that are built while others write). Read README.md beside this file before quoting a number.
+the upgrade (indexes that are built while others write). Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

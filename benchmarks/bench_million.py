@@ -5,7 +5,7 @@
 The tables are filled by SQL of the database's own: one tenant, and a run for each task (three of five open). Each run
 has two events, and one event of a hundred a reason. A figure is milliseconds of CPU for one call. On PostgreSQL it is
 that of the server's processes, with the part of this process behind it; on SQLite it is that of this process. Read
-README.md beside this file before quoting a number.
+README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

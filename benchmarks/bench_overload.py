@@ -18,7 +18,7 @@ Ours is the real queue in memory with its shares and a pool of eight slots. It h
 learned on the way by `rules.estimates`, and hard runs dropped at `drop_at`. The others are plain sorts without any
 drop; `+ drop` gives them ours, to show which part of the gain is the order's. Arrivals go on for an hour after what is
 counted, so that no backlog is worked off for free. Nothing sleeps: a virtual clock jumps from event to event. Read
-README.md beside this file before quoting a number.
+README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ The classes, loads and deadlines are those of `bench_overload.py` at a sixth of 
 queue in memory. `shared` is a server, a worker process of eight threads, PostgreSQL and Redis. Handlers sleep. Each run
 is scheduled when it arrives, with a hard deadline. `simulated` is the same trace through the queue in memory on a
 virtual clock, where nothing takes time but the handlers. The difference is what the real path loses, and a line below
-says where. Read README.md beside this file before quoting a number.
+says where. Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

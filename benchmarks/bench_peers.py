@@ -6,8 +6,8 @@
 Every system is measured in turn in each round, with servers, a database and processes of its own. `benchmarks/peers/`
 has a module for each, and says how it is configured and what it does not do. `peers/cases.py` says what each case
 measures. The table has the medians of the rounds and the ratios ours / theirs. The peers are installed into `--folder`
-(a new temporary one without it) from PyPI and npm, so that they never lie beside Duetime. Nothing waits for a disk.
-Read README.md beside this file before quoting a number.
+(a new temporary one without it) from PyPI and npm, so that they never lie next to Duetime. Nothing waits for a disk.
+Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

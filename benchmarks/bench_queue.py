@@ -12,7 +12,7 @@ start.
 `keys`: 500 and 100,000 concurrency keys. `lanes`: 20 to 2,000 actions that a worker does not know. `record`: takes
 that are recorded against others, in Redis and in memory. Times are the server's own medians, of `INFO latencystats`,
 and what is compared is measured in turn. It takes about three minutes.
-Read README.md beside this file before quoting a number.
+Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Measure what retention costs those who write meanwhile, and what a step of a run costs in a database of a year.
+"""Measure what retention costs those who write during it, and what a step of a run costs in a database of a year.
 
     python benchmarks/bench_retention.py [--runs 1000000] [--seconds 20] [--whole] [--database sqlite] [--keep DIR]
 
 The database is that of bench_history.py: a year of runs, four events each. A writer schedules, makes ready, starts and
 settles one run after the other, as a server and a worker do. Each step is a transaction that waits for the disk. It
-does so for some seconds alone, then while a real `duetime retention run` deletes beside it. A figure is milliseconds of
-one step: the median, the 99th percentile, and the longest. Read README.md beside this file before quoting a number.
+does so for some seconds alone, then while a real `duetime retention run` deletes. A figure is milliseconds of
+one step: the median, the 99th percentile, and the longest. Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def retention(url: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def measure(url: str, folder: Path, store: Store, seconds: float, *, whole: bool) -> None:
-    """Print the figures of the writer alone, and beside retention: for so long, or until that ends."""
+    """Print the figures of the writer alone, and during retention: for so long, or until that ends."""
     print(json.dumps({"alone": figures(write_runs(store, for_seconds(seconds)))}), flush=True)
     before, began = counted(store), time.monotonic()
     with retention(url, folder) as process:
@@ -127,7 +127,7 @@ def measure(url: str, folder: Path, store: Store, seconds: float, *, whole: bool
     passed = round(time.monotonic() - began)
     runs, after = len(waits["settle"]), counted(store)
     gone = {table: before[table] + runs * rows - after[table] for table, rows in ROWS_WRITTEN.items()}
-    print(json.dumps({"beside retention": figures(waits), "ended": ended, "s": passed, "deleted": gone}), flush=True)
+    print(json.dumps({"during retention": figures(waits), "ended": ended, "s": passed, "deleted": gone}), flush=True)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 
 A process runs 2,000 tasks to warm up, then 10,000 more, 500 at a time, all of which write a result and a message. Its
 resident memory, open files and threads are read after the warm-up, half-way and at the end, each after a collection.
-Read README.md beside this file before quoting a number.
+Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PATIENCE_S = 120.0
 
 
 class Ended:
-    """Counts what a worker tells: each run is told when it is ready, started and settled."""
+    """Counts the events of a worker: each run has one when it is ready, started and settled."""
 
     def __init__(self) -> None:
         self._told = 0

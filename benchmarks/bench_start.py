@@ -3,7 +3,7 @@
     python benchmarks/bench_start.py [--pending 100000] [--burst 1000] [--synchronous FULL]
 
 Everything runs embedded: SQLite on disk, the queue in memory, 16 threads, one process. A fresh process measures each
-figure, so that filling the database leaves no trace in it. Read README.md beside this file before quoting a number.
+figure, so that filling the database leaves no trace in it. Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

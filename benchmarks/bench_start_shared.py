@@ -3,7 +3,7 @@
     python benchmarks/bench_start_shared.py [--calls 50] [--rounds 3] [--pending 100000] [--burst 1000]
 
 `idle`: one task at a time on an idle installation, 0.3 to 1.5 s apart. This process is the server: it calls
-`schedule(...)`, stores, makes due and puts into the queue. A worker process of 16 threads hears of it and starts it.
+`schedule(...)`, stores, makes due and puts into the queue. A worker process of 16 threads is notified and starts it.
 From the call, and from its return, to the first line of the handler in the worker. Plain Dramatiq is its RedisBroker
 with default settings: `send()` here, an actor in another process; from before the call and from its return as well.
 

@@ -5,7 +5,7 @@
 Every run is added, made ready, started and settled with its event, as the dispatcher and a worker do it, by one thread.
 A figure is the median of the rounds, in microseconds for one run. Nothing waits for a disk: SQLite has synchronous=OFF,
 the PostgreSQL of the tests (or the one of `DUETIME_TEST_POSTGRES_URL`) fsync=off. `schedule` is one call with an
-idempotency key. Read README.md beside this file before quoting a number.
+idempotency key. Read README.md next to this file before quoting a number.
 """
 
 from __future__ import annotations

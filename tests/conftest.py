@@ -65,7 +65,7 @@ settings.load_profile("suite")
 
 compiled.share()
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs beside it, and children inherit it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts background jobs, and children inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

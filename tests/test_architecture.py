@@ -79,6 +79,8 @@ FIGURES_OF_SPEECH = re.compile(
     r"(?<![`\w])(?:anew|meanwhile|beside|tells|hears|mourns|as soon as somebody)(?![`\w])", re.IGNORECASE
 )
 """The field says again, during, next to, notifies, receives. A name in backticks may be such a word."""
+COMMENT = re.compile(r"(?:^|\s)\s*# (.*)")
+INDIRECT_NAME = re.compile(r"(?:what|whatever|who|whoever|whom|whose|which|those|one (?:that|which|who))\b")
 
 UNITS = [
     "S",
@@ -438,26 +440,72 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def figures_of_speech(root: Path) -> list[str]:
-    """Strings of the product, docstrings too, with a word that its field does not use; a single word is a name."""
-    return [
-        f"{where(root, path, text.lineno)}: {found[0]}"
-        for path in product_files(root, ".py")
+    """Strings, docstrings and comments with a word that this field does not use; a string of one word is a name."""
+    texts = [
+        (path, text.lineno, text.value)
+        for path in kept_files(root)
+        if path.suffix == ".py" and path.relative_to(root).parts[0] != "tests"
         for text in nodes_of(parsed(path))
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and " " in text.value
-        for found in FIGURES_OF_SPEECH.finditer(text.value)
+    ]
+    comments = [
+        (path, number, found[1])
+        for path in kept_files(root)
+        if path.suffix == ".py"
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if (found := COMMENT.search(line))
+    ]
+    return [
+        f"{where(root, path, line)}: {found[0]}"
+        for path, line, text in texts + comments
+        for found in FIGURES_OF_SPEECH.finditer(text)
+    ]
+
+
+def figures_of_speech_in_scripts(root: Path) -> list[str]:
+    """Lines of templates, styles and scripts with such a word, names too; built pages repeat what they are built of."""
+    return [
+        f"{where(root, path, number)}: {found[0]}"
+        for path in kept_files(root)
+        if path.suffix in {".html", ".css", ".js", ".mjs", ".ts", ".tsx", ".lua"} and path.parent.name != "html"
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        for found in FIGURES_OF_SPEECH.finditer(line)
     ]
 
 
 def figures_of_speech_in_pages(root: Path) -> list[str]:
-    """Lines of the pages that users read with such a word; code and quoted requests of people may have any."""
+    """Lines of pages with such a word; code and quoted requests of people may have any."""
     return [
         f"{where(root, path, number)}: {found[0]}"
         for path in kept_files(root)
-        if path.suffix == ".md" and path.relative_to(root).parts[0] in {"docs", "README.md", "benchmarks"}
+        if path.suffix == ".md"
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if not line.startswith(">")
         for found in FIGURES_OF_SPEECH.finditer(re.sub(r"`[^`]*`", "", line))
     ]
+
+
+def indirect_names_of_tests(root: Path) -> list[str]:
+    """Names of tests that open with a relative clause in place of a noun, or have such a word, or repeat in a file."""
+    return [
+        f"{where(root, path, line)}: {name}: {problem}"
+        for path in kept_files(root)
+        if path.suffix == ".py" and path.relative_to(root).parts[0] == "tests"
+        for line, name, problem in wrong_names(parsed(path))
+    ]
+
+
+def wrong_names(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    seen = set[str]()
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not node.name.startswith("test_"):
+            continue
+        words = node.name.removeprefix("test_").replace("_", " ")
+        if node.name in seen:
+            yield node.lineno, node.name, "is there twice"
+        if found := FIGURES_OF_SPEECH.search(words) or INDIRECT_NAME.match(words):
+            yield node.lineno, node.name, found[0]
+        seen.add(node.name)
 
 
 def numbers_without_a_unit(root: Path) -> list[str]:
@@ -628,7 +676,9 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     openings_with_how_or_tell,
     long_sentences,
     figures_of_speech,
+    figures_of_speech_in_scripts,
     figures_of_speech_in_pages,
+    indirect_names_of_tests,
     numbers_without_a_unit,
     twins_with_two_names,
     circles_of_rooms,
@@ -726,6 +776,26 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
     (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
     (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),
+    (figures_of_speech, {"examples/a.py": '"""It tells failures."""'}, "examples/a.py:1: tells"),
+    (figures_of_speech, {"tools/a.py": "x = 1\n# it starts anew"}, "tools/a.py:2: anew"),
+    (figures_of_speech, {"tests/a.py": "x = 1\n# meanwhile"}, "tests/a.py:2: meanwhile"),
+    (figures_of_speech_in_scripts, {"server/admin/templates/a.html": "<p>\n<p>Sealed anew"}, "a.html:2: anew"),
+    (figures_of_speech_in_scripts, {"widgets/src/a.js": "const beside = 1;"}, "widgets/src/a.js:1: beside"),
+    (figures_of_speech_in_scripts, {"scheduler/queue/redis/lua/a.lua": "-- It hears."}, "a.lua:1: hears"),
+    (figures_of_speech_in_scripts, {"examples/a/src/a.tsx": "/** It tells. */"}, "a.tsx:1: tells"),
+    (figures_of_speech_in_pages, {"CHANGELOG.md": "A run holds nothing meanwhile."}, "CHANGELOG.md:1: meanwhile"),
+    (
+        indirect_names_of_tests,
+        {"tests/a.py": "def test_a_run_starts_anew(): ..."},
+        "tests/a.py:1: test_a_run_starts_anew",
+    ),
+    (indirect_names_of_tests, {"tests/a.py": "async def test_what_waits_stays(): ..."}, "stays: what"),
+    (indirect_names_of_tests, {"tests/a.py": "def test_one_that_waits_stays(): ..."}, "stays: one that"),
+    (
+        indirect_names_of_tests,
+        {"tests/a.py": "def test_it(): ...\ndef test_it(): ..."},
+        "a.py:2: test_it: is there twice",
+    ),
     (figures_of_speech_in_pages, {"benchmarks/README.md": "Run it meanwhile."}, "benchmarks/README.md:1: meanwhile"),
     (figures_of_speech_in_pages, {"docs/a.md": "# A\n\nIt lies beside the file."}, "docs/a.md:3: beside"),
     (

@@ -315,7 +315,7 @@ RELEASED = re.compile(r"duetime\[|pip install [^\n]*(?<![\w/])duetime\b(?! serve
 
 
 @pytest.mark.parametrize("folder", ["docs", "examples", "scheduler", "server", "tools", "widgets"])
-def test_what_installs_duetime_is_a_checkout(folder: str) -> None:
+def test_the_install_command_uses_a_checkout(folder: str) -> None:
     files = [*(ROOT / name for name in ROOT_PAGES), *(ROOT / folder).rglob("*.md"), *(ROOT / folder).rglob("*.py")]
     assert [(file.name, found[0]) for file in files for found in RELEASED.finditer(file.read_text("utf-8"))] == []
 

@@ -120,7 +120,7 @@ def test_the_port_of_a_server_is_given_to_nobody_else_while_it_is_down() -> None
     ("free_bytes", "flags", "used"),
     [(services._SERVER_BYTES, 0, True), (services._SERVER_BYTES - 1, 0, False), (1 << 40, os.ST_NOEXEC, False)],
 )
-def test_a_servers_files_lie_in_memory_where_there_is_room_and_its_programs_may_lie_beside_them(
+def test_a_servers_files_lie_in_memory_where_there_is_room_and_its_programs_may_lie_next_to_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_bytes: int, flags: int, used: bool
 ) -> None:
     monkeypatch.setattr(services, "_MEMORY", tmp_path)

@@ -79,7 +79,7 @@ class Peer(ABC):
         """Start to run tasks, and return."""
 
     def serve(self) -> None:  # noqa: B027 - most have nothing to do
-        """Do what a process that only schedules does beside: nothing, but for who dispatches there."""
+        """Do what else a process that only schedules does: nothing, but for who dispatches there."""
 
     def settled(self, count: int) -> bool:
         """Whether `count` tasks ended; asked once all of them began. A peer with a history looks there."""

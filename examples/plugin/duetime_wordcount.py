@@ -1,7 +1,7 @@
 """The action `count-words`: counts the words of a folder of text files, and goes on where it stopped.
 
 It shows what a longer handler does. It reads a checked payload, saves how far it is, shows progress, and stops when it
-is asked to. It tells failures that may pass from those that will not.
+is asked to. It distinguishes failures that may pass from those that will not.
 """
 
 from __future__ import annotations

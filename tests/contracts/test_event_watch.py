@@ -132,7 +132,7 @@ async def test_a_wake_up_during_a_look_leads_to_another_one() -> None:
     assert found.pauses == [(LOOK_INTERVAL_S, True)]
 
 
-async def test_a_watch_that_was_stopped_begins_anew_and_delivers_nothing_of_the_time_between() -> None:
+async def test_a_watch_that_was_stopped_restarts_and_delivers_nothing_of_the_time_between() -> None:
     found = Watched(Log(1))
     found.watch.start(0)
     found.watch.start(5)

@@ -239,7 +239,7 @@ def test_the_example_plug_in_stops_when_asked_and_goes_on_where_it_was(count_wor
     assert run_handler(count_words, again, {"path": str(texts)}) == Done("6 words in 3 files", {"words": 6, "files": 3})
 
 
-def test_the_example_plug_in_tells_what_may_pass_from_what_will_not(count_words: Handler, texts: Path) -> None:
+def test_the_example_plug_in_distinguishes_temporary_from_permanent_failures(count_words: Handler, texts: Path) -> None:
     assert isinstance(run_handler(count_words, Context.for_test(), {"path": str(texts / "gone")}), Failed)
     (texts / "d.txt").mkdir()
     assert isinstance(run_handler(count_words, Context.for_test(), {"path": str(texts)}), Retry)

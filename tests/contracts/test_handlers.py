@@ -177,7 +177,7 @@ def test_a_payload_is_stored_with_its_defaults() -> None:
     assert resize.check({"path": "a.png"}) == {"path": "a.png", "size": {"width": 100}, "times": []}
 
 
-def test_what_was_checked_passes_the_check_again() -> None:
+def test_a_checked_payload_passes_the_check_again() -> None:
     stored = resize.check({"path": "a.png", "size": {"width": 7}})
     assert resize.check(stored) == stored
 
@@ -215,7 +215,7 @@ def test_a_payload_is_bounded_before_its_model_sees_it() -> None:
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyError("hunter2"), RecursionError()])
-def test_whatever_a_payload_model_raises_is_a_refusal(raised: BaseException) -> None:
+def test_any_exception_of_a_payload_model_is_a_refusal(raised: BaseException) -> None:
     class Wild(BaseModel):
         a: int = 1
 
@@ -231,7 +231,7 @@ def test_whatever_a_payload_model_raises_is_a_refusal(raised: BaseException) -> 
 
 
 @pytest.mark.parametrize("made", ["x" * 200_000, "a\0b", float("nan")])
-def test_what_a_payload_model_makes_of_its_input_is_checked_too(made: object) -> None:
+def test_the_output_of_a_payload_model_is_checked_too(made: object) -> None:
     class Maker(BaseModel):
         a: str | float
 
@@ -309,7 +309,7 @@ def test_the_caller_chooses_where_a_coroutine_runs() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, True, "done", {"ok": 1}, Done, (Done(),)])
-def test_what_is_no_outcome_fails_and_lists_all(returned: object) -> None:
+def test_a_value_that_is_not_an_outcome_fails_and_lists_all(returned: object) -> None:
     outcome = run_handler(returning(returned), CTX, {})
     assert isinstance(outcome, Failed)
     assert f"handler odd returned {type(returned).__name__}" in outcome.reason

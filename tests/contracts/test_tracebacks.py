@@ -45,7 +45,7 @@ def test_that_of_an_async_handler_has_none_of_our_frames_either() -> None:
     assert told(bill).splitlines()[1].endswith(", in bill")
 
 
-def test_causes_are_told_as_python_tells_them() -> None:
+def test_causes_are_printed_as_python_prints_them() -> None:
     def bill(_ctx: Context) -> None:
         try:
             inner("ann")
@@ -133,5 +133,5 @@ def test_where_a_thread_stands_begins_in_the_handler() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "gone")])
-def test_an_interrupt_that_did_not_come_from_the_handler_tells_nothing(error: Exception) -> None:
+def test_an_interrupt_from_outside_the_handler_gives_no_traceback(error: Exception) -> None:
     assert tracebacks.of_interrupt(error, told) is None

@@ -403,7 +403,7 @@ def test_a_check_of_the_wrong_form_is_refused_when_it_is_declared() -> None:
     assert "watch" in Handlers.load(entry_points=False, added=[one])
 
 
-def test_a_look_after_a_checkpoint_that_cannot_be_read_begins_anew(server: Server) -> None:
+def test_a_look_after_an_unreadable_checkpoint_starts_over(server: Server) -> None:
     answers(server, {"price": 1})
     watched = Watched({"url": server.url(), "changed": "price"}, state={"looks": "many"})
     assert isinstance(watched.look(), Wait)

@@ -148,7 +148,7 @@ async def all_ended(table: Table, task_ids: list[str]) -> None:
         await asyncio.sleep(0.05)
 
 
-def test_whatever_three_clients_were_told_is_scheduled_runs_once_though_the_runner_dies_three_times(
+def test_every_task_confirmed_to_three_clients_runs_once_though_the_runner_dies_three_times(
     tmp_path: Path,
 ) -> None:
     table = Table(tmp_path)

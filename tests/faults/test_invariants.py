@@ -216,13 +216,13 @@ def test_no_check_is_superfluous(check: object, monkeypatch: pytest.MonkeyPatch)
     assert unseen
 
 
-def test_what_a_caller_was_not_told_of_is_recovered_and_no_mistake() -> None:
+def test_a_task_unconfirmed_to_its_caller_is_recovered_and_no_mistake() -> None:
     told_less = replace(HEALTHY, acknowledged=HEALTHY.acknowledged - {"ta"}, unknown=frozenset({"ta", "tx"}))
     assert problems(told_less) == []
     assert classes(told_less) == {"ok": 2, "duplicated": 1, "recovered": 1}
 
 
-def test_what_is_left_open_on_purpose_is_not_lost() -> None:
+def test_a_run_left_open_on_purpose_is_not_lost() -> None:
     opened = without_run(HEALTHY, "a")
     waiting = replace(opened, runs=(*opened.runs, run("a", S.SCHEDULED, 0)), pending=frozenset({"ta"}))
     assert problems(replace(waiting, events=(*waiting.events, *story("a", S.SCHEDULED)))) == []

@@ -32,7 +32,7 @@ def names(files: HandlerFiles) -> list[str]:
     return [path.name for path in files.time_stamps()]
 
 
-def test_beside_a_single_module_every_module_is_looked_at(folder: Path) -> None:
+def test_every_module_next_to_a_single_module_is_looked_at(folder: Path) -> None:
     for name in ("alone", "helper", "unused"):
         (folder / f"{name}.py").write_text("")
     (folder / "deeper").mkdir()
@@ -41,7 +41,7 @@ def test_beside_a_single_module_every_module_is_looked_at(folder: Path) -> None:
     assert names(HandlerFiles(["alone"])) == ["alone.py", "helper.py", "unused.py"]
 
 
-def test_of_a_package_every_file_is_looked_at_and_nothing_beside_it(folder: Path) -> None:
+def test_every_file_of_a_package_is_looked_at_and_none_outside_it(folder: Path) -> None:
     (folder / "store_jobs" / "deep").mkdir(parents=True)
     for path in ("store_jobs/__init__.py", "store_jobs/jobs.py", "store_jobs/deep/more.py", "beside.py"):
         (folder / path).write_text("")

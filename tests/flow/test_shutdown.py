@@ -56,7 +56,7 @@ def test_further_signs_shorten_only_once(left: list[int]) -> None:
     assert (hurried, left) == ([1], [])
 
 
-def test_one_who_asks_late_is_told_at_once(left: list[int]) -> None:
+def test_a_callback_added_late_is_called_at_once(left: list[int]) -> None:
     told: list[str] = []
     first = threading.Event()
     with Shutdown(600) as ending:

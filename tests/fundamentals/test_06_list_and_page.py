@@ -72,7 +72,7 @@ async def test_open_tasks_are_those_still_to_come_and_ended_ones_the_others(clie
     assert await titles(client) == ["Buy milk", "Call Jane", "Call John"]
 
 
-async def test_an_empty_answer_tells_a_filter_that_finds_nothing_from_having_no_tasks(client: Client) -> None:
+async def test_an_empty_answer_distinguishes_a_filter_without_matches_from_having_no_tasks(client: Client) -> None:
     nothing = await client.call_tool("list_tasks")
     await plan(client)
     filtered = await client.call_tool("list_tasks", {"query": "dentist"})

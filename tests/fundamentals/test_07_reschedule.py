@@ -17,7 +17,7 @@ async def made(client: Client, **arguments: object) -> dict[str, Any]:
     return dict(answer.structured_content)
 
 
-async def test_what_is_given_changes_and_the_rest_stays(client: Client) -> None:
+async def test_given_arguments_change_and_the_rest_stays(client: Client) -> None:
     task = await made(client, when="tomorrow 9am")
     moved = await client.call_tool("reschedule_task", {"task_id": task["id"], "when": "tomorrow 11am"})
 

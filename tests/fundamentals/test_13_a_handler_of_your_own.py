@@ -54,7 +54,7 @@ async def test_a_payload_that_the_model_refuses_is_never_stored(app: App) -> Non
     assert app.scheduler.tasks.list().views == ()
 
 
-async def test_what_failed_is_tried_again_and_every_attempt_keeps_its_reason(app: App) -> None:
+async def test_a_failed_run_is_tried_again_and_every_attempt_keeps_its_reason(app: App) -> None:
     async with Client(connect(app)) as client:
         made = await client.call_tool(
             "schedule_task",

@@ -91,7 +91,7 @@ def test_lists_messages_and_dead_letters_have_those_of_each_version(walked: Walk
     assert {record.run.id for record in listed} == failed
 
 
-def test_what_was_open_in_each_version_runs(walked: Walked) -> None:
+def test_open_tasks_of_each_version_run(walked: Walked) -> None:
     ready = walked.store.claims.make_ready(limit=MOST)
     assert {run.run_id for run in ready} == {f"r_{version}" for version in VERSIONS}
     starts = [Start(run.run_id) for run in ready]

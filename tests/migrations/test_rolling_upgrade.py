@@ -331,7 +331,7 @@ def database_states(url: str) -> dict[str, int]:
     return found
 
 
-def test_an_upgrade_tells_of_each_version_that_it_reaches(url: str) -> None:
+def test_an_upgrade_logs_each_version_that_it_reaches(url: str) -> None:
     as_it_was(url)
     versions: list[str] = []
     migrate_store(url, versions.append)

@@ -127,7 +127,7 @@ def test_the_head_in_the_code_is_the_newest_migration() -> None:
     assert all(script.revision.isdigit() for script in scripts.walk_revisions())
 
 
-def test_an_older_database_is_upgraded_after_a_copy_beside_it(
+def test_an_older_database_is_upgraded_after_a_copy_next_to_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The migration of a release to come."""
@@ -151,7 +151,7 @@ def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     assert not list(tmp_path.glob("*.partial*"))
 
 
-def test_what_the_first_tables_held_is_kept_and_has_the_defaults_of_later_ones(url: str) -> None:
+def test_rows_of_the_first_tables_are_kept_and_have_the_defaults_of_later_ones(url: str) -> None:
     as_it_was(url)
     migrate_store(url)
     store = open_store(url, migrate=False)

@@ -64,7 +64,7 @@ def test_a_lower_tier_never_gets_more(pool: tuple[Limits, PoolState], tier: int)
 
 
 @given(pools(), TIERS, UNITS)
-def test_what_is_reserved_and_given_back_unused_leaves_a_pool_as_it_was(
+def test_a_reservation_given_back_unused_leaves_a_pool_as_it_was(
     pool: tuple[Limits, PoolState], tier: int, units: int
 ) -> None:
     limits, state = pool
@@ -149,7 +149,7 @@ def test_a_throttled_pool_of_one_still_admits_one() -> None:
     assert free(Limits(Kind.SLOTS, 1), PoolState(factor=0.1), 1, NOW_MS) == 1
 
 
-def test_the_first_after_a_breakers_pause_is_its_probe_and_nobody_else_starts_meanwhile() -> None:
+def test_the_first_run_after_a_breakers_pause_is_its_probe_and_no_other_starts_before_its_end() -> None:
     limits, state = Limits(Kind.SLOTS, 5), PoolState(at=NOW_MS, open_until=NOW_MS)
     assert free(limits, state, 1, NOW_MS - 1) == 0
     assert free(limits, state, 1, NOW_MS) == 5

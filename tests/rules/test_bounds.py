@@ -92,7 +92,7 @@ def test_a_bound_is_the_latest_such_time_that_is_past(text: str, means: str, arg
         ("end of month", "2026-11-30 23:59"),
     ],
 )
-def test_what_says_that_it_lies_ahead_does(text: str, means: str) -> None:
+def test_a_phrase_that_says_that_it_lies_ahead_does(text: str, means: str) -> None:
     assert bound(text, "since") == bound(text, "before") == means
 
 

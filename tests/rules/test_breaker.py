@@ -47,7 +47,7 @@ def taught(
 
 
 @given(REPORTS, st.floats(0, 1), st.booleans())
-def test_whatever_is_reported_the_state_stays_sound(
+def test_the_state_stays_sound_after_any_report(
     reports: list[tuple[float, Report]], jitter: float, probed: bool
 ) -> None:
     state, now = PoolState(at=NOW_MS), NOW_MS
@@ -61,7 +61,7 @@ def test_whatever_is_reported_the_state_stays_sound(
         assert state.failing < LIMITS.failures
 
 
-def test_failures_in_a_row_open_it_and_one_answer_starts_the_row_anew() -> None:
+def test_failures_in_a_row_open_it_and_one_answer_resets_the_row() -> None:
     assert taught([FAILED, FAILED, OK, FAILED, FAILED]).open_until == 0
     assert taught([FAILED, FAILED, OK, FAILED, FAILED, FAILED]).open_until == NOW_MS + COOLDOWN_MS
 
@@ -121,7 +121,7 @@ def test_a_cut_is_as_deep_as_the_part_that_was_refused_and_half_at_most(good: in
     assert taught([OK] * good + [BUSY] * bad).factor == pytest.approx(left)
 
 
-def test_what_was_sent_before_a_cut_does_not_cut_again() -> None:
+def test_a_call_sent_before_a_cut_does_not_cut_again() -> None:
     state = taught([BUSY] * 30)
     assert state.factor == 0.5
     taught([BUSY], state, now=NOW_MS + CUT_INTERVAL_MS - 1)

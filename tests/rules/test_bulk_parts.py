@@ -17,7 +17,7 @@ from duetime.scheduler.calls.bulk_parts import parts
         ([("a", "x"), ("x", "y"), ("y", "d")], [["a", "d"], ["b", "c"], ["e"]]),
     ],
 )
-def test_what_is_related_shares_a_part(related: list[tuple[str, str]], found: list[list[str]]) -> None:
+def test_related_tasks_share_a_part(related: list[tuple[str, str]], found: list[list[str]]) -> None:
     assert parts(["a", "b", "c", "d", "e"], related, 2) == found
 
 

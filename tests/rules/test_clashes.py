@@ -39,7 +39,7 @@ def test_two_that_overlap_and_do_not_fit_clash_when_the_later_one_starts() -> No
     ],
     ids=["fit together", "one after the other", "another pool", "alone"],
 )
-def test_what_fits_does_not_clash(spans: tuple[BusySpan, ...]) -> None:
+def test_a_run_that_fits_does_not_clash(spans: tuple[BusySpan, ...]) -> None:
     assert found(GPU, *spans) == []
 
 

@@ -177,7 +177,7 @@ def test_a_hard_deadline_that_cannot_be_met_is_refused_with_one_that_can(deadlin
     assert plan.run.drop_at > plan.run.scheduled_for
 
 
-def test_what_a_run_is_guessed_to_take_is_said_in_whole_seconds() -> None:
+def test_an_estimate_is_said_in_whole_seconds() -> None:
     problem = refused(action="render", deadline="0.5 s", deadline_type="hard", estimate=0.91)
 
     assert problem.problem.endswith("and takes about 1 s")
@@ -195,7 +195,7 @@ def test_a_soft_deadline_that_cannot_be_met_is_warned_of() -> None:
 @pytest.mark.parametrize(
     "deadline", ["soonish", "soon", "30", "5 minutes ago", "2 months", "yesterday", "0 min", "400 days", timedelta(0)]
 )
-def test_what_is_no_deadline_is_refused_by_its_own_name(deadline: object) -> None:
+def test_a_wrong_deadline_is_refused_by_its_own_name(deadline: object) -> None:
     problem = refused(deadline=deadline)
     assert problem.argument == "deadline"
     assert planned(deadline=example_of(problem)).run.deadline is not None
@@ -214,7 +214,7 @@ def test_an_estimate_is_a_duration_or_seconds(estimate: object) -> None:
 
 
 @pytest.mark.parametrize("estimate", ["long", "0 s", -1, float("nan"), float("inf"), "8 days", "9" * 30, "1e9", 10**30])
-def test_what_is_no_estimate_is_refused(estimate: object) -> None:
+def test_a_wrong_estimate_is_refused(estimate: object) -> None:
     assert refused(estimate=estimate).argument == "estimate"
 
 
@@ -270,7 +270,7 @@ def test_a_pool_that_an_operator_has_closed_holds_new_tasks_too() -> None:
     assert planned(planner, needs={"gpu": 1}).task.needs == {"gpu": 1}
 
 
-def test_what_is_kept_for_higher_tiers_is_not_there_for_others() -> None:
+def test_units_kept_for_higher_tiers_are_refused_to_others() -> None:
     assert refused(needs={"gpu": 3}).example == "needs={'gpu': 2}"
     assert planned(needs={"gpu": 4}, priority="high").task.needs == {"gpu": 4}
 

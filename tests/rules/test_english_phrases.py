@@ -270,7 +270,7 @@ def test_a_city_names_its_zone(text: str, instant: str, zone: str) -> None:
         ("9am eastern time", "9am"),
     ],
 )
-def test_what_is_no_such_day_or_clock_is_refused(text: str, example: str) -> None:
+def test_an_impossible_day_or_clock_is_refused(text: str, example: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         resolve_moment(text, now=NOW, zone=HOME.key, argument="when")
     assert example in refused.value.example

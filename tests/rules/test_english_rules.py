@@ -139,6 +139,6 @@ def test_a_time_of_day_does_not_end_a_rule_with_days_which_may_begin_again_on_ea
         "every hour on mondays for 2 days",
     ],
 )
-def test_what_can_be_meant_in_two_ways_is_refused(text: str) -> None:
+def test_a_rule_with_two_meanings_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         soonest(text)

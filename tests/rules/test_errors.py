@@ -40,7 +40,7 @@ def wrong(number: int, *, accepted: str = "", example: str = "") -> InvalidArgum
 
 
 @given(st.lists(PROBLEMS, min_size=1, max_size=30))
-def test_a_refusal_has_at_most_1_kib_and_tells_of_every_problem(problems: list[InvalidArgument]) -> None:
+def test_a_refusal_has_at_most_1_kib_and_names_every_problem(problems: list[InvalidArgument]) -> None:
     said = InvalidArguments(problems)
 
     assert 0 < size(said) <= MAX_REFUSAL_BYTES

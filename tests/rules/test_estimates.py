@@ -99,7 +99,7 @@ def test_anything_may_be_fed_and_only_durations_are_taken(samples: list[float]) 
     assert all(0 <= bucket < BUCKET_COUNT for bucket in histogram.weights)
 
 
-def test_what_is_shorter_than_a_millisecond_or_longer_than_a_day_counts_at_the_ends() -> None:
+def test_a_time_below_a_millisecond_or_above_a_day_counts_at_the_ends() -> None:
     assert learned(0.0).weights.keys() == learned(MIN_DURATION_S).weights.keys()
     assert learned(1e9).weights.keys() == learned(MAX_DURATION_S).weights.keys()
     assert learned(1e9).quantile(1) == MAX_DURATION_S
@@ -156,7 +156,7 @@ def test_an_action_that_always_takes_the_same_is_still_known_after_storing_it() 
     assert Histogram.from_json(steady.to_json()).quantile(0.5) == pytest.approx(steady.quantile(0.5))
 
 
-def test_what_is_understood_of_a_stored_histogram_is_kept() -> None:
+def test_the_readable_part_of_a_stored_histogram_is_kept() -> None:
     stored = learned(1, 1, 1).to_json()
     torn = stored | {"weights": stored["weights"] | {"x": 3, "5": "many", "6": -1, "7": math.nan, "9999": 1, "8": 1e9}}
     assert Histogram.from_json(torn) == Histogram.from_json(stored)
@@ -173,7 +173,7 @@ def test_the_callers_own_word_comes_first() -> None:
     assert estimate(3 * SECOND, LEARNED, 5 * SECOND) == Estimate(3 * SECOND, 3 * SECOND)
 
 
-def test_what_was_learned_comes_before_what_the_handler_declares() -> None:
+def test_a_learned_estimate_comes_before_the_declared_one() -> None:
     found = estimate(None, LEARNED, 5 * SECOND)
     assert 10 / BUCKET_WIDTH_RATIO < found.p50.total_seconds() <= found.p90.total_seconds() < 10 * BUCKET_WIDTH_RATIO
 

@@ -207,7 +207,7 @@ def instant(text: str, now: datetime, zone: str) -> datetime | None:
 
 
 @pytest.mark.parametrize(("language", "text"), [(language, text) for language, said in SAID.items() for text in said])
-def test_what_users_write_is_read_as_its_english_twin_and_said_back_in_english(language: str, text: str) -> None:
+def test_a_phrase_of_a_user_is_read_as_its_english_twin_and_said_back_in_english(language: str, text: str) -> None:
     found, twin = understand(text, now=NOW, zone=ZONE), understand(SAID[language][text], now=NOW, zone=ZONE)
     assert found.instant == twin.instant
     assert found.assumptions[0] in {f"read as {each}: {times.describe(found.instant, ZONE)}" for each in SAID}
@@ -229,7 +229,7 @@ def test_every_phrase_equals_its_english_twin(meant: Meant, language: str, now: 
         ("22 heures", "at 22:00", "in 22 hours"),
     ],
 )
-def test_what_is_ambiguous_is_refused_with_both_readings(text: str, one: str, other: str) -> None:
+def test_an_ambiguous_phrase_is_refused_with_both_readings(text: str, one: str, other: str) -> None:
     with pytest.raises(InvalidArgument, match="can mean two things") as refused:
         understand(text, now=NOW, zone=ZONE)
     assert refused.value.example == f"{one} or {other}"
@@ -245,7 +245,7 @@ def test_what_is_ambiguous_is_refused_with_both_readings(text: str, one: str, ot
         "demain entre 9 et 11 heures", "hier à 9h", "gestern", "lundi 3 décembre à 9h", "heute um 8 Uhr",
     ],
 )  # fmt: skip
-def test_what_has_no_twin_and_what_english_refuses_is_refused(text: str) -> None:
+def test_a_phrase_without_a_twin_or_refused_in_english_is_refused(text: str) -> None:
     assert instant(text, NOW, ZONE) is None
 
 

@@ -36,7 +36,9 @@ def test_a_run_of_any_tier_starts_on_a_worker_whose_threads_are_all_idle(threads
 
 
 @given(THREADS, PARTS, st.integers(0, 300))
-def test_what_a_tier_may_use_every_more_urgent_tier_may_use_too(threads: int, parts: HeadroomParts, idle: int) -> None:
+def test_units_that_a_tier_may_use_every_more_urgent_tier_may_use_too(
+    threads: int, parts: HeadroomParts, idle: int
+) -> None:
     headroom = parts.of(threads)
     allowed = [may_start(headroom, tier, idle) for tier in range(1, 6)]
     assert allowed == sorted(allowed, reverse=True)

@@ -84,7 +84,7 @@ def test_load_is_counted_for_each_core(tmp_path: Path) -> None:
     assert write(tmp_path).load() == 1.5
 
 
-def test_a_system_that_tells_nothing_is_under_no_pressure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_reports_nothing_is_under_no_pressure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("os.getloadavg", raising=False)
     silent = Machine(tmp_path / "nowhere")
     assert silent.free_memory() == 1

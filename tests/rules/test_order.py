@@ -123,7 +123,7 @@ def test_a_later_deadline_never_comes_earlier(run: Waiting, later: timedelta) ->
 
 
 @given(RUNS, SPANS)
-def test_whoever_could_start_first_comes_first(run: Waiting, later: timedelta) -> None:
+def test_the_run_that_could_start_first_comes_first(run: Waiting, later: timedelta) -> None:
     keys = [order_key(first_ready=moment, tier=run.tier, cost=run.cost) for moment in (run.ready, run.ready + later)]
     assert keys == sorted(keys)
 
@@ -188,7 +188,7 @@ def test_the_cost_grows_with_effort_falls_with_value_and_is_bounded(
     assert cost_term(high, rich) <= cost_term(high, poor) * (1 + 1e-9) <= MAX_COST_RATIO * (1 + 1e-9)
 
 
-def test_what_takes_nothing_pays_nothing() -> None:
+def test_a_run_that_takes_nothing_pays_nothing() -> None:
     assert cost_term(0, 0) == cost_term(0, 16) == 0
     place = partial(order_key, first_ready=NOW, tier=Tier.LOW, p90=timedelta(0))
     assert place(cost=1) == place(cost=0)

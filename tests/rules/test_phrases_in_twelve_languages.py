@@ -229,7 +229,7 @@ def test_an_hour_after_a_day_is_one_of_the_clock(text: str) -> None:
 
 
 @pytest.mark.parametrize("meant", BOUNDED, ids=str)
-def test_what_lies_before_or_after_another_time_is_read_right_or_refused(meant: datetime | None) -> None:
+def test_a_time_before_or_after_another_is_read_right_or_refused(meant: datetime | None) -> None:
     found = {text: read(text) for text in BOUNDED[meant]}
     assert {text: got for text, got in found.items() if got not in (None, meant)} == {}
     assert meant is None or found[BOUNDED[meant][0]] == meant

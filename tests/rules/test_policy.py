@@ -15,7 +15,7 @@ from duetime.scheduler.task import Tier
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
-def test_what_is_not_named_stays() -> None:
+def test_an_unnamed_part_stays() -> None:
     policy = read_policy({"patience": {"normal": "2 minutes"}, "shares": {"low": 0.12}})
     assert list(differences(DEFAULT_POLICY, policy)) == ["patience.normal: 300 -> 120", "shares.low: 0.1 -> 0.12"]
     again = read_policy({"value": {"high": 10}}, policy)

@@ -148,7 +148,7 @@ def test_a_calendar_follows_the_hours_of_its_zone() -> None:
         ("month", "2026-11-30T23:00", "2026-12-31T23:00"),
     ],
 )
-def test_a_budget_begins_anew_with_each_window_of_its_zone(per: str, first: str, second: str) -> None:
+def test_a_budget_resets_with_each_window_of_its_zone(per: str, first: str, second: str) -> None:
     pool = declared(kind="budget", capacity=5, per=per, zone="Europe/Berlin")
     assert [datetime.fromtimestamp(reset / 1000, UTC) for reset in pool.limits(NOW).resets[:2]] == [
         datetime.fromisoformat(first).replace(tzinfo=UTC),
@@ -170,9 +170,7 @@ def test_the_windows_of_a_day_follow_each_other_through_changes_of_the_clocks(da
 
 
 @given(used=st.lists(st.integers(0, 300), min_size=1, max_size=80), capacity=st.integers(0, 100))
-def test_what_is_owed_is_reckoned_from_what_was_used_as_the_pool_reckons_it_while_it_lives(
-    used: list[int], capacity: int
-) -> None:
+def test_debt_is_computed_from_usage_as_a_living_pool_computes_it(used: list[int], capacity: int) -> None:
     limits = Limits(Kind.BUDGET, capacity, resets=tuple(float(window) for window in range(1, len(used))))
     live = PoolState(at=0.0, spent=used[0])
     for window, units in enumerate(used[1:], 1):
@@ -193,6 +191,8 @@ def test_of_thousands_of_windows_few_are_looked_at() -> None:
 
 
 @given(capacity=st.integers(1, 10_000), percent=st.integers(0, 90), rank=st.integers(1, 5))
-def test_what_callers_may_need_is_exactly_what_a_queue_can_give(capacity: int, percent: int, rank: int) -> None:
+def test_the_needs_that_callers_may_have_are_exactly_those_that_a_queue_can_give(
+    capacity: int, percent: int, rank: int
+) -> None:
     pool = declared(kind="slots", capacity=capacity, headroom=percent / 100)
     assert pool.largest(rank) == most(pool.limits(NOW), rank, NOW.timestamp() * 1000)

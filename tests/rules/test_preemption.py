@@ -80,7 +80,7 @@ def test_a_run_that_has_to_leave_threads_to_others_needs_these_too() -> None:
     assert len(runs_to_ask([CRITICAL, HIGH], many, idle=0, headroom=HEADROOM)) == 3
 
 
-def test_what_was_asked_a_moment_ago_counts_as_giving_way_and_what_did_not_obey_does_not() -> None:
+def test_a_run_asked_a_moment_ago_counts_as_giving_way_and_one_that_did_not_obey_does_not() -> None:
     first, second = turns(BACKGROUND, BACKGROUND)
     assert asked(CRITICAL, of=[replace(first, since_request_s=0.0), second]) == []
     assert asked(CRITICAL, of=[replace(first, since_request_s=YIELD_PATIENCE_S), second]) == [second.run_id]
@@ -139,7 +139,7 @@ HOLDERS = st.lists(
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.floats(-2, 12)), st.integers(1, 5), HOLDERS)
-def test_what_is_asked_for_suffices_and_nothing_of_it_is_spare(
+def test_the_runs_asked_to_yield_suffice_and_none_is_spare(
     missing: dict[str, float], tier: int, held: list[Holder]
 ) -> None:
     def suffice(runs: list[Holder]) -> bool:

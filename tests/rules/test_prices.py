@@ -34,7 +34,7 @@ def test_a_price_is_read_and_written_again(given_price: object, price: Price) ->
     "wrong",
     [0.1, True, "free", "-1", "1e3", "1,50", "0.0000001", "3 per 0", "3 per token", "3 per", "\u0663", [], "1" * 10],
 )
-def test_what_is_no_exact_price_is_refused_with_an_example(wrong: object) -> None:
+def test_an_inexact_price_is_refused_with_an_example(wrong: object) -> None:
     with pytest.raises(InvalidArgument) as refused:
         read_pool("tokens", {"kind": "budget", "capacity": 10, "price": wrong})  # type: ignore[dict-item]  # any value
     assert refused.value.argument == "pools.tokens.price"

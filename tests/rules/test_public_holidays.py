@@ -139,7 +139,7 @@ def test_without_a_country_an_exception_of_holidays_is_refused_with_one() -> Non
         "FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=26;COUNT=1000;X-EXCEPT-HOLIDAYS=CN",
     ],
 )
-def test_what_is_no_calendar_or_never_fires_is_refused(text: str) -> None:
+def test_an_unknown_calendar_or_a_rule_that_never_fires_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         parse(text)
     parse(refused.value.example)

@@ -392,7 +392,7 @@ def test_seconds_are_counted_all_day(text: str, said: str) -> None:
     assert said in refusal(text).problem
 
 
-def test_what_an_outage_of_seconds_missed_is_counted_without_a_walk() -> None:
+def test_occurrences_missed_in_an_outage_are_counted_without_a_walk() -> None:
     rule = parse("every 10 seconds")
     assert rule.count_between(START, START + timedelta(days=365)) == 365 * 8640
     assert rule.count_between(START - timedelta(days=9), START) == 1
@@ -486,7 +486,7 @@ def test_times_either_side_of_midnight_count_only_where_the_days_meet() -> None:
         ("", "1 to 200 characters"),
     ],
 )
-def test_what_is_wrong_is_said_with_an_example_that_works(text: str, said: str) -> None:
+def test_a_wrong_rule_is_refused_with_an_example_that_works(text: str, said: str) -> None:
     error = refusal(text)
     assert said in f"{error.problem} {error.example}"
     assert "every weekday at 9:00" in error.accepted

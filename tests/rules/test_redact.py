@@ -78,7 +78,7 @@ def test_a_long_text_of_an_exception_is_redacted_in_bounded_time() -> None:
     assert len(explain(ValueError("password " * 1_000_000))) <= 500
 
 
-def test_what_is_changed_keeps_what_it_still_has_as_it_was_shown() -> None:
+def test_a_changed_payload_keeps_its_masked_values() -> None:
     stored: Json = {"token": "s3cret-1", "list": [{"password": "p"}, "plain"], "url": "https://me:pw@x.test/", "n": 1}
     shown = redacted_json(stored)
     assert unmasked(shown, stored) == stored

@@ -76,7 +76,7 @@ def test_the_delay_lies_between_now_and_the_ceiling(policy: RetryPolicy, failure
 
 
 @given(POLICIES, st.timedeltas(timedelta(0), timedelta(days=2)), st.floats(0, 1))
-def test_what_was_asked_for_is_a_minimum(policy: RetryPolicy, after: timedelta, jitter: float) -> None:
+def test_a_requested_delay_is_a_minimum(policy: RetryPolicy, after: timedelta, jitter: float) -> None:
     moment = next_attempt(Retry("x", after), failures=1, policy=policy, now=NOW, jitter=jitter)
     if policy.max_attempts > 1:
         assert moment is not None
@@ -85,7 +85,7 @@ def test_what_was_asked_for_is_a_minimum(policy: RetryPolicy, after: timedelta, 
 
 
 @pytest.mark.parametrize("after", [None, timedelta(seconds=5)])
-def test_what_failed_together_does_not_come_back_together(after: timedelta | None) -> None:
+def test_runs_that_failed_together_do_not_come_back_together(after: timedelta | None) -> None:
     draw = random.Random(7)
     policy = RetryPolicy(max_attempts=10)
     delays = [delay(5, policy, jitter=draw.random(), after=after).total_seconds() for _ in range(1600)]

@@ -124,7 +124,9 @@ def test_plain_json_is_taken(value: Any) -> None:
         ({1: "a"}, "payload", "a key that is a number"),
     ],
 )
-def test_what_a_database_would_change_or_refuse_is_named_with_its_place(value: Any, place: str, problem: str) -> None:
+def test_a_value_that_a_database_would_change_or_refuse_is_named_with_its_place(
+    value: Any, place: str, problem: str
+) -> None:
     with pytest.raises(InvalidArgument) as refused:
         check_json("payload", value)
     assert refused.value.argument == place

@@ -119,7 +119,7 @@ def test_a_ceiling_is_reached_and_not_passed_while_one_other_is_late(ceiling: fl
     assert abs(got - 10_000 * ceiling) <= 3
 
 
-def test_what_nobody_is_owed_goes_by_key() -> None:
+def test_a_turn_that_nobody_is_owed_goes_by_key() -> None:
     shares, balance = Shares(), ShareBalance()
     assert choose(shares, balance, (5.0, 4.0, 3.0, 2.0, 1.0), NOW_MS) == 4
     assert choose(shares, balance, (1.0, 1.0, 1.0, 1.0, 1.0), NOW_MS) == 0

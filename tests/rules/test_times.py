@@ -165,7 +165,7 @@ def test_wall_times_are_those_of_the_zone(text: str, wall: str) -> None:
         ("today at 9am utc", None),
     ],
 )
-def test_what_is_assumed_is_said(text: str, said: str | None) -> None:
+def test_an_assumption_is_reported(text: str, said: str | None) -> None:
     if said is None:
         assert "in the past" in refusal(text).problem
     else:
@@ -187,7 +187,7 @@ def test_monday_on_a_monday_is_today_while_the_time_is_ahead() -> None:
 
 
 @pytest.mark.parametrize("text", ["5", "-5", "1.5", "soon", "later", "ASAP", "", "   ", "03/04/2026", "03.04.2026"])
-def test_what_could_mean_anything_is_refused(text: str) -> None:
+def test_a_phrase_that_could_mean_anything_is_refused(text: str) -> None:
     assert type(refusal(text)) is InvalidArgument
 
 
@@ -208,7 +208,7 @@ def test_what_could_mean_anything_is_refused(text: str) -> None:
         "☃",
     ],
 )
-def test_what_is_not_understood_lists_what_is(text: str) -> None:
+def test_a_refused_phrase_lists_the_accepted_forms(text: str) -> None:
     error = refusal(text)
     assert "tomorrow 9am" in error.accepted
     assert resolve(error.example).instant > NOW
@@ -253,7 +253,7 @@ def test_what_is_not_understood_lists_what_is(text: str) -> None:
         ("in 6 years", "2032-11-21 is more than 5 years ahead", "2026-11-22T09:00"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_corrected_example(text: str, problem: str, example: str) -> None:
+def test_an_impossible_time_is_refused_with_a_corrected_example(text: str, problem: str, example: str) -> None:
     assert (refusal(text).problem, refusal(text).example) == (problem, example)
 
 
@@ -339,7 +339,7 @@ def test_a_zone_in_the_text_that_contradicts_the_argument_is_refused() -> None:
         ("in 999999999 hours CET", "when='2026-11-22T09:00', timezone='Europe/Paris'"),
     ],
 )
-def test_what_does_not_name_one_zone_is_answered_with_the_zone_beside_the_time(text: str, example: str) -> None:
+def test_an_ambiguous_zone_name_is_answered_with_the_zone_next_to_the_time(text: str, example: str) -> None:
     assert refusal(text).example == example
 
 
@@ -347,7 +347,7 @@ def test_what_does_not_name_one_zone_is_answered_with_the_zone_beside_the_time(t
     ("name", "instead"),
     [("UTC+2", "Etc/GMT-2"), ("gmt-5", "Etc/GMT+5"), ("UTC+05:30", "Asia/Kolkata"), ("PST", "America/Los_Angeles")],
 )
-def test_what_is_no_name_of_a_zone_is_answered_with_the_zone_meant(name: str, instead: str) -> None:
+def test_a_wrong_zone_name_is_answered_with_the_zone_meant(name: str, instead: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         zones.find(name)
     assert caught.value.example == instead
@@ -363,7 +363,7 @@ def test_the_accepted_forms_are_left_out_where_the_example_says_it(text: str) ->
     assert not refusal(text).accepted
 
 
-def test_what_was_said_back_can_be_given_again() -> None:
+def test_a_reported_time_can_be_given_again() -> None:
     found = resolve("next tuesday 14:00")
     assert resolve(f"{times.describe(found.instant, found.zone)} {found.zone}").instant == found.instant
 
@@ -408,7 +408,7 @@ def test_a_guess_is_said_in_whole_seconds_rounded_up(seconds: float, said: str) 
 @pytest.mark.parametrize(
     "text", ["", "5", "soon", "1 month", "in 2 hours", "2 hours later", "x" * 300, "9" * 50 + " h"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         times.parse_duration(text)
 

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
 ZONE = "America/New_York"
 
 
-def test_what_the_rules_know_is_theirs() -> None:
+def test_a_phrase_that_the_rules_know_is_theirs() -> None:
     assert understand("next tuesday", now=NOW, zone=ZONE) == times.resolve("next tuesday", now=NOW, zone=ZONE)
 
 
@@ -98,7 +98,7 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
         "x" * 61,
     ],
 )
-def test_what_the_library_guesses_is_refused(text: str) -> None:
+def test_a_guess_of_the_library_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         understand(text, now=NOW, zone=ZONE)
 

@@ -101,7 +101,7 @@ def test_new_tenants_without_end_keep_no_older_one_waiting() -> None:
     assert served(turns, ["first", *(f"n{number}" for number in range(100))], NOW_MS) == "first"
 
 
-def test_who_was_not_served_for_an_hour_is_forgotten() -> None:
+def test_a_tenant_not_served_for_an_hour_is_forgotten() -> None:
     turns = Turns()
     turns.entered(3, "gone", NOW_MS)
     turns.served(3, "gone", NOW_MS, out_of_turn=True)

@@ -190,7 +190,7 @@ class Walk:
     def answer_all(self) -> None:
         """Answer for the chain."""
         how, now, act = self.draw.choice(ANSWERS), self.house.clock(), self.house.scheduler.act
-        alone = not any(at == now for step in self.model.all for _, at in step.answered)  # no clock tells them apart
+        alone = not any(at == now for step in self.model.all for _, at in step.answered)  # no clock separates them
         asked, back = alone and any(step.asks for step in self.model.all), self.model.remember()
         view = self.ask(f"{how} all", lambda: act(self.chain_id, how), lambda: self.model.answer_all(how, now))
         if asked and how == "approve":
@@ -335,7 +335,7 @@ class Walk:
         found = replace(found, spawned=tuple(fan_out.plan(claim.task, asked)) if asked else ())
         if house.store.claims.settle([found]) == [Verdict.SETTLED]:
             house.release(claim)
-        else:  # the task was changed meanwhile
+        else:  # the task was changed since the claim
             self.finish(renewed(claim, house.store.tasks.get(claim.run.tenant, claim.run.task_id)), outcome, spawned)
 
     # -- what holds after each step

@@ -277,7 +277,7 @@ class Walk:
         self.model.look_again()
         self.compare(view)
         taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE_RATIO
-        if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock tells which came first
+        if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock shows which came first
             self.take_back(view.undo, before)
         return True
 

@@ -132,7 +132,7 @@ def test_components_refer_to_each_other_and_to_the_data(scheduler: Scheduler) ->
         assert in_rows == {name for row in model.get("steps", []) for name in row}
 
 
-def test_what_users_wrote_stands_in_the_data_alone(scheduler: Scheduler) -> None:
+def test_user_text_stands_in_the_data_alone(scheduler: Scheduler) -> None:
     create, update, data = task_messages(task_payload(views(scheduler)[0]))
     assert HOSTILE not in json.dumps([create, update])
     assert data["updateDataModel"]["value"]["title"] == HOSTILE

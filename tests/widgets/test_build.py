@@ -46,7 +46,7 @@ def test_no_source_makes_markup_or_code_of_text_or_asks_the_network(path: Path) 
     assert forbidden(path.read_text("utf-8")) == []
 
 
-def test_what_is_forbidden_would_be_found() -> None:
+def test_a_forbidden_construct_would_be_found() -> None:
     for bad in ("node.innerHTML = x", "eval(x)", "fetch(url)", 'x = "https://cdn.example/a.js"', "setTimeout('x')"):
         assert forbidden(bad), bad
 

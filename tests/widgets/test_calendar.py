@@ -59,7 +59,7 @@ def test_one_event_at_its_instant(chat: Chat) -> None:
     assert all(line.endswith("\r") for line in some(text.split("\n")[:-1]))
 
 
-def test_whatever_users_wrote_comes_back_as_they_wrote_it(chat: Chat) -> None:
+def test_user_text_comes_back_as_it_was_written(chat: Chat) -> None:
     title = "Call; John, about \\n the «lease» Ⅷ 👩\u200d🌾 " + "家" * 60
     message = "He has\nthe keys: a;b,c\r\nBEGIN:VEVENT"
     text = file_of(chat, a_task(title=title, message=message))

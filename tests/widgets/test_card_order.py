@@ -81,9 +81,7 @@ def test_after_an_action_a_list_is_read_again_though_it_is_just_being_read(chat:
     assert [name for name, _ in chat.calls()] == ["get_task", "list_tasks", "cancel_task", "list_tasks"]
 
 
-def test_what_was_done_stays_when_a_list_that_was_read_before_comes(
-    chat: Chat, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_stays_when_an_older_list_arrives(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     show_list(chat)
     open_john(chat)
     answers = iter([result(a_page()), refusal("The store is not available.")])
@@ -122,7 +120,7 @@ def test_an_older_answer_does_not_take_back_what_was_done(chat: Chat) -> None:
     expect(chat.button("Undo")).to_be_visible()
 
 
-def test_a_late_answer_leaves_the_panel_that_was_opened_meanwhile(chat: Chat) -> None:
+def test_a_late_answer_leaves_the_panel_that_was_opened_since(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.press("More")
     chat.send("hold")

@@ -43,7 +43,7 @@ def test_a_fault_goes_by_itself_when_the_server_is_back(chat: Chat) -> None:
     expect(alert).to_have_count(0)
 
 
-def test_what_a_host_makes_of_a_fault_is_not_shown_either(chat: Chat) -> None:
+def test_the_text_of_a_host_for_a_fault_is_not_shown_either(chat: Chat) -> None:
     chat.load("task-card")
     chat.send("input", {"task_id": CALL_JOHN})
     chat.send("result", {"content": [{"type": "text", "text": POSTING}], "isError": True})
@@ -119,7 +119,7 @@ def test_two_cards_of_one_task_agree_after_a_while(chat: Chat) -> None:
     expect(chat.card.get_by_role("heading")).to_have_text("Call Jane")
 
 
-def test_what_ended_long_ago_is_not_read_again_and_again(chat: Chat) -> None:
+def test_a_task_that_ended_long_ago_is_not_read_again_and_again(chat: Chat) -> None:
     ended = {"state": "succeeded", "ended": stamp(NOW - timedelta(hours=2))}
     chat.show_task(a_task(due=NOW - timedelta(hours=2), state="succeeded", last_run=ended))
     chat.pass_time(130)

@@ -80,7 +80,7 @@ def daily(live: LiveServer) -> dict[str, Any]:
     return task
 
 
-def test_what_the_buttons_did_is_undone_on_the_real_server(today: Page, live: LiveServer) -> None:
+def test_changes_by_the_buttons_are_undone_on_the_real_server(today: Page, live: LiveServer) -> None:
     scheduled = daily(live)
     chat = Chat(today, live.serve)
     chat.load("task-card", timeZone=DENVER)

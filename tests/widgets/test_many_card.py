@@ -37,7 +37,7 @@ def sent(chat: Chat) -> list[dict[str, Any]]:
     return [args for name, args in chat.calls() if name == "change_tasks"]
 
 
-def test_what_one_call_did_is_taken_back_by_one_button_as_long_as_the_server_would(chat: Chat) -> None:
+def test_the_changes_of_one_call_are_taken_back_by_one_button_as_long_as_the_server_would(chat: Chat) -> None:
     show_list(chat, a_page() | bulk())
     expect(chat.card.locator(".undo")).to_contain_text("Cancelled: 12.")
     expect(chat.button("Select")).to_have_count(0)
@@ -72,7 +72,7 @@ def test_chosen_tasks_are_counted_then_changed_and_taken_back_as_one(chat: Chat)
     assert ("list_tasks", {}) in chat.calls(), "the list is read again"
 
 
-def test_chosen_tasks_are_moved_to_a_day_and_another_choice_is_counted_anew(chat: Chat) -> None:
+def test_chosen_tasks_are_moved_to_a_day_and_another_choice_is_counted_again(chat: Chat) -> None:
     ids = choose(chat)
     chat.press("Move")
     chat.card.get_by_label("Move").fill("2026-11-25")

@@ -100,7 +100,7 @@ def a_finished_import() -> dict[str, Any]:
     ("chain", a_chain()), ("approval", asking()), ("watch", a_watch()), ("running", a_running_import()),
     ("result", a_finished_import()),
 ])  # fmt: skip
-def test_what_takes_longer_has_its_pictures(chat: Chat, name: str, task: dict[str, Any]) -> None:
+def test_a_longer_task_has_its_pictures(chat: Chat, name: str, task: dict[str, Any]) -> None:
     for theme, width in product(("light", "dark"), (520, 320)):
         set_the_stage(chat, theme, width)
         chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})

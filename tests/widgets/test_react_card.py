@@ -129,7 +129,7 @@ def test_a_chain_shows_its_progress_and_each_step_with_its_state_and_why_one_fai
 
 
 @pytest.mark.parametrize(("name", "task_id"), [("Task 4", "t_3n8w1yt6r0vg"), ("Chain 2", "c_9d4v0bz8s5pk")])
-def test_what_waits_for_approval_is_answered_with_a_press(demo: Demo, name: str, task_id: str) -> None:
+def test_a_task_that_waits_for_approval_is_answered_with_a_press(demo: Demo, name: str, task_id: str) -> None:
     kind, at = name.lower().split()
     task = json.loads((PAYLOADS / f"{kind}.json").read_text("utf-8"))["examples"][int(at) - 1]
     approved = {**task, "state": "scheduled", "waits": [], "waiting_for": []}
@@ -195,7 +195,7 @@ def test_a_question_says_until_when_it_is_open_and_what_follows_without_an_answe
         row.click()
 
 
-def test_what_users_wrote_stays_text(demo: Demo) -> None:
+def test_user_text_stays_text(demo: Demo) -> None:
     hostile = demo.card("Hostile")
     expect(hostile).to_contain_text("<img src=x onerror=")
     expect(hostile.locator("img, a")).to_have_count(0)

@@ -137,7 +137,7 @@ def test_the_hosts_theme_and_colours_are_worn_and_followed(chat: Chat) -> None:
     expect(body).to_have_css("background-color", "rgb(16, 32, 48)")
 
 
-def test_times_are_in_the_hosts_zone_and_language_and_the_tasks_own_zone_beside_them(chat: Chat) -> None:
+def test_times_are_in_the_hosts_zone_and_language_with_the_tasks_own_zone_next_to_them(chat: Chat) -> None:
     chat.show_task(a_task(), timeZone="Europe/Berlin", locale="de-DE")
 
     expect(chat.card.locator("time").first).to_have_text("17:00 Dienstag, 24. November")

@@ -98,7 +98,7 @@ def test_the_focus_stays_while_an_action_is_pending_and_nothing_else_can_be_pres
     assert [name for name, _ in chat.calls()] == ["cancel_task"]
 
 
-def test_a_screen_reader_hears_what_happened(chat: Chat) -> None:
+def test_a_screen_reader_announces_what_happened(chat: Chat) -> None:
     chat.show_task(soon())
     expect(chat.said()).to_have_attribute("aria-live", "polite")
     chat.press("Snooze")
@@ -138,7 +138,7 @@ def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
     """)
 
 
-def test_who_wants_less_motion_gets_none(chat: Chat) -> None:
+def test_a_user_who_wants_less_motion_gets_none(chat: Chat) -> None:
     chat.page.emulate_media(reduced_motion="reduce")
     chat.show_task(a_task())
     chat.send("hold")

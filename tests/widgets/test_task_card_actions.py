@@ -69,7 +69,7 @@ def test_a_time_that_is_past_is_not_even_sent(chat: Chat) -> None:
     assert chat.calls() == []
 
 
-def test_what_is_typed_stays_when_the_card_draws_itself_again(chat: Chat) -> None:
+def test_typed_input_stays_when_the_card_draws_itself_again(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.press("Move")
     chat.card.get_by_label("New time").fill("2026-11-25T10:30")
@@ -260,7 +260,7 @@ def test_a_recurrence_that_ends_says_when(chat: Chat) -> None:
     expect(chat.card.get_by_text("until Thu, Dec 31, 9:00 AM, 5 of 8 times left")).to_be_visible()
 
 
-def test_what_is_due_later_than_in_an_hour_is_moved_and_not_snoozed(chat: Chat) -> None:
+def test_a_task_due_later_than_in_an_hour_is_moved_and_not_snoozed(chat: Chat) -> None:
     chat.show_task(a_task())
     expect(chat.button("Move")).to_be_visible()
     expect(chat.button("Snooze")).to_have_count(0)

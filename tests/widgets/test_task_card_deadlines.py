@@ -62,7 +62,7 @@ def test_a_deadline_becomes_tight_and_is_missed_while_it_is_looked_at(chat: Chat
 @pytest.mark.parametrize(("state", "missed", "shown"), [
     ("succeeded", True, 1), ("expired", True, 1), ("succeeded", None, 0), ("cancelled", None, 0),
 ])  # fmt: skip
-def test_a_task_that_ended_tells_of_its_deadline_only_if_it_was_missed(
+def test_a_task_that_ended_shows_its_deadline_only_if_it_was_missed(
     chat: Chat, state: str, missed: bool | None, shown: int
 ) -> None:
     parts: dict[str, Any] = {} if missed is None else {"missed": missed}
@@ -92,7 +92,7 @@ def test_a_deadline_that_begins_to_count_is_told(chat: Chat) -> None:
     expect(changed).to_have_text(["Deadline: 1 h, soft Sat, Nov 21, 6:00 PM, soft"])
 
 
-def test_what_expired_says_why(chat: Chat) -> None:
+def test_an_expired_task_says_why(chat: Chat) -> None:
     why = "could not finish by Sat 21 Nov 2026 16:00: it takes about 5 min"
     last = {"state": "expired", "ended": stamp(NOW), "summary": why}
     chat.show_task(a_task(due=NOW, state="expired", last_run=last, deadline=deadline(NOW, "hard", missed=True)))
@@ -107,7 +107,7 @@ def test_a_deadline_is_shown_in_the_zone_of_the_reader(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("tier", ["critical", "high", "low", "background"])
-def test_a_tier_other_than_normal_stands_beside_the_state(chat: Chat, tier: str) -> None:
+def test_a_tier_other_than_normal_stands_next_to_the_state(chat: Chat, tier: str) -> None:
     chat.show_task(a_task(priority=tier))
     expect(chat.card.locator("[data-tier]")).to_have_text(f"{tier.capitalize()} priority")
 
@@ -141,7 +141,7 @@ def test_a_deadline_that_somebody_else_moved_is_told(chat: Chat) -> None:
     ])  # fmt: skip
 
 
-def test_a_row_of_a_list_tells_tier_and_deadline(chat: Chat) -> None:
+def test_a_row_of_a_list_shows_tier_and_deadline(chat: Chat) -> None:
     urgent_row = a_row("t_00000000000a", "Render", 20, priority="high", deadline="2026-11-22T00:00:00Z")
     late_row = a_row("t_00000000000b", "Report", -20, state="ready", deadline="2026-11-21T22:00:00Z")
     chat.load("task-list")

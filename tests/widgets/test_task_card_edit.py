@@ -97,7 +97,7 @@ def test_a_title_without_a_message_of_its_own_is_what_the_reminder_says(today: P
     assert "message" not in task_of(live, task_id)
 
 
-def test_what_was_typed_survives_a_change_by_somebody_else(chat: Chat) -> None:
+def test_typed_input_survives_a_change_by_somebody_else(chat: Chat) -> None:
     chat.show_task(a_task())
     edit(chat)
     chat.card.get_by_label("Title").fill("Call Jane")

@@ -89,7 +89,7 @@ def test_a_series_whose_last_run_failed_can_be_run_again_too(chat: Chat) -> None
 @pytest.mark.parametrize(("locale", "cost", "said"), [
     ("en-US", "0.0042 EUR", "Cost €0.0042"), ("de-DE", "12.50 EUR", "Kosten: 12,50\xa0€"), ("en-US", "0.30 XYZQ", ""),
 ])  # fmt: skip
-def test_what_a_run_cost_is_written_as_the_reader_writes_money(chat: Chat, locale: str, cost: str, said: str) -> None:
+def test_the_cost_of_a_run_is_written_as_the_reader_writes_money(chat: Chat, locale: str, cost: str, said: str) -> None:
     chat.show_task(a_task(due=EARLIER, state="succeeded", action="import", cost=cost), locale=locale)
     costs = chat.card.locator(".fact", has=chat.card.locator(".icon-tag")).locator("dd")
     expect(costs).to_have_count(1 if said else 0)
@@ -204,7 +204,7 @@ WAITS: list[tuple[dict[str, Any], str]] = [
 """Each kind of wait, with its words."""
 
 
-def test_what_it_waits_for_reads_as_a_sentence(chat: Chat) -> None:
+def test_the_wait_of_a_task_reads_as_a_sentence(chat: Chat) -> None:
     for wait, said in WAITS:
         until = {"until": stamp(NOW + timedelta(hours=wait["until"]))} if "until" in wait else {}
         chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=[{**wait, **until}]))
@@ -212,7 +212,7 @@ def test_what_it_waits_for_reads_as_a_sentence(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("waits", [None, [{"kind": "comet"}]], ids=["none", "newer"])
-def test_what_a_card_has_no_words_for_is_said_as_the_server_says_it_without_ids(chat: Chat, waits: Any) -> None:
+def test_a_sentence_unknown_to_the_card_is_shown_as_the_server_says_it_without_ids(chat: Chat, waits: Any) -> None:
     chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=waits), locale="de-DE")
     said = "Wartet auf pool gpu: it needs 2, 1 of 4 are free; held by another task «Train»"
     expect(waits_on(chat)).to_have_text(said)
@@ -308,7 +308,7 @@ def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Ch
     expect(chat.card.get_by_text("This cannot be undone")).to_have_count(0)
 
 
-def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
+def test_a_final_change_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
     chat.press("Cancel")
     expect(chat.card.get_by_text("Stop requested. This cannot be undone.")).to_be_visible()

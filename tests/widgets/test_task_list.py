@@ -67,7 +67,7 @@ def test_a_task_opens_in_place_and_another_one_closes_it(chat: Chat) -> None:
     expect(chat.card.get_by_role("article")).to_have_count(0)
 
 
-def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: Chat) -> None:
+def test_a_change_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: Chat) -> None:
     show_list(chat, a_page())
     chat.click(row(chat, "Call John"))
     rows = [{**one, "state": "cancelled"} if one["id"] == CALL_JOHN else one for one in ROWS]

@@ -10,7 +10,7 @@ const RAW = /error posting|https? ?\d{3}|fetch failed|econn|session|[{}]/i;
 const SESSION = /session|HTTP 40[04]/i;
 
 /**
- * Raised when a call fails; `message` is a sentence for the user. `stale`: the task changed meanwhile. `away`: Duetime was
+ * Raised when a call fails; `message` is a sentence for the user. `stale`: the task has changed since. `away`: Duetime was
  * not reached. `later`: the answer, should it come after all.
  */
 export class CallFailed extends Error {

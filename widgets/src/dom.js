@@ -119,7 +119,7 @@ export function fact(picture, name, ...value) {
   return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
 }
 
-/** A bar of which `part` (0 to 1) is filled: from its end, or from its `start`; what it shows is said in words beside it. */
+/** A bar of which `part` (0 to 1) is filled: from its end, or from its `start`; what it shows is said in words next to it. */
 export function bar(part, { start = false } = {}) {
   const svg = document.createElementNS(SVG, "svg");
   for (const [name, value] of [["viewBox", "0 0 100 4"], ["preserveAspectRatio", "none"], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
@@ -134,7 +134,7 @@ function block(name, x, width) {
   return shape;
 }
 
-/** A 16 px line drawing; always beside a word, so hidden from screen readers. */
+/** A 16 px line drawing; always next to a word, so hidden from screen readers. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 16 16");

@@ -12,12 +12,12 @@ export function speak(wished) {
   const wanted = String(wished).replaceAll("_", "-");
   const [own] = wanted.toLowerCase().split("-");
   language = CATALOGUE[own] ? own : ENGLISH;
-  locale = known(wanted) && language === own ? wanted : beside(wanted);
+  locale = known(wanted) && language === own ? wanted : regional(wanted);
   return { locale, direction: RIGHT_TO_LEFT.has(language) ? "rtl" : "ltr" };
 }
 
 /** English with the region, clock and calendar of a reader whose language the catalogue does not have. */
-function beside(wanted) {
+function regional(wanted) {
   if (!known(wanted)) return ENGLISH;
   const { calendar, hourCycle } = new Intl.DateTimeFormat(wanted, { hour: "numeric" }).resolvedOptions();
   return new Intl.Locale(ENGLISH, { region: new Intl.Locale(wanted).maximize().region, calendar, hourCycle }).toString();

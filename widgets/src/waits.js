@@ -23,8 +23,8 @@ export function lineOf({ kind, count, pool, until, after, task, title, state, ev
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, listed((event ?? "").split(", "), "disjunction")), time });
   const first = { approval: title, blocked: after, event: match }[kind];
-  const beside = [first, until && !line.includes(time) ? waitEnd(kind, time, default_answer ?? goes_on) : "", first === after ? "" : after].filter(Boolean);
-  return [...line, ...beside.map(aside)];
+  const details = [first, until && !line.includes(time) ? waitEnd(kind, time, default_answer ?? goes_on) : "", first === after ? "" : after].filter(Boolean);
+  return [...line, ...details.map(aside)];
 }
 
 /** What the time of a wait means: its end and what follows without an answer or event, or the next look. */

@@ -67,7 +67,7 @@ export function withoutIds(text) {
   return text.replace(/\b[ct]_[0-9a-z]{12}\b/g, english("model.another_task"));
 }
 
-/** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */
+/** Text of users next to ours, as a quotation that it cannot close, without characters that could disguise it. */
 export function fenced(text) {
   return `«${String(text).replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ").replace(/«/g, "‹").replace(/»/g, "›").slice(0, 200)}»`;
 }

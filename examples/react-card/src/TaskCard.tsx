@@ -92,7 +92,7 @@ function endOf({ until, goes_on: goesOn, default_answer: answer }: NonNullable<T
   return `Ends ${relative(until, now)}, then ${then}`;
 }
 
-/** The state as sign, word and colour; a reader of screens hears of its change. */
+/** The state as sign, word and colour; screen readers announce its change. */
 function State({ task }: { task: Task }) {
   const { word, tone, sign } = lookOf(task);
   return (

@@ -270,7 +270,7 @@ class DeadLetterService:
             counted = self._counted(named, tenant, where, below=call.below)
             found = named or self._store.dead_letters.ids(tenant, where, replayed_below=call.below)
             closing.all(found, alone=len(call.run_ids) == 1)
-        if not call.run_ids:  # others may have closed some of them meanwhile
+        if not call.run_ids:  # others may have closed some of them since
             still = self._store.dead_letters.count(tenant, where, replayed_below=call.below)
             counted = replace(counted, still_open=still)
         closed, skipped = tuple(closing.closed), tuple(closing.skipped)

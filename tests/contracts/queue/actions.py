@@ -52,7 +52,7 @@ class ActionsContract(QueueCase):
         queue.put([self.acting(clock, "mail.1"), self.acting(clock, "crop.9")])
         assert self.by(queue, NEW) == ["crop.0", "crop.1", "crop.2", "crop.9", "mail.1"]
 
-    def test_what_a_worker_leaves_calls_for_no_other_take_of_it(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_that_a_worker_leaves_calls_for_no_other_take_of_it(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.acting(clock, "crop.1"), self.acting(clock, "crop.2", tier=1)])
         assert queue.take("old", 9, LEASE_MS, actions=OLD).hint is None
         generation = queue.take("old", 9, LEASE_MS, actions=OLD).generation

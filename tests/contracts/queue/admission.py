@@ -18,7 +18,7 @@ class AdmissionContract(QueueCase):
         self.finish(queue, "r0")
         assert self.taken(queue) == ["r2"]
 
-    def test_what_lacks_a_pool_is_stepped_over(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_that_lacks_a_pool_is_stepped_over(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))
         queue.put([*(self.entry(clock, f"g{i:03}", i, {"gpu": 1}) for i in range(300)), self.entry(clock, "free", 999)])
         assert self.taken(queue) == ["g000", "free"]

@@ -112,7 +112,7 @@ class ClockStepsContract(QueueCase):
         assert self.taken(queue) == []
         assert self.patiently(queue, clock) == (HOUR_MS - 4 * SECOND_MS, ["r2"])
 
-    def test_a_pool_that_is_told_anew_keeps_to_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_pool_that_is_declared_again_keeps_to_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
         clock.ms -= HOUR_MS
         queue.set_pool("night", slots(0, steps=((clock.ms + 10 * SECOND_MS, 1.0),)))
         queue.put([self.entry(clock, "r", 0, {"night": 1})])
@@ -126,7 +126,7 @@ class ClockStepsContract(QueueCase):
         queue.put([self.entry(clock, "small", 2 * HOUR_MS, {"gpu": 1})])
         assert self.taken(queue) == ["small"]
 
-    def test_what_is_delayed_is_explained_by_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_delayed_run_is_explained_by_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
         clock.ms -= HOUR_MS
         queue.put([self.entry(clock, "later", after=7 * SECOND_MS)])
         explained = queue.explain("later")

@@ -102,7 +102,7 @@ class TellingContract(QueueCase):
         queue.wake()
         self.returns(lambda: queue.take("w", 1, LEASE_MS, nonce="n", after=after))
 
-    def test_every_waiting_consumer_hears_of_a_put(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_put_wakes_every_waiting_consumer(self, queue: DispatchQueue, clock: Clock) -> None:
         generations = [queue.take(f"w{i}", 1, LEASE_MS).generation for i in range(3)]
         waiting = [Thread(target=queue.wait, args=(generation, 60), daemon=True) for generation in generations]
         for thread in waiting:

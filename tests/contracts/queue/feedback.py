@@ -157,7 +157,7 @@ class FeedbackContract(QueueCase):
         self.finish(queue, another, reports=(OK,))
         assert self.state(queue) == "admitting"
 
-    def test_who_ran_before_the_breaker_opened_is_no_probe(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_started_before_the_breaker_opened_is_not_a_probe(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, breaking(capacity=5, failures=1))
         self.ends(queue, FAILED)
         assert queue.adopt("w", self.entry(clock, "x", 0, {"api": 1}), "from the store", 1e6)
@@ -216,9 +216,7 @@ class FeedbackContract(QueueCase):
         assert self.pool(queue, "api").factor == 0.5
         assert len(self.taken(queue, 32)) == left
 
-    def test_a_throttled_bucket_fills_again_though_nothing_starts_meanwhile(
-        self, queue: DispatchQueue, clock: Clock
-    ) -> None:
+    def test_a_throttled_bucket_fills_again_without_a_start(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("api", Limits(Kind.RATE, 10, refill=1.0))
         queue.put([self.entry(clock, f"r{i}", 1e9 + i, {"api": 10}, tier=1) for i in range(2)])
         assert self.taken(queue) == ["r0"]

@@ -71,7 +71,7 @@ class LeaseContract(QueueCase):
         clock.ms += 500
         assert self.taken(queue) == ["a", "b"]
 
-    def test_what_is_given_back_has_used_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_that_is_given_back_has_used_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("tokens", Limits(Kind.RATE, 10))
         queue.set_pool("money", Limits(Kind.BUDGET, 10))
         queue.put([self.entry(clock, "a", 0, {"tokens": 7, "money": 7})])
@@ -121,7 +121,7 @@ class LeaseContract(QueueCase):
         assert self.take(queue, 1, "w1").run_ids == ("r2",)
         assert self.take(queue, 1, "w1").run_ids == ("r3",)
 
-    def test_a_repeated_take_leaves_out_what_has_been_granted_anew(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_repeated_take_leaves_out_runs_that_were_granted_again(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a")])
         self.take(queue, 1, "w1", nonce="n")
         assert self.give_back(queue, "a")

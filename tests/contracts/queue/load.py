@@ -65,7 +65,7 @@ class LoadContract(QueueCase):
     """Nothing is over a pool, nothing is out of order, and nothing that fits stands still."""
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_whatever_happens_nothing_that_fits_stands_still(
+    def test_no_run_that_fits_stands_still_under_random_load(
         self, queue: DispatchQueue, clock: Clock, seed: int
     ) -> None:
         chance = random.Random(seed)

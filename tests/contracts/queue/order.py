@@ -117,7 +117,7 @@ class OrderContract(QueueCase):
         clock.ms += 9000
         assert self.taken(queue) == []
 
-    def test_cancel_tells_what_it_found(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_cancel_returns_what_it_found(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)])
         assert queue.cancel("a") is Cancelled.REMOVED
         assert queue.cancel("a") is Cancelled.ABSENT

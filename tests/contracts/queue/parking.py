@@ -40,7 +40,7 @@ class ParkingContract(QueueCase):
         self.finish(queue, "all")
         assert len(self.taken(queue, n)) == n
 
-    def test_what_a_woken_class_cannot_use_goes_to_the_next(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_units_that_a_woken_class_cannot_use_go_to_the_next(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("a", slots(1))
         queue.set_pool("b", slots(1))
         queue.put([self.entry(clock, "a", 0, {"a": 1}), self.entry(clock, "b", 0, {"b": 1})])
@@ -151,7 +151,7 @@ class ParkingContract(QueueCase):
         self.finish(queue, "large")
         assert self.taken(queue) == ["small"]
 
-    def test_what_is_not_overdue_yet_lets_smaller_ones_pass(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_that_is_not_overdue_yet_lets_smaller_ones_pass(self, queue: DispatchQueue, clock: Clock) -> None:
         self.large(queue, clock, key=1)
         assert self.taken(queue) == ["small"]
 
@@ -237,7 +237,7 @@ class ParkingContract(QueueCase):
         self.finish(queue, "b")
         assert self.taken(queue) == ["both"]
 
-    def test_who_was_to_go_before_the_overdue_run_still_does(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_ahead_of_the_overdue_one_still_goes_first(self, queue: DispatchQueue, clock: Clock) -> None:
         self.large(queue, clock, key=-1)
         assert self.taken(queue) == []
         queue.put([self.entry(clock, "older", -2, {"gpu": 1})])
@@ -281,7 +281,7 @@ class ParkingContract(QueueCase):
         self.finish(queue, "x")
         assert len(self.taken(queue)) == 2
 
-    def test_what_is_held_is_not_looked_at_again_and_again(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_held_run_is_not_looked_at_again_and_again(self, queue: DispatchQueue, clock: Clock) -> None:
         for name in "ab":
             queue.set_pool(name, slots(2))
             queue.put([self.entry(clock, f"{name}0", -1e6, {name: 1})])

@@ -81,9 +81,7 @@ class PreemptionContract(QueueCase):
         assert self.asked(queue, "one") == ["one"], "its own worker learns of it with its next look"
         assert self.asked(queue, "one", "two") == ["one", "two"], "and again, when it did not get the answer"
 
-    def test_what_was_willing_for_the_last_time_long_ago_does_not_count(
-        self, queue: DispatchQueue, clock: Clock
-    ) -> None:
+    def test_a_run_last_willing_long_ago_does_not_count(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(3))
         self.hold(queue, clock, "one", {"gpu": 1})
         self.hold(queue, clock, "two", {"gpu": 2})

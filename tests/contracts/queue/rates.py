@@ -117,9 +117,7 @@ class RatesContract(QueueCase):
         clock.ms += 10 * SECOND_MS
         assert sorted(self.taken(queue)) == ["acme2", "globex2"]
 
-    def test_what_a_budget_was_overdrawn_by_is_missing_in_the_next_window(
-        self, queue: DispatchQueue, clock: Clock
-    ) -> None:
+    def test_an_overdraft_of_a_budget_is_missing_in_the_next_window(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND_MS, clock.ms + 2 * SECOND_MS)))
         self.many(queue, clock, "money", 100, n=2)
         assert len(self.taken(queue)) == 1

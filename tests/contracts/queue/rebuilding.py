@@ -47,7 +47,7 @@ class RebuildContract(QueueCase):
         assert queue.end_rebuild("me")
         assert self.taken(queue) == ["b"]
 
-    def test_what_runs_is_taken_up_with_what_it_has_reserved(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_running_run_is_taken_up_with_its_reservation(self, queue: DispatchQueue, clock: Clock) -> None:
         self.rebuilding(queue, clock)
         queue.set_pool("gpu", slots(2))
         running = Entry("a", clock.ms, needs={"gpu": 2})
@@ -104,7 +104,7 @@ class RebuildContract(QueueCase):
         assert self.taken(queue) == []
         assert queue.begin_rebuild("me"), "a queue that lost everything need not wait"
 
-    def test_beginning_anew_forgets_what_was_filled_in(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_new_beginning_forgets_what_was_filled_in(self, queue: DispatchQueue, clock: Clock) -> None:
         self.rebuilding(queue, clock)
         queue.put([self.entry(clock, "half")])
         assert queue.begin_rebuild("me")

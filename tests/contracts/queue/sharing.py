@@ -92,7 +92,7 @@ class SharesContract(QueueCase):
         queue.put([self.entry(clock, f"5.{n:02}", n, tier=5) for n in range(40)])
         assert self.tiers(queue, 40) == [5] * 40
 
-    def test_what_no_tier_is_owed_goes_by_key_across_tiers(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_turn_that_no_tier_is_owed_goes_by_key_across_tiers(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "1.a", 9, tier=1), self.entry(clock, "4.b", 1, tier=4)])
         assert self.tiers(queue, 2) == [4, 1]
 

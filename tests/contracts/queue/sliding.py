@@ -34,7 +34,7 @@ class SlidingContract(QueueCase):
         assert self.patiently(queue, clock) == (600, ["r3.03"])
         assert self.patiently(queue, clock) == (400, ["r3.04", "r3.05"])
 
-    def test_what_ends_leaves_its_window_no_sooner(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_that_ends_leaves_its_window_no_sooner(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("api", sliding(2))
         self.some(queue, clock)
         assert self.finish(queue, *self.taken(queue))
@@ -150,7 +150,7 @@ class SlidingContract(QueueCase):
         assert len(self.taken(queue)) == 1
         assert self.patiently(queue, clock) == (1000, ["r3.01", "r3.02", "r3.03", "r3.04", "r3.05"])
 
-    def test_what_runs_already_counts_from_now_after_a_rebuild(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_run_in_progress_counts_from_now_after_a_rebuild(self, queue: DispatchQueue, clock: Clock) -> None:
         assert queue.begin_rebuild("me")
         queue.set_pool("api", sliding(2))
         assert queue.adopt("w", self.entry(clock, "running", 0, {"api": 2}), "token", LEASE_MS)

@@ -41,10 +41,10 @@ class TestRedisQueue(QueueContract):
         queue.close()
 
     @pytest.mark.parametrize("seed", range(4))  # more with the queue in memory; a random walk compares both
-    def test_whatever_happens_nothing_that_fits_stands_still(
+    def test_no_run_that_fits_stands_still_under_random_load(
         self, queue: DispatchQueue, clock: Clock, seed: int
     ) -> None:
-        super().test_whatever_happens_nothing_that_fits_stands_still(queue, clock, seed)
+        super().test_no_run_that_fits_stands_still_under_random_load(queue, clock, seed)
 
 
 class TestRedisQueueWhoseRepliesAreLost(
@@ -71,7 +71,7 @@ class TestRedisQueueWhoseRepliesAreLost(
         queue.close()
 
 
-def test_who_is_frozen_while_it_empties_the_queue_leaves_alone_what_another_has_filled_meanwhile(
+def test_a_process_thawed_after_a_rebuild_does_not_delete_the_new_queue(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -101,7 +101,7 @@ def relabel(queue: RedisQueue, version: int) -> None:
     queue._client.set(queue._key, state[:3] + bytes([version]) + state[4:])
 
 
-def test_a_queue_of_an_older_layout_is_lost_and_its_keys_go_when_it_is_filled_anew(valkey_url: str) -> None:
+def test_a_queue_of_an_older_layout_is_lost_and_a_rebuild_deletes_its_keys(valkey_url: str) -> None:
     queue = opened(valkey_url)
     queue.put([Entry("r1", 1.0)])
     relabel(queue, LAYOUT_VERSION - 1)

@@ -159,7 +159,7 @@ def test_of_processes_that_want_to_fill_an_empty_queue_one_does(server: redis.Re
     assert sorted(process.communicate(timeout=120)[0].strip() for process in racing) == ["False", "False", "True"]
 
 
-def test_what_one_process_puts_wakes_another(queue: RedisQueue, other: RedisQueue) -> None:
+def test_a_put_of_one_process_wakes_another(queue: RedisQueue, other: RedisQueue) -> None:
     generation = other.take("w2", 1, LEASE_MS).generation
     waiting = Thread(target=other.wait, args=(generation, 60), daemon=True)
     waiting.start()
@@ -188,7 +188,9 @@ def test_a_take_that_awaits_a_change_sends_a_script_that_the_server_forgot(
     assert queue.take("w", 1, LEASE_MS, nonce="n", after=QueueChange(before.generation, 60)).run_ids == ("a",)
 
 
-def test_what_one_process_leaves_behind_wakes_the_next(queue: RedisQueue, other: RedisQueue, clock: Clock) -> None:
+def test_a_run_that_one_process_leaves_behind_wakes_the_next(
+    queue: RedisQueue, other: RedisQueue, clock: Clock
+) -> None:
     """One token is passed on: the first taker is woken by the put, the second by what the first left."""
     generation = other.take("w2", 1, LEASE_MS).generation
     queue.put(entries(clock, 2))
@@ -220,7 +222,7 @@ def test_waking_ends_the_waits_of_this_process_only(queue: RedisQueue, other: Re
     assert not theirs.is_alive()
 
 
-def test_what_was_finished_meanwhile_is_not_granted_again_by_a_repeated_take(queue: RedisQueue, clock: Clock) -> None:
+def test_a_repeated_take_does_not_grant_a_run_that_has_finished(queue: RedisQueue, clock: Clock) -> None:
     queue.put(entries(clock, 3))
     first = queue.take("w", 2, LEASE_MS, nonce="n")
     queue.finish("w", [Finish("r00000", first.grants[0].token)])
@@ -277,7 +279,7 @@ def test_a_namespace_that_a_newer_version_filled_is_refused(queue: RedisQueue, s
         queue.begin_rebuild("me")
 
 
-def test_what_an_older_version_filled_is_filled_again(queue: RedisQueue, server: redis.Redis) -> None:
+def test_a_queue_of_an_older_version_is_filled_again(queue: RedisQueue, server: redis.Redis) -> None:
     server.eval("redis.call('SET', KEYS[1], cmsgpack.pack({0}))", 1, queue._key)
     with pytest.raises(QueueLost):
         queue.take("w", 1, LEASE_MS)

@@ -130,7 +130,7 @@ def test_no_baton_is_lost_when_it_comes_about_when_a_wait_ends(wakeup: WakeupTok
     assert not swallowed
 
 
-def test_who_stops_waiting_in_the_middle_does_not_stand_in_the_line_any_more(
+def test_a_waiter_that_gives_up_leaves_the_line(
     wakeup: WakeupToken, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(connection: redis.Connection, timeout: float = 0) -> bool:

@@ -77,7 +77,7 @@ def test_each_label_is_one_row_more(scheduler: Scheduler, said: Counted) -> None
     assert said(lambda: scheduler.submit(request("k", labels=("a", "b")))) == NEW_TASK + labels + KEY_AND_EVENT
 
 
-def test_tasks_of_one_call_lie_beside_each_other_in_each_index_and_those_of_others_do_not(
+def test_tasks_of_one_call_are_adjacent_in_each_index_and_those_of_others_are_not(
     scheduler: Scheduler,
 ) -> None:
     calls = [scheduler.task_creator.create_many([request(f"{call}-{n}") for n in range(5)]) for call in range(20)]

@@ -43,7 +43,7 @@ def test_an_alert_that_is_gone_takes_its_notices_with_it(store: Store) -> None:
     assert (store.alerts.all(), store.alerts.notices()) == ([], {})
 
 
-def test_what_is_forgotten_of_a_rule_leaves_its_other_keys_and_other_rules(store: Store) -> None:
+def test_forgetting_one_key_of_a_rule_leaves_its_other_keys_and_other_rules(store: Store) -> None:
     kept = [("R", "new", "webhook:team"), ("S", "k", "webhook:team")]
     for of in (OF, ("R", "old", "webhook:team"), *kept):
         store.alerts.claim(of, NOON, MINUTE)

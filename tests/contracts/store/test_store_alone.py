@@ -80,7 +80,7 @@ def claimed_during(stores: list[Store], kind: EventKind, decide: Decide, **reser
         return record.task.id, claims[0].result(60)
 
 
-def test_what_is_cancelled_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
+def test_a_run_cancelled_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
     def cancel(it: TaskRecord) -> Change:
         return Change(it.task, replace(it.run, state=State.CANCELLED))
 
@@ -89,18 +89,18 @@ def test_what_is_cancelled_while_a_claim_waits_is_not_started(stores: list[Store
     assert kinds(stores[0], task_id) == [EventKind.CREATED, EventKind.READY, EventKind.CANCELLED]
 
 
-def test_what_shall_be_cancelled_is_not_started(stores: list[Store]) -> None:
+def test_a_run_with_a_requested_cancel_is_not_started(stores: list[Store]) -> None:
     assert claimed_during(stores, EventKind.CANCEL_REQUESTED, ask_to_cancel)[1] == []
 
 
-def test_what_is_paused_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
+def test_a_task_paused_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
     def pause(it: TaskRecord) -> Change:
         return Change(replace(it.task, paused=True), it.run)
 
     assert claimed_during(stores, EventKind.PAUSED, pause)[1] == []
 
 
-def test_what_needs_more_by_now_than_was_reserved_is_not_started(stores: list[Store]) -> None:
+def test_a_run_that_now_needs_more_than_was_reserved_is_not_started(stores: list[Store]) -> None:
     def need(it: TaskRecord) -> Change:
         return Change(replace(it.task, needs={"gpu": 2}), it.run)
 
@@ -108,7 +108,7 @@ def test_what_needs_more_by_now_than_was_reserved_is_not_started(stores: list[St
     assert len(claimed_during(stores, EventKind.RESCHEDULED, need, gpu=2)[1]) == 1
 
 
-def test_what_is_put_off_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
+def test_a_run_put_off_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
     def later(it: TaskRecord) -> Change:
         return Change(it.task, replace(it.run, state=State.SCHEDULED, wake_at=NOON.replace(hour=20)))
 
@@ -201,7 +201,7 @@ def rename(it: TaskRecord) -> Change:
     return Change(replace(it.task, title="Call Jane"), it.run)
 
 
-def test_what_ends_while_its_task_is_changed_ends_once_behind_the_change(stores: list[Store]) -> None:
+def test_a_run_that_ends_while_its_task_is_changed_ends_once_behind_the_change(stores: list[Store]) -> None:
     claims = [started(stores[0]) for _ in range(3)]
     verdicts = settled_during(stores, claims, EventKind.RESCHEDULED, rename, State.SUCCEEDED)
     assert verdicts == [Verdict.SETTLED] * 3
@@ -210,14 +210,14 @@ def test_what_ends_while_its_task_is_changed_ends_once_behind_the_change(stores:
     assert len(stores[0].inbox.unread(TENANT, "alice")) == 3
 
 
-def test_what_is_to_go_on_after_its_cancel_was_asked_for_is_stale(stores: list[Store]) -> None:
+def test_a_continuation_after_a_requested_cancel_is_stale(stores: list[Store]) -> None:
     claims = [started(stores[0]) for _ in range(2)]
     verdicts = settled_during(stores, claims, EventKind.CANCEL_REQUESTED, ask_to_cancel, State.SUSPENDED)
     assert verdicts == [Verdict.STALE, Verdict.SETTLED]
     assert stores[0].tasks.get(TENANT, claims[0].task.id).run.state is State.RUNNING
 
 
-def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) -> None:
+def test_only_the_process_that_ends_a_run_reports_it(stores: list[Store]) -> None:
     claim = started(stores[0])
     late = settlement(claim, inbox=message(claim), used={"tokens": 3})
 
@@ -258,7 +258,7 @@ def test_an_end_stores_the_same_run_by_one_statement_and_step_by_step(stores: li
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["outright", "step by step"])
-def test_what_follows_in_time_is_stored_with_the_rest(stores: list[Store], known: bool) -> None:
+def test_the_next_run_is_stored_with_the_rest(stores: list[Store], known: bool) -> None:
     one, daily = started(stores[0]), started(stores[0], repeat="FREQ=DAILY")
     following = a_run(daily.task, NOON + timedelta(days=1), number=2)
     ends = [settlement(daily, inbox=message(daily), next_run=following), settlement(one, inbox=message(one))]
@@ -272,7 +272,7 @@ def test_what_follows_in_time_is_stored_with_the_rest(stores: list[Store], known
     assert kinds(stores[0], one.task.id)[-1] is EventKind.SUCCEEDED
 
 
-def test_what_follows_is_left_out_where_the_end_was_not_written(stores: list[Store]) -> None:
+def test_the_next_run_is_left_out_where_the_end_was_not_written(stores: list[Store]) -> None:
     claims = [started(stores[0], repeat="FREQ=DAILY") for _ in range(2)]
     nexts = [a_run(claim.task, NOON + timedelta(days=1), number=2) for claim in claims]
     ends = [

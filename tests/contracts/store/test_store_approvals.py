@@ -219,7 +219,7 @@ def test_a_default_no_that_is_undone_asks_for_as_long_as_before(store: Store, cl
     assert approval.ends_at == clock() + HOUR
 
 
-def test_what_has_run_asks_anew_before_it_runs_again(store: Store, clock: Clock) -> None:
+def test_a_task_that_has_run_asks_again_before_its_next_run(store: Store, clock: Clock) -> None:
     record = asking(store)
     answer(store, record, APPROVE)
     store.claims.settle([settlement(restarted(store, record), State.FAILED)])
@@ -229,7 +229,7 @@ def test_what_has_run_asks_anew_before_it_runs_again(store: Store, clock: Clock)
 
 
 @pytest.mark.parametrize("kind", [EventKind.RUN_NOW, EventKind.RESCHEDULED])
-def test_what_ended_with_another_task_and_is_wanted_again_asks_and_runs_in_spite_of_that(
+def test_a_task_that_ended_with_another_and_is_wanted_again_asks_and_runs_in_spite_of_that(
     store: Store, clock: Clock, kind: EventKind
 ) -> None:
     failing = [added(store), added(store)]

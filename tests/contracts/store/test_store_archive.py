@@ -158,7 +158,7 @@ def test_a_task_that_is_there_stays_as_it_is(store: Store, clock: Clock, folder:
     assert contents(store) == before
 
 
-def test_another_database_can_import_it_beside_its_own_tasks(
+def test_another_database_can_import_it_next_to_its_own_tasks(
     store: Store, clock: Clock, folder: Path, tmp_path: Path
 ) -> None:
     fill(store, clock)

@@ -84,7 +84,7 @@ def filled(store: Store) -> Store:
     return store
 
 
-def test_what_duetime_did_holds(filled: Store) -> None:
+def test_the_chain_holds_after_all_that_duetime_did(filled: Store) -> None:
     found = verdict(filled)
     assert (found.broken, found.entries, found.checked, found.pending) == (None, 8, 8, 0)
     assert filled.audit_chain.heads() == [Head(TENANT, 3, 8, found.hash)]
@@ -100,7 +100,7 @@ def test_each_tenant_has_a_chain_of_its_own(filled: Store) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_not_sealed_yet_is_counted_and_no_break(filled: Store) -> None:
+def test_an_unsealed_row_is_counted_and_no_break(filled: Store) -> None:
     added(filled, NOON + timedelta(days=2))
     found = verdict(filled)
     assert (found.broken, found.entries, found.pending) == (None, 8, 1)
@@ -327,7 +327,7 @@ def test_a_chain_of_a_key_holds_with_it(keyed: Callable[..., Store]) -> None:
 
 
 @pytest.mark.damages
-def test_who_has_no_key_cannot_make_a_chain_anew(keyed: Callable[..., Store]) -> None:
+def test_a_chain_cannot_be_rebuilt_without_the_key(keyed: Callable[..., Store]) -> None:
     """Without a key he can: then only a head kept elsewhere tells."""
     fill(keyed(OLD))
     behind_its_back(
@@ -344,7 +344,7 @@ def test_who_has_no_key_cannot_make_a_chain_anew(keyed: Callable[..., Store]) ->
 
 
 @pytest.mark.damages
-def test_a_head_kept_elsewhere_tells_of_a_chain_made_anew(filled: Store) -> None:
+def test_a_head_kept_elsewhere_reveals_a_rebuilt_chain(filled: Store) -> None:
     [head] = filled.audit_chain.heads()
     behind_its_back(
         filled,
@@ -405,7 +405,7 @@ def swept(store: Store, clock: Clock) -> None:
     assert list(Sweep(store, RetentionPolicy((rule,))).run())
 
 
-def test_what_retention_deleted_breaks_no_chain(filled: Store, clock: Clock) -> None:
+def test_a_deletion_by_retention_breaks_no_chain(filled: Store, clock: Clock) -> None:
     added(filled, NOON + timedelta(days=900))
     swept(filled, clock)
     sealed(filled)
@@ -414,7 +414,7 @@ def test_what_retention_deleted_breaks_no_chain(filled: Store, clock: Clock) -> 
 
 
 @pytest.mark.damages
-def test_rows_that_went_beside_those_of_retention_are_found(filled: Store, clock: Clock) -> None:
+def test_rows_deleted_along_with_those_of_retention_are_found(filled: Store, clock: Clock) -> None:
     added(filled, NOON + timedelta(days=900))
     swept(filled, clock)
     sealed(filled)

@@ -48,7 +48,7 @@ def test_a_blocked_run_is_taken_once_at_each_of_its_times(store: Store, clock: C
     assert (taken(store, limit=1), taken(store), taken(store)) == ([second], [first], [])
 
 
-def test_what_is_paused_due_or_over_is_not_taken(store: Store, clock: Clock) -> None:
+def test_a_paused_due_or_ended_run_is_not_taken(store: Store, clock: Clock) -> None:
     held, due = blocked(store, clock() + HOUR), blocked(store, clock(), title="Now")
     taken(store)
     clock.forward(minutes=2)
@@ -59,7 +59,7 @@ def test_what_is_paused_due_or_over_is_not_taken(store: Store, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("missing", [None, "blocked: no account"])
-def test_what_a_check_found_is_stored_unless_the_run_has_changed(
+def test_the_result_of_a_check_is_stored_unless_the_run_has_changed(
     store: Store, clock: Clock, missing: str | None
 ) -> None:
     record = blocked(store, clock() + HOUR)

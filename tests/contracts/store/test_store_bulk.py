@@ -286,7 +286,7 @@ def test_a_task_whose_handler_waits_for_an_event_refuses_a_move_and_the_others_a
     assert target.get(other).record.run.scheduled_for == day(3, 15)
 
 
-def test_what_has_it_already_is_unchanged_and_a_filter_leaves_it_out(target: Desk) -> None:
+def test_a_task_that_has_it_already_is_unchanged_and_a_filter_leaves_it_out(target: Desk) -> None:
     ids = three(target)
     target.scheduler.reschedule(ids[0], pause=True)
 

@@ -80,7 +80,7 @@ def test_an_undo_takes_the_replay_back_and_opens_the_letters_again(target: Desk)
     assert counts(target.scheduler.bulk.change("replay", where=HOOKS, expect=2)) == {"changed": 2}
 
 
-def test_a_series_that_goes_on_runs_its_last_failure_again_beside_and_once(target: Desk) -> None:
+def test_a_series_that_goes_on_runs_its_last_failure_again_in_a_side_run_and_once(target: Desk) -> None:
     [task_id] = failed(target, "Import", repeat="every hour")
     failure = target.scheduler.get(task_id).record.last_run
     assert failure
@@ -93,7 +93,7 @@ def test_a_series_that_goes_on_runs_its_last_failure_again_beside_and_once(targe
     assert (target.store.tasks.get("local", task_id).side_runs, letters(target)) == ((), [LetterState.OPEN])
 
 
-def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: Desk) -> None:
+def test_a_task_that_failed_again_three_times_is_left_out_unless_it_is_named(target: Desk) -> None:
     [task_id] = failed(target, "A")
     for _ in range(3):
         target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
@@ -109,7 +109,7 @@ def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: De
     assert counts(target.scheduler.bulk.change("replay", [task_id])) == {"changed": 1}
 
 
-def test_what_has_not_failed_is_refused_by_its_id(target: Desk) -> None:
+def test_a_task_that_has_not_failed_is_refused_by_its_id(target: Desk) -> None:
     task_id = target.scheduler.schedule("C", when="tomorrow").record.task.id
     [outcome] = target.scheduler.bulk.change("replay", [task_id]).outcomes
     assert (outcome.became, outcome.why and "has not failed" in outcome.why) == (Became.REFUSED, True)
@@ -193,7 +193,7 @@ def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target:
     assert closed_lines(done, "replayed")[1].endswith(f", in addition to the next run of {task_id}, due {following}.")
 
 
-def test_a_run_that_is_ready_stays_in_the_queue_when_a_failure_is_replayed_beside_it(target: Desk) -> None:
+def test_a_ready_run_stays_in_the_queue_when_a_failure_is_replayed_next_to_it(target: Desk) -> None:
     task_id = target.schedule(repeat="daily at 9:00")
     assert target.run(day(2, 8), Failed("the CRM is away")) == 1
     target.clock.at = day(3, 8)

@@ -173,7 +173,7 @@ def test_a_no_to_a_later_step_ends_a_generation_that_counts(desk: Desk) -> None:
     sound(desk)
 
 
-def test_what_falls_due_while_a_question_is_open_is_left_out(desk: Desk) -> None:
+def test_an_occurrence_that_falls_due_while_a_question_is_open_is_left_out(desk: Desk) -> None:
     chain_id = report(desk)
     for minute in (9 * 60, 10 * 60 + 30, 11 * 60 + 30):
         assert desk.start(*divmod(minute, 60)) == []

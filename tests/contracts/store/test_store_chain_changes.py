@@ -92,7 +92,7 @@ CHANGES: list[tuple[dict[str, Any], str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("given", "field", "expected"), CHANGES, ids=lambda each: str(each)[:24])
-def test_what_makes_sense_for_all_steps_is_given_to_all_and_taken_back_by_one_undo(
+def test_a_change_that_suits_all_steps_is_given_to_all_and_taken_back_by_one_undo(
     desk: Desk, given: dict[str, Any], field: str, expected: list[Any]
 ) -> None:
     chain_id = report(desk, labels=["old"])
@@ -174,7 +174,7 @@ def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_say
         ({}, "nothing to change was given"),
     ],
 )
-def test_what_makes_no_sense_for_a_whole_chain_is_refused_with_the_way_that_works(
+def test_a_change_that_suits_no_whole_chain_is_refused_with_the_way_that_works(
     desk: Desk, given: Any, said: str
 ) -> None:
     chain_id = report(desk)
@@ -229,7 +229,7 @@ def test_a_chain_that_is_moved_among_others_keeps_the_distances_of_its_steps(des
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
 
 
-def test_what_has_ended_of_a_chain_is_left_out_and_a_chain_that_is_over_is_refused(desk: Desk) -> None:
+def test_ended_steps_of_a_chain_are_left_out_and_a_chain_that_is_over_is_refused(desk: Desk) -> None:
     chain_id = report(desk)
     desk.end(desk.start(9))
     assert desk.scheduler.bulk.change("cancel", [chain_id]).counts == {Became.CHANGED: 2}
@@ -358,7 +358,7 @@ def test_the_undo_of_the_end_of_a_series_lets_a_chain_go_on_that_has_ended_since
 
 
 @pytest.mark.parametrize(("change", "more"), [("replay", {}), ("move", {"to": "10:00"})])
-def test_what_failed_and_what_ended_with_it_go_on_together(desk: Desk, change: Any, more: Any) -> None:
+def test_a_failed_step_and_those_that_ended_with_it_go_on_together(desk: Desk, change: Any, more: Any) -> None:
     first = desk.scheduler.schedule("First", when="9:00", retry=RetryPolicy(max_attempts=1)).record.task.id
     second = desk.scheduler.schedule("Second", when="9:00", after=[first]).record.task.id
     desk.end(desk.start(9), Failed("no rows"))

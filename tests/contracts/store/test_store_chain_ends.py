@@ -146,7 +146,7 @@ def test_a_chain_recurs_also_when_what_a_run_spawned_ends_last(house: House) -> 
     assert house.steps() == {"fan": State.SCHEDULED}
 
 
-def test_what_a_run_spawned_decides_nothing_in_the_next_generation(house: House) -> None:
+def test_a_spawned_task_decides_nothing_in_the_next_generation(house: House) -> None:
     house.schedule([{"name": "fan"}, {"name": "sum", "after": ["fan"]}], repeat="every hour")
     house.clock.forward(hours=1)
     house.end("fan", spawn=[{"name": "one"}])

@@ -386,7 +386,7 @@ def test_a_step_gets_no_rule_of_its_own(desk: Desk, given: Any) -> None:
         desk.scheduler.reschedule(step(desk, chain_id, "mail"), **given)
 
 
-def test_what_a_step_cannot_wait_for_each_time_is_refused_by_its_name(desk: Desk) -> None:
+def test_a_wait_that_a_step_cannot_repeat_is_refused_by_its_name(desk: Desk) -> None:
     said = "starts each run at its time, and waits for the event from then on"
     mail = waiting_mail(or_when=True)
     with pytest.raises(DuetimeError, match=rf"steps\.mail\.wait_for.*{said}"):

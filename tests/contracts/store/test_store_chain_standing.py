@@ -93,7 +93,7 @@ def test_a_chain_is_paused_with_its_next_step(target: Desk) -> None:
     assert [step.paused for step in found.chain.steps] == [True, None]
 
 
-def test_a_chain_that_goes_on_beside_a_paused_step_names_it(target: Desk) -> None:
+def test_a_chain_that_goes_on_around_a_paused_step_names_it(target: Desk) -> None:
     chain_id, steps = chain_of(target, when="tomorrow 9am", steps=[{"name": "a", **HOOK}, {"name": "b", **HOOK}])
     target.scheduler.reschedule(steps[1], pause=True)
     found = shown(target, chain_id)

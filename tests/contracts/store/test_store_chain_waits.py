@@ -181,7 +181,9 @@ def test_a_step_has_the_retries_and_the_zone_of_the_chain_or_its_own(desk: Desk)
         ),
     ],
 )
-def test_what_a_step_cannot_have_is_refused_with_its_name(desk: Desk, step: Any, more: Any, said: str) -> None:
+def test_an_argument_that_a_step_cannot_have_is_refused_with_its_name(
+    desk: Desk, step: Any, more: Any, said: str
+) -> None:
     for dry_run in (True, False):
         with pytest.raises((InvalidArgument, InvalidArguments), match=said):
             order(desk, step, dry_run=dry_run, **more)

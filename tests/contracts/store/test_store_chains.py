@@ -182,7 +182,7 @@ def test_an_undone_cancel_of_an_upstream_lets_what_came_after_it_wait_again(stor
     assert change(store, second, undo, EventKind.CANCEL_UNDONE).run.state is State.WAITING
 
 
-def test_what_has_ended_before_is_not_waited_for(store: Store) -> None:
+def test_a_task_that_has_ended_before_is_not_waited_for(store: Store) -> None:
     first = added(store)
     end(store, first)
     assert after(store, first).run.state is State.SCHEDULED
@@ -224,7 +224,7 @@ def test_results_and_states_of_upstreams_are_read(store: Store) -> None:
 
 
 @pytest.mark.damages
-def test_what_an_end_left_waiting_goes_on_at_the_next_repair(store: Store) -> None:
+def test_a_task_left_waiting_by_an_end_goes_on_at_the_next_repair(store: Store) -> None:
     """Older code knows no dependencies, and so ends a run without a look at them."""
     first = added(store)
     second = after(store, first)

@@ -350,7 +350,7 @@ def test_a_run_whose_lease_has_passed_and_that_nobody_holds_counts_as_crashed(st
     assert verdicts == [Verdict.FENCED] * 2 + [Verdict.SETTLED] * 3
 
 
-def test_what_was_claimed_after_one_looked_at_what_one_holds_is_left_alone(store: Store, clock: Clock) -> None:
+def test_a_run_claimed_after_the_look_at_held_runs_is_left_alone(store: Store, clock: Clock) -> None:
     before = clock.at
     claim = started(store)
     clock.forward(hours=8)  # the machine slept before the next line

@@ -100,7 +100,7 @@ def test_asking_what_time_it_is_asks_the_server_nothing(world: World) -> None:
     assert not world.left
 
 
-def test_after_thirty_seconds_of_use_the_server_is_asked_again_beside_the_caller(world: World) -> None:
+def test_after_thirty_seconds_of_use_the_server_is_asked_again_in_the_background(world: World) -> None:
     clock = world.clock()
     at_first = world.asked
     world.pass_by(30)

@@ -157,7 +157,7 @@ def test_each_delivery_is_taken_once_by_many_at_once(stores: list[Store]) -> Non
 
 
 @pytest.mark.postgres
-def test_what_another_is_just_taking_is_passed_over_without_waiting(migrated_postgres_url: str) -> None:
+def test_a_row_that_another_process_is_taking_is_passed_over_without_waiting(migrated_postgres_url: str) -> None:
     """Each transaction that is still open stands for a process that is slow, or frozen."""
     store = open_store(migrated_postgres_url, clock=(clock := Clock()), synchronous="OFF")
     told, lost = started(store), started(store)

@@ -86,7 +86,7 @@ def test_a_position_that_was_changed_is_refused(store: Store) -> None:
             store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=forged)
 
 
-def test_a_cursor_tells_nothing_of_its_position(store: Store) -> None:
+def test_a_cursor_does_not_reveal_its_position(store: Store) -> None:
     """Ids of events count the changes of all tenants, and titles and times are in positions too."""
     cursors = Cursors(store._database)
     made = [raw_of(cursors.write([number], of="list")) for number in (1, 999, 10**6)]

@@ -68,7 +68,7 @@ of_each_column = pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambd
 
 
 @of_each_column
-def test_a_damaged_task_is_shown_beside_all_others_counted_and_can_be_cancelled(
+def test_a_damaged_task_is_listed_with_all_others_counted_and_can_be_cancelled(
     url: str, store: Store, service: Scheduler, table: str, column: str
 ) -> None:
     odd = [record.task.id for record in spoiled(url, store, table, column)]
@@ -125,7 +125,7 @@ def test_a_damaged_run_that_is_due_fails_once_and_all_others_run(
 
 
 @pytest.mark.parametrize("of", COLUMNS, ids=".".join)
-def test_what_is_ready_or_running_hides_no_other_when_it_is_damaged(
+def test_a_damaged_ready_or_running_task_hides_no_other(
     service: Scheduler, store: Store, clock: Clock, url: str, of: tuple[str, str]
 ) -> None:
     table, column = of
@@ -210,7 +210,7 @@ def test_a_damaged_mark_of_quiet_hours_holds_no_delivery(url: str, store: Store)
 
 
 @pytest.mark.parametrize("table", ["inbox", "attempts", "tracebacks", "dead_letters", "idempotency_keys", "usage"])
-def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, service: Scheduler, table: str) -> None:
+def test_damage_around_a_task_hides_nothing(url: str, store: Store, service: Scheduler, table: str) -> None:
     task, run = a_task(NOON - timedelta(minutes=1))
     key = IdempotencyKey("key", {"title": "Call John"}, NOON + timedelta(days=1))
     store.tasks.add(task, run, actor="alice", key=key)
@@ -284,7 +284,7 @@ def test_a_damaged_task_can_only_be_cancelled(url: str, store: Store, service: S
         service.reschedule(task.id, when="in 2 days", by=ALICE)
 
 
-def test_what_a_newer_version_wrote_is_left_alone(
+def test_a_row_that_a_newer_version_wrote_is_left_alone(
     url: str, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd, other = added(store, NOON - timedelta(minutes=1)), added(store)

@@ -118,7 +118,7 @@ def test_a_letter_is_closed_once(store: Store, clock: Clock, desk: Desk) -> None
     assert audit(store, AuditKind.DEAD_LETTER_DISCARDED) == []
 
 
-def test_a_recurring_task_is_replayed_beside_its_next_occurrence(store: Store, clock: Clock, desk: Desk) -> None:
+def test_a_recurring_task_is_replayed_next_to_its_next_occurrence(store: Store, clock: Clock, desk: Desk) -> None:
     letter = failed(store, clock, repeat="FREQ=DAILY")
     [closed] = desk.replay([letter.run_id], by=ANN).closed
     record = store.tasks.get(TENANT, letter.task_id)
@@ -374,7 +374,7 @@ def test_a_discard_notifies_subscribers_of_its_task_as_a_replay_does(store: Stor
     assert desk.woken == [letters[0].task_id]
 
 
-def test_what_is_left_is_counted_after_the_call_since_others_close_letters_meanwhile(
+def test_the_rest_is_counted_after_the_call_since_others_close_letters_during_it(
     store: Store, clock: Clock, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letters = [failed(store, clock) for _ in range(3)]

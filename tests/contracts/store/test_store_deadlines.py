@@ -61,7 +61,7 @@ def told(store: Store) -> Conclude:
     return lambda claim, end: concluded(claim, end, now=store.now())
 
 
-def test_what_was_asked_for_comes_back_as_it_was_stored(store: Store) -> None:
+def test_requested_urgency_comes_back_as_it_was_stored(store: Store) -> None:
     record = due_by(
         store,
         priority=Tier.HIGH,

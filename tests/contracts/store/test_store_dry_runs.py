@@ -145,7 +145,7 @@ def test_a_dry_run_of_a_reschedule_names_nothing_as_that_of_a_schedule_does(
     assert {new.task.id, new.run.id, new.run.task_id} == {"dry-run"}
 
 
-def test_a_dry_run_stores_nothing_tells_nobody_and_shows_the_present_revision(desk: Desk) -> None:
+def test_a_dry_run_stores_nothing_notifies_nobody_and_shows_the_present_revision(desk: Desk) -> None:
     task_id, heard = awaits(desk), list[str]()
     desk.store.dependencies.listen(heard.extend)
     before = desk.scheduler.get(task_id).record
@@ -289,7 +289,7 @@ def test_an_ended_chain_that_is_to_run_later_is_told_whether_its_failed_steps_ca
     assert isinstance(refused.value.remedy, remedy)
 
 
-def test_what_is_due_stays_due_after_a_dry_run(desk: Desk) -> None:
+def test_a_due_task_stays_due_after_a_dry_run(desk: Desk) -> None:
     task_id = scheduled(desk, when=SOON)
     desk.clock.at = at(8, 5)
     assert desk.store.claims.make_ready(limit=9)

@@ -106,9 +106,7 @@ def test_each_filter_finds_the_events_that_meet_it_newest_first(
 
 
 @pytest.mark.parametrize("tenant", [TENANT, None])
-def test_what_the_task_of_an_event_says_is_found_on_any_way(
-    how: str, store: Store, clock: Clock, tenant: str | None
-) -> None:
+def test_an_event_is_found_by_its_task_on_any_way(how: str, store: Store, clock: Clock, tenant: str | None) -> None:
     fill(store, clock, TENANT)
     fill(store, clock, OTHER)
     factor = 1 if tenant else 2
@@ -127,7 +125,7 @@ def test_what_the_task_of_an_event_says_is_found_on_any_way(
 
 
 @pytest.mark.parametrize("tenant", [TENANT, None])
-def test_what_the_run_of_an_event_says_is_found_on_any_way_and_of_the_own_tenant(
+def test_an_event_is_found_by_its_run_on_any_way_and_of_the_own_tenant(
     how: str, store: Store, clock: Clock, tenant: str | None
 ) -> None:
     fill(store, clock, TENANT)

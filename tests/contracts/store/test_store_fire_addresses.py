@@ -198,7 +198,7 @@ def test_a_cancelled_task_gets_no_address_and_keeps_the_one_that_it_has(store: S
     assert store.fire_addresses.find(first.id) == first, "an undo of the cancel lets it work again"
 
 
-def test_whoever_reads_a_task_is_told_that_it_has_an_address_and_not_which(store: Store) -> None:
+def test_a_reader_of_a_task_sees_that_it_has_an_address_and_not_which(store: Store) -> None:
     record = added(store, NOON + HOUR)
     reader = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     by = Principal(tenant=TENANT, user="alice")

@@ -229,7 +229,7 @@ def test_of_a_chain_the_step_that_failed_makes_a_task_and_those_behind_it_make_n
         ({"tier": "higher"}, "on_failure.tier: "),
     ],
 )
-def test_what_cannot_follow_is_refused_when_the_task_is_scheduled(
+def test_an_impossible_follow_up_is_refused_when_the_task_is_scheduled(
     scheduler: Scheduler, *, asked: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises((InvalidArgument, InvalidArguments)) as refused:
@@ -237,7 +237,7 @@ def test_what_cannot_follow_is_refused_when_the_task_is_scheduled(
     assert str(refused.value).startswith(problem)
 
 
-def test_what_follows_is_changed_by_a_reschedule_and_taken_back_by_an_undo(store: Store, scheduler: Scheduler) -> None:
+def test_a_follow_up_is_changed_by_a_reschedule_and_taken_back_by_an_undo(store: Store, scheduler: Scheduler) -> None:
     hook = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
     record = a_task(scheduler, {"run": HOOK}, expect={"field": "id"}, **hook)
     scheduler.reschedule(record.task.id, on_failure={"tier": "high"}, expect={"field": "rows"}, by=ALICE)

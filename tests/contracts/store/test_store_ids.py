@@ -11,7 +11,7 @@ def test_a_new_id_is_short_and_new() -> None:
     assert all(set(one[2:]) <= set(ids.ALPHABET) and len(one) == 14 and one.startswith("t_") for one in made)
 
 
-def test_an_id_beside_another_shares_its_beginning_and_is_as_long() -> None:
+def test_a_further_id_shares_the_beginning_of_the_first_and_is_as_long() -> None:
     first = ids.new_task_id()
     beside = {ids.new_task_id(first) for _ in range(1_000)}
     assert len(beside) == 1_000

@@ -389,7 +389,7 @@ def test_the_owner_of_the_canaries_is_answered_otherwise(store: Store) -> None:
             assert [answered(each) for each in some] != stranger[name], name
 
 
-def test_what_a_tenant_tried_on_another_ones_task_changed_nothing(store: Store) -> None:
+def test_an_attempt_of_a_tenant_on_anothers_task_changed_nothing(store: Store) -> None:
     task_id, run_id = fill(store)
     before, newest = store.tasks.get(THEIRS, task_id), store.history.latest()
     unread = store.inbox.unread(THEIRS, "alice")

@@ -80,7 +80,7 @@ def test_the_zone_and_the_rule_that_it_has_change_nothing(desk: Desk, change: An
     assert (view.record.task, view.record.run, view.warnings) == (before.task, before.run, (NOTHING_CHANGED,))
 
 
-def test_a_series_of_elapsed_time_does_not_begin_anew_by_the_rule_that_it_has(desk: Desk) -> None:
+def test_a_series_of_elapsed_time_does_not_restart_by_the_rule_that_it_has(desk: Desk) -> None:
     task_id = desk.scheduler.schedule("Poll", repeat="every 6 hours").record.task.id
     before = walls(desk.scheduler.get(task_id))
     desk.clock.at += timedelta(hours=1)

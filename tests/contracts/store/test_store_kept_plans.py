@@ -69,7 +69,7 @@ def test_rows_are_found_by_their_ids_in_tables_that_are_new(store: Store) -> Non
     assert not [line for line in told if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
 
 
-def test_statements_are_planned_anew_when_a_table_outgrows_its_statistics(store: Store) -> None:
+def test_statements_are_planned_again_when_a_table_outgrows_its_statistics(store: Store) -> None:
     settle_some(store)
     command(store, "DELETE FROM events; DELETE FROM attempts; DELETE FROM runs; DELETE FROM tasks")
     command(store, "ANALYZE tasks, runs")

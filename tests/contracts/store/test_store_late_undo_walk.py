@@ -160,7 +160,7 @@ def beside(url: str, clock: Clock) -> Iterator[Store]:
 
 
 @walks(SEEDS, SEEDS_ON_POSTGRES)
-def test_what_is_undone_later_leaves_nothing_that_waits_for_ever(
+def test_a_later_undo_leaves_nothing_that_waits_for_ever(
     store: Store, beside: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     clock.at = MORNING

@@ -264,7 +264,7 @@ def test_unread_outcomes_are_found_by_their_task_and_by_the_beginning_of_their_o
         assert store.inbox.unread(TENANT, "alice", of=nothing) == []
 
 
-def test_what_was_missed_comes_failures_first_and_the_rest_is_counted(store: Store, clock: Clock) -> None:
+def test_missed_outcomes_come_failures_first_and_the_rest_is_counted(store: Store, clock: Clock) -> None:
     sent = told(store, 3, clock)
     claim = started(store)
     failed = message(claim, state=State.FAILED, created_at=NOON - HOUR)
@@ -335,7 +335,7 @@ def test_dead_letters_carry_the_payload_and_every_reason(store: Store, clock: Cl
     assert EventKind.FAILED in {event.kind for event in events(store, EventFilter(text="no 2"))}
 
 
-def test_counting_stops_where_the_number_tells_nothing_any_more(store: Store) -> None:
+def test_counting_stops_where_the_number_means_nothing_any_more(store: Store) -> None:
     for number in range(5):
         added(store, title=f"Call {number}")
     cancelled(store, added(store, title="Call nobody"))

@@ -198,7 +198,7 @@ def test_a_moved_occurrence_that_waits_for_its_next_attempt_gives_way_at_once(de
 # -- what ends the wait, and what does not
 
 
-def test_what_both_fell_due_while_nothing_ran_runs_one_after_the_other(desk: Desk) -> None:
+def test_two_occurrences_that_fell_due_while_nothing_ran_run_one_after_the_other(desk: Desk) -> None:
     moved(desk, "skip", 10, 30)
     claims = desk.start(12)
     assert [claim.run.scheduled_for for claim in claims] == [at(10)]

@@ -171,7 +171,7 @@ def test_an_undo_brings_back_exactly_what_was_waited_for(desk: Desk, made: Any, 
     assert desk.scheduler.inbox.unread() == []
 
 
-def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
+def test_the_undo_finds_tasks_that_ended_or_came_since(desk: Desk) -> None:
     fetch = task(desk, when="now")
     load, ship = task(desk, "Load", after=[fetch]), task(desk, "Ship", wait_for={"event": "paid"})
     of_load, of_ship = change(desk, load, remove=["after"]), change(desk, ship, remove=["wait_for"])
@@ -187,7 +187,7 @@ def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_what_waits_for_others_becomes_no_series_unless_it_waits_for_them_no_more(desk: Desk, *, dry_run: bool) -> None:
+def test_a_task_that_waits_for_others_becomes_no_series_unless_it_stops_waiting(desk: Desk, *, dry_run: bool) -> None:
     fetch = task(desk)
     load = task(desk, "Load", after=[fetch])
     with pytest.raises(InvalidArgument, match="repeat: a task that repeats cannot come after others") as refused:

@@ -39,7 +39,7 @@ def coming(view: TaskView, count: int = 2) -> list[str]:
         ("every monday at 9:00", ["30 Nov 09:00", "07 Dec 09:00"]),
     ],
 )
-def test_what_has_not_begun_begins_by_a_new_rule_no_earlier_than_on_its_day(
+def test_a_series_that_has_not_begun_begins_by_a_new_rule_no_earlier_than_on_its_day(
     desk: Desk, first: dict[str, str], repeat: str, times: list[str]
 ) -> None:
     task_id = desk.scheduler.schedule("Pill", **first).record.task.id  # type: ignore[arg-type] # words

@@ -59,7 +59,7 @@ def test_of_several_tasks_that_have_ended_the_first_of_after_is_named(scheduler:
             scheduler.schedule("z", when="in 2 hours", after=after)
 
 
-def test_what_was_skipped_is_said_to_have_been_skipped(scheduler: Scheduler) -> None:
+def test_a_skipped_run_is_said_to_have_been_skipped(scheduler: Scheduler) -> None:
     lost = scheduler.schedule("Lost", when="in 1 hour").record.task.id
     task_id = scheduler.schedule("Load", after=[lost], after_failure="skip").record.task.id
     scheduler.cancel(lost)

@@ -109,7 +109,9 @@ def test_a_delivery_to_an_origin_has_retries_of_its_own_under_one_key(desk: Desk
         ({"deliver_to": ["origin:claude-code"]}, "no channel 'origin:claude-code' is configured"),
     ],
 )
-def test_who_cannot_be_told_is_refused_at_once_by_name(desk: Desk, given: dict[str, Any], said: str) -> None:
+def test_a_recipient_that_cannot_be_notified_is_refused_at_once_by_name(
+    desk: Desk, given: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidArgument, match=said) as refused:
         desk.scheduled(**given)
     assert refused.value.argument == "deliver_to"

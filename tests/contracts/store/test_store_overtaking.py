@@ -122,7 +122,7 @@ def test_a_worker_that_dies_leaves_the_series_going_on(desk: Desk) -> None:
     assert desk.runs(task_id) == {9: State.CANCELLED, 10: State.SCHEDULED}
 
 
-def test_what_was_missed_while_nothing_ran_is_not_overtaken(desk: Desk) -> None:
+def test_an_occurrence_missed_while_nothing_ran_is_not_overtaken(desk: Desk) -> None:
     task_id = desk.hourly(overlap="cancel_other")
     assert overtaken(desk, 11, 30) == []
     claims = desk.start(11, 30)
@@ -212,7 +212,7 @@ def test_a_cancel_stops_all_that_is_in_progress(desk: Desk) -> None:
     assert desk.runs(task_id) == {9: State.CANCELLED, 10: State.CANCELLED}
 
 
-def test_an_older_run_is_tried_again_beside_the_newer_ones(desk: Desk) -> None:
+def test_an_older_run_is_tried_again_next_to_the_newer_ones(desk: Desk) -> None:
     task_id = desk.hourly(overlap="allow_all")
     claims = desk.start(9)
     overtaken(desk, 10)
@@ -245,7 +245,7 @@ def running_runs(desk: Desk, task_id: str) -> list[str]:
         {"overlap": "cancel_other", "coalesce": "all"},
     ],
 )
-def test_what_cannot_hold_together_is_refused(desk: Desk, policy: dict[str, Any]) -> None:
+def test_a_contradiction_of_policies_is_refused(desk: Desk, policy: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="repeat_policy"):
         desk.hourly(**policy)
 

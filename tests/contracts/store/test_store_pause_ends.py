@@ -134,7 +134,7 @@ def test_a_run_whose_hard_deadline_passed_expires_then(desk: Desk) -> None:
     assert record_of(desk, task_id).run.state is State.EXPIRED
 
 
-def test_a_pause_of_a_task_that_has_ended_meanwhile_only_ends(desk: Desk) -> None:
+def test_a_pause_of_a_task_that_has_ended_since_only_ends(desk: Desk) -> None:
     task_id = call_at(desk, "9:00")
     claims = desk.start(9)
     paused(desk, task_id)

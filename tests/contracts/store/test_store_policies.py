@@ -31,7 +31,7 @@ def test_versions_are_listed_newest_first(store: Store) -> None:
     assert [each.version for each in store.policies.newest(2)] == [3, 2]
 
 
-def test_whoever_looks_what_is_due_sees_a_new_version(store: Store) -> None:
+def test_every_look_for_due_runs_sees_a_new_version(store: Store) -> None:
     before = store.claims.next_times().pools
     seen: list[int] = []
     store.pools.on_change = lambda: seen.append(1)

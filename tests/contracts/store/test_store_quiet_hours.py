@@ -58,7 +58,7 @@ def tick(store: Store, *readers: Reader, plan: QuietPlan = QuietPlan(SIESTA)) ->
     return deliverer.tick(store.now())
 
 
-def test_what_can_wait_is_held_and_comes_as_one_message_at_the_end(store: Store, clock: Clock) -> None:
+def test_a_message_that_can_wait_is_held_and_comes_in_one_digest_at_the_end(store: Store, clock: Clock) -> None:
     phone = Reader()
     fire(store, "Backup")
     clock.forward(minutes=5)
@@ -149,7 +149,7 @@ def test_of_more_held_deliveries_than_are_counted_the_first_is_named(store: Stor
         assert store.deliveries.held(TENANT, "alice", most=most) == (min(most, 5), END - timedelta(minutes=5))
 
 
-def test_what_is_urgent_comes_at_once(store: Store) -> None:
+def test_an_urgent_message_comes_at_once(store: Store) -> None:
     phone = Reader()
     for tier in Tier:
         fire(store, tier.value, priority=tier)
@@ -242,7 +242,7 @@ def _berlin(wall: str) -> datetime:
 
 
 @pytest.mark.parametrize("text", ["22-7", "24:00-07:00", "07:00-07:00", "at night"])
-def test_what_names_no_hours_is_refused_with_an_example(text: str) -> None:
+def test_a_text_without_hours_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidArgument, match="22:00-07:00"):
         QuietHours.read(text, "UTC")
 
@@ -275,7 +275,7 @@ def own(store: Store, plan: QuietPlan = NEVER) -> tuple[Scheduler, QuietPlan]:
     return scheduler, replace(plan, stored=store.quiet_hours.texts)
 
 
-def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store: Store, clock: Clock) -> None:
+def test_the_hours_of_a_user_go_before_all_settings_until_they_are_cleared(store: Store, clock: Clock) -> None:
     settings = QuietPlan(SIESTA, by_user={(TENANT, "alice"): SIESTA})
     scheduler, plan = own(store, settings)
     alice, phone = Principal(TENANT, "alice"), Reader()
@@ -292,7 +292,7 @@ def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store:
     assert len(phone.read) == 1
 
 
-def test_what_is_held_is_counted_and_freed_in_the_last_minute_too(store: Store, clock: Clock) -> None:
+def test_a_held_message_is_counted_and_freed_in_the_last_minute_too(store: Store, clock: Clock) -> None:
     scheduler, plan = own(store)
     alice, phone = Principal(TENANT, "alice"), Reader()
     scheduler.quiet_hours.set("9:00 - 15:00", by=alice)
@@ -331,7 +331,7 @@ def test_hours_without_a_zone_are_of_the_configured_one_and_others_keep_theirs(s
     assert plan.with_stored([(TENANT, "alice"), (TENANT, "bob")]).by_user == {(TENANT, "alice"): view.hours}
 
 
-def test_what_is_held_waits_for_the_new_end_or_comes_at_once(store: Store, clock: Clock) -> None:
+def test_a_held_message_waits_for_the_new_end_or_comes_at_once(store: Store, clock: Clock) -> None:
     scheduler, plan = own(store, QuietPlan(SIESTA))
     alice, phone = Principal(TENANT, "alice"), Reader()
     for title in ("One", "Two"):

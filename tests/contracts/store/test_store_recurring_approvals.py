@@ -148,7 +148,7 @@ def test_the_default_decides_about_each_occurrence_at_its_own_deadline(
     sound(desk)
 
 
-def test_a_task_that_tells_nothing_asks_all_the_same_and_tells_no_default(desk: Desk) -> None:
+def test_a_task_that_notifies_nobody_still_asks_and_reports_no_default(desk: Desk) -> None:
     task_id = payroll(desk, by="10 min", notify="never")
     assert asked(desk, 9)
     desk.clock.at = at(9, 10)
@@ -156,7 +156,7 @@ def test_a_task_that_tells_nothing_asks_all_the_same_and_tells_no_default(desk: 
     assert desk.scheduler.inbox.unread() == []
 
 
-def test_what_falls_due_while_a_question_is_open_is_skipped_and_says_so(desk: Desk) -> None:
+def test_an_occurrence_that_falls_due_while_a_question_is_open_is_skipped_and_says_so(desk: Desk) -> None:
     task_id = payroll(desk)
     assert asked(desk, 9)
     assert asked(desk, 10, 30), "the question of 9 is still the only one"
@@ -169,7 +169,7 @@ def test_what_falls_due_while_a_question_is_open_is_skipped_and_says_so(desk: De
     sound(desk)
 
 
-def test_a_late_yes_runs_it_and_what_fell_due_meanwhile_is_skipped_at_its_end(desk: Desk) -> None:
+def test_a_late_yes_runs_it_and_the_occurrences_since_are_skipped_at_its_end(desk: Desk) -> None:
     task_id = payroll(desk)
     assert asked(desk, 9)
     desk.clock.at = at(10, 40)
@@ -180,7 +180,7 @@ def test_a_late_yes_runs_it_and_what_fell_due_meanwhile_is_skipped_at_its_end(de
     sound(desk)
 
 
-def test_what_is_buffered_asks_when_the_one_before_it_is_answered(desk: Desk) -> None:
+def test_a_buffered_occurrence_asks_when_the_one_before_it_is_answered(desk: Desk) -> None:
     task_id = payroll(desk, repeat_policy={"overlap": "buffer_one"})
     assert asked(desk, 9)
     desk.clock.at = at(10, 40)
@@ -289,7 +289,7 @@ def test_an_undone_move_keeps_the_yes_also_of_what_was_skipped_once_and_came_bac
     assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
 
 
-def test_an_undone_no_asks_again_also_where_the_next_run_was_approved_meanwhile(desk: Desk) -> None:
+def test_an_undone_no_asks_again_also_where_the_next_run_is_approved_already(desk: Desk) -> None:
     task_id = payroll(desk)
     assert asked(desk, 9)
     desk.clock.at = at(9, 59) + timedelta(seconds=55)
@@ -488,7 +488,7 @@ def test_two_processes_that_look_at_once_ask_once(desk: Desk) -> None:
     assert len(desk.scheduler.inbox.unread()) == 1
 
 
-def test_who_watches_a_task_is_told_when_it_asks(desk: Desk) -> None:
+def test_a_watcher_of_a_task_is_notified_when_it_asks(desk: Desk) -> None:
     heard: list[str] = []
     desk.store.dependencies.listen(heard.extend)
     task_id = payroll(desk)

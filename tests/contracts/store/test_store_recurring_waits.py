@@ -226,7 +226,7 @@ def test_a_skip_at_the_timeout_is_no_failure_and_breaks_no_series_of_them(desk: 
     assert desk.scheduler.get(task_id).record.task.paused
 
 
-def test_what_falls_due_while_an_occurrence_waits_is_skipped_and_says_so(desk: Desk) -> None:
+def test_an_occurrence_that_falls_due_while_another_waits_is_skipped_and_says_so(desk: Desk) -> None:
     task_id = report(desk, timeout="100 min")
     assert waits(desk, 9)
     assert waits(desk, 10, 30), "the occurrence of 9 is the one in progress"
@@ -244,7 +244,7 @@ def test_a_skip_at_the_timeout_says_what_it_left_out_with_it(desk: Desk) -> None
     assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SKIPPED, 11: State.SCHEDULED}
 
 
-def test_a_late_event_runs_it_and_what_fell_due_meanwhile_is_skipped_at_its_end(desk: Desk) -> None:
+def test_a_late_event_runs_it_and_the_occurrences_since_are_skipped_at_its_end(desk: Desk) -> None:
     task_id = report(desk, timeout="100 min")
     assert waits(desk, 9)
     desk.clock.at = at(10, 30)
@@ -253,7 +253,7 @@ def test_a_late_event_runs_it_and_what_fell_due_meanwhile_is_skipped_at_its_end(
     assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SKIPPED, 11: State.SCHEDULED}
 
 
-def test_what_is_buffered_waits_when_the_one_before_it_has_ended(desk: Desk) -> None:
+def test_a_buffered_occurrence_waits_when_the_one_before_it_has_ended(desk: Desk) -> None:
     task_id = report(desk, timeout="100 min", repeat_policy={"overlap": "buffer_one"})
     assert waits(desk, 9)
     too_late(desk, 10, 40)
@@ -413,7 +413,7 @@ def test_a_skip_of_an_occurrence_that_had_its_event_keeps_it_when_it_is_undone(d
     assert starts(desk, 9) == [at(9)]
 
 
-def test_an_undone_skip_waits_again_also_where_the_next_occurrence_had_its_event_meanwhile(desk: Desk) -> None:
+def test_an_undone_skip_waits_again_also_where_the_next_occurrence_has_its_event_already(desk: Desk) -> None:
     task_id = report(desk, timeout="90 min")
     assert waits(desk, 9)
     desk.clock.at = at(9, 59) + timedelta(seconds=55)
@@ -471,7 +471,7 @@ def test_another_rule_lets_an_occurrence_wait_from_its_new_time(desk: Desk) -> N
     assert span(desk, task_id) == (at(9, 30), at(9, 50))
 
 
-def test_run_now_runs_beside_an_occurrence_that_waits_and_waits_for_nothing(desk: Desk) -> None:
+def test_run_now_runs_next_to_an_occurrence_that_waits_and_waits_for_nothing(desk: Desk) -> None:
     task_id = report(desk)
     assert waits(desk, 9)
     desk.scheduler.act(task_id, "run_now")
@@ -490,7 +490,7 @@ def test_run_now_of_an_ended_series_waits_for_nothing(desk: Desk) -> None:
     assert len(desk.start(9, 21)) == 1
 
 
-def test_a_call_of_its_fire_address_ends_the_wait_of_an_occurrence_and_else_runs_it_beside(desk: Desk) -> None:
+def test_a_call_of_its_fire_address_ends_the_wait_of_an_occurrence_and_else_starts_a_side_run(desk: Desk) -> None:
     task_id = report(desk)
     made = desk.scheduler.addresses.make(task_id)
     address = desk.scheduler.addresses.find(made.path.rpartition("/")[2])
@@ -626,7 +626,7 @@ def test_a_one_shot_that_waits_and_recurs_from_now_on_can_be_let_go(desk: Desk) 
         ({"wait_for": {"event": "ready", "or_when": True}}, "starts each run at its time"),
     ],
 )
-def test_what_a_series_cannot_wait_for_is_refused_at_once_and_later(
+def test_a_wait_that_a_series_cannot_have_is_refused_at_once_and_later(
     desk: Desk, more: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(DuetimeError, match=said):
@@ -644,7 +644,7 @@ def test_two_processes_that_look_at_once_let_it_wait_once(desk: Desk) -> None:
     assert len(told(desk, task_id, EventKind.WAIT_BEGAN)) == 1
 
 
-def test_who_watches_a_task_is_told_when_it_begins_to_wait(desk: Desk) -> None:
+def test_a_watcher_of_a_task_is_notified_when_it_begins_to_wait(desk: Desk) -> None:
     heard: list[str] = []
     desk.store.dependencies.listen(heard.extend)
     task_id = report(desk)
@@ -721,7 +721,7 @@ def test_a_run_that_is_not_due_any_more_when_its_wait_begins_waits_later(
     assert waits(desk, 9)
 
 
-def test_what_looks_for_overlooked_ends_leaves_a_run_that_waits_alone(desk: Desk) -> None:
+def test_the_repair_of_overlooked_ends_leaves_a_waiting_run_alone(desk: Desk) -> None:
     task_id = report(desk)
     assert waits(desk, 9)
     assert desk.store.dependencies.repair(limit=9) == 0

@@ -60,7 +60,7 @@ def test_a_long_run_writes_ten_skipped_runs_at_most_and_counts_all(desk: Desk) -
     assert desk.scheduler.get(view.record.task.id).record.run.missed >= 30
 
 
-def test_what_passed_while_nothing_ran_is_counted_and_not_skipped(desk: Desk) -> None:
+def test_an_occurrence_that_passed_while_nothing_ran_is_counted_and_not_skipped(desk: Desk) -> None:
     task_id = desk.hourly()
     claims = desk.start(11, 30)  # the installation was down from 9:00
     desk.end(claims)
@@ -112,7 +112,7 @@ def test_a_task_pauses_after_failures_in_a_row_and_its_user_is_told_once(desk: D
     assert (event.actor, event.reason) == ("duetime", "2 runs in a row failed")
 
 
-def test_a_resumed_task_counts_its_failures_anew(desk: Desk) -> None:
+def test_a_resumed_task_counts_its_failures_from_zero(desk: Desk) -> None:
     task_id = desk.hourly(pause_after=2)
     desk.run(9, (9, 1), Failed("away"))
     desk.run(10, (10, 1), Failed("away"))
@@ -123,7 +123,7 @@ def test_a_resumed_task_counts_its_failures_anew(desk: Desk) -> None:
     assert desk.scheduler.get(task_id).record.task.paused
 
 
-def test_a_task_that_tells_nothing_tells_that_it_pauses(desk: Desk) -> None:
+def test_a_task_that_notifies_of_nothing_notifies_of_its_pause(desk: Desk) -> None:
     view = desk.scheduler.schedule(
         "Import", repeat="every hour at :00", repeat_policy={"pause_after": 1}, notify="never"
     )
@@ -291,7 +291,7 @@ def test_a_jitter_longer_than_half_the_time_between_two_runs_is_refused(desk: De
 # -- the key of what is done again
 
 
-def test_what_failed_keeps_its_key_when_it_is_run_again_and_what_succeeded_has_a_new_one(desk: Desk) -> None:
+def test_a_failed_run_keeps_its_key_when_it_is_run_again_and_a_success_has_a_new_one(desk: Desk) -> None:
     task_id = desk.hourly()
     [failed] = desk.start(9)
     desk.end([failed], Failed("away"))

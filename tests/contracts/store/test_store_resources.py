@@ -131,7 +131,7 @@ def test_putting_what_is_there_already_changes_nothing(store: Store, clock: Cloc
     assert store.pools.put("api", {"windows": (1, 2.5), "zone": "Europe/Berlin"}, pool_act("ann")) == first
 
 
-def test_what_an_admin_changed_stays_until_configuration_says_something_else(store: Store) -> None:
+def test_a_change_of_an_admin_stays_until_configuration_says_something_else(store: Store) -> None:
     assert store.pools.declare({"gpu": GPU, "api": {"rate": 60}}, DECLARED) == ["api", "gpu"]
     assert {pool.updated_by for pool in store.pools.all()} == {"configuration"}
     store.pools.put("gpu", SMALLER, pool_act("root"))
@@ -180,7 +180,9 @@ def test_many_starts_and_changes_at_once_give_each_change_its_own_revision(url: 
         store.close()
 
 
-def test_what_an_attempt_used_is_stored_with_its_end_and_summed_from_an_instant_on(store: Store, clock: Clock) -> None:
+def test_the_usage_of_an_attempt_is_stored_with_its_end_and_summed_from_an_instant_on(
+    store: Store, clock: Clock
+) -> None:
     first = started(store)
     retry = settlement(first, State.RETRYING, wake_at=NOON, used={"tokens": 1200, "usd": 0.03})
     assert store.claims.settle([retry, retry]) == [Verdict.SETTLED, Verdict.FENCED]
@@ -269,7 +271,7 @@ def test_a_worker_whose_row_was_forgotten_drains_on(store: Store, clock: Clock) 
     assert store.workers.beat(worker) is DrainMode.FINISH
 
 
-def test_what_a_worker_has_in_hand_is_counted_whatever_it_said_last(store: Store) -> None:
+def test_the_runs_that_a_worker_holds_are_counted_whatever_it_reported_last(store: Store) -> None:
     assert store.workers.active_runs() == {}
     first, _ = started(store), started(store)
     assert store.workers.active_runs() == {first.worker: 2}
@@ -277,7 +279,7 @@ def test_what_a_worker_has_in_hand_is_counted_whatever_it_said_last(store: Store
     assert store.workers.active_runs() == {first.worker: 1}
 
 
-def test_what_many_learn_at_once_adds_up(url: str) -> None:
+def test_estimates_that_many_learn_at_once_add_up(url: str) -> None:
     stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
     at_once(6, lambda number: stores[number % 2].estimates.add({(TENANT, "report"): [2.0, 2.0], ("b", "x"): [1.0]}))
     stores[0].estimates.add({})

@@ -113,7 +113,7 @@ def test_the_audit_chain_holds_and_goes_on(reopened: Store) -> None:
         ),
     ],
 )
-def test_the_audit_chain_still_tells_what_was_done_to_rows(reopened: Store, change: str, wrong: str) -> None:
+def test_the_audit_chain_still_reveals_what_was_done_to_rows(reopened: Store, change: str, wrong: str) -> None:
     added(reopened)
     reopened._database.write(lambda connection: connection.execute(text(change)))
     broken = verdict(reopened).broken
@@ -121,7 +121,7 @@ def test_the_audit_chain_still_tells_what_was_done_to_rows(reopened: Store, chan
     assert broken.wrong.endswith(wrong)
 
 
-def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store, restored: Restored) -> None:
+def test_rows_not_sealed_in_the_backup_are_sealed(store: Store, restored: Restored) -> None:
     added(store)
     recorded(store)
     restored(store)
@@ -130,7 +130,7 @@ def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store, restored: Res
     assert (found.broken, found.entries, found.pending) == (None, 3, 0)
 
 
-def test_what_was_sealed_in_part_goes_on_in_order(store: Store, restored: Restored) -> None:
+def test_a_chain_that_was_sealed_in_part_goes_on_in_order(store: Store, restored: Restored) -> None:
     filled(store)
     added(store)
     restored(store)

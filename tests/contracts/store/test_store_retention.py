@@ -134,7 +134,7 @@ def test_without_a_rule_nothing_is_deleted(store: Store, clock: Clock) -> None:
     assert rows(store) == before
 
 
-def test_what_a_sweep_would_delete_is_counted_and_nothing_is_deleted(store: Store, clock: Clock) -> None:
+def test_rows_that_a_sweep_would_delete_are_counted_and_not_deleted(store: Store, clock: Clock) -> None:
     failed(store)
     before = rows(store)
     clock.forward(days=91)
@@ -152,7 +152,7 @@ def test_open_tasks_stay_however_old_they_are(store: Store, clock: Clock) -> Non
     assert rows(store) == before
 
 
-def test_a_task_stays_while_a_run_beside_its_current_one_is_open(store: Store, clock: Clock) -> None:
+def test_a_task_stays_while_a_side_run_is_open(store: Store, clock: Clock) -> None:
     record = added(store)
     beside = a_run(record.task, NOON + timedelta(days=300), generation=2)
     cancelled(store, record)

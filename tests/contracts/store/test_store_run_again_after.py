@@ -146,7 +146,7 @@ def put_off(desk: Desk, task_id: str, how: str) -> TaskView:
 
 @pytest.mark.parametrize("chain", [True, False], ids=["chain", "tasks"])
 @pytest.mark.parametrize("how", ["when", "snooze"])
-def test_what_expired_and_is_put_off_waits_for_what_it_comes_after(desk: Desk, how: str, *, chain: bool) -> None:
+def test_an_expired_task_that_is_put_off_waits_for_its_upstreams(desk: Desk, how: str, *, chain: bool) -> None:
     load, mail = expired(desk, chain=chain)
     view = put_off(desk, mail, how)
     assert (view.record.run.state, view.record.run.scheduled_for) == (State.WAITING, at(8, 45))
@@ -199,7 +199,7 @@ def test_the_yes_to_a_task_that_expired_before_its_start_holds(desk: Desk) -> No
 
 
 @pytest.mark.parametrize("outcome", [Done("done"), Failed("no")], ids=["well", "failed"])
-def test_what_failed_with_one_task_and_is_put_off_waits_for_the_other_one(desk: Desk, outcome: Outcome) -> None:
+def test_a_task_that_failed_with_one_upstream_and_is_put_off_waits_for_the_other(desk: Desk, outcome: Outcome) -> None:
     first, second = (desk.scheduler.schedule("Load", when=f"at {hour}:00").record.task.id for hour in (9, 10))
     mail = desk.scheduler.schedule("Mail", after=[first, second]).record.task.id
     desk.end(desk.start(9), Failed("no"))

@@ -27,7 +27,7 @@ def test_lines_of_a_running_attempt_grow_and_those_at_its_end_come_with_its_sett
     store.run_logs.write([log_chunk(one, 1, "a")])  # an older one that comes late
     assert said(store, one) == ["a", "b", "c"]
     ends = [
-        settlement(one, log=(log_chunk(one, 2, "b", "c", "d", last=True),)),  # stored meanwhile: they overlap
+        settlement(one, log=(log_chunk(one, 2, "b", "c", "d", last=True),)),  # stored already: they overlap
         replace(settlement(other, log=(log_chunk(other, 2, "end", last=True),)), claim=None),
     ]
     assert store.claims.settle(ends) == [Verdict.SETTLED] * 2

@@ -122,7 +122,7 @@ def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_
     assert [target.run(day(3, 10)), target.run(day(4, 10))] == [1, 0]
 
 
-def test_what_runs_again_after_the_last_of_its_runs_leaves_no_room_for_another(target: Desk) -> None:
+def test_a_repeat_after_the_last_run_leaves_no_room_for_another(target: Desk) -> None:
     task_id = used_up(target)
     target.scheduler.act(task_id, "snooze", until="friday 9am")
     with pytest.raises(Refused, match="the last occurrence"):
@@ -297,7 +297,9 @@ def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(target: Desk) -> None:
 
 @pytest.mark.parametrize("repeat", ["every day at 9:00", None])
 @pytest.mark.parametrize("beside", [False, True])
-def test_what_fails_after_it_was_asked_to_stop_is_cancelled(target: Desk, repeat: str | None, *, beside: bool) -> None:
+def test_a_run_that_fails_after_a_requested_stop_is_cancelled(
+    target: Desk, repeat: str | None, *, beside: bool
+) -> None:
     task_id = target.schedule(repeat=repeat, when=None if repeat else day(1))
     target.clock.at = day(1) if not beside else MORNING
     if beside:
@@ -324,7 +326,7 @@ def snoozed_beyond_its_series(target: Desk) -> str:
     return task_id
 
 
-def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
+def test_a_snoozed_run_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
     task_id = snoozed_beyond_its_series(target)
     (shown,) = target.scheduler.tasks.list(TaskFilter(states=OPEN)).views
     assert (shown.record.run.state, shown.record.run.wake_at, shown.record.side_runs) == (State.SCHEDULED, day(5), ())
@@ -332,13 +334,13 @@ def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(tar
     assert target.get(task_id).record.run.state is State.SUCCEEDED
 
 
-def test_what_was_snoozed_can_be_cancelled_once_its_series_has_ended(target: Desk) -> None:
+def test_a_snoozed_run_can_be_cancelled_once_its_series_has_ended(target: Desk) -> None:
     task_id = snoozed_beyond_its_series(target)
     cancelled = target.scheduler.cancel(task_id)
     assert (cancelled.record.run.state, target.run(day(5))) == (State.CANCELLED, 0)
 
 
-def test_what_was_snoozed_stays_in_sight_when_its_task_recurs_no_more(target: Desk) -> None:
+def test_a_snoozed_run_stays_in_sight_when_its_task_recurs_no_more(target: Desk) -> None:
     task_id = target.schedule(repeat="every day at 9:00")
     target.run(day(1))
     target.scheduler.act(task_id, "snooze", until="friday 9am")

@@ -53,7 +53,7 @@ CHANGES: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("change", "coming"), CHANGES, ids=str)
-def test_what_was_skipped_stays_left_out(desk: Desk, change: Any, coming: list[str]) -> None:
+def test_a_skipped_occurrence_stays_left_out(desk: Desk, change: Any, coming: list[str]) -> None:
     task_id = skipped(desk, 2)
     assert walls(desk.scheduler.get(task_id)) == ["04 09:30", "05 09:30"]
     view = desk.scheduler.reschedule(task_id, **change)
@@ -102,13 +102,13 @@ def test_a_series_that_begins_later_has_skipped_nothing(desk: Desk) -> None:
     assert walls(desk.scheduler.reschedule(task_id, timezone="Asia/Tokyo"), 1) == ["05 09:30"]
 
 
-def test_one_that_was_only_moved_was_not_skipped(desk: Desk) -> None:
+def test_an_occurrence_that_was_only_moved_was_not_skipped(desk: Desk) -> None:
     task_id = skipped(desk, 0)
     desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=1, hours=8))
     assert walls(desk.scheduler.reschedule(task_id, repeat="every day at 10:00"), 1) == ["02 10:00"]
 
 
-def test_one_that_was_moved_past_others_runs_once_under_a_new_rule(desk: Desk) -> None:
+def test_an_occurrence_moved_past_others_runs_once_under_a_new_rule(desk: Desk) -> None:
     task_id = skipped(desk, 0)
     desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=3))
     view = desk.scheduler.reschedule(task_id, repeat="every day at 10:00")

@@ -57,7 +57,7 @@ def a_chain(scheduler: Scheduler) -> str:
     return scheduler.schedule("Book", steps=steps, priority="high", by=ALICE).record.task.id  # type: ignore[arg-type]  # plain
 
 
-def test_what_a_run_spawns_is_stored_with_its_end_and_waited_for(
+def test_a_spawned_task_is_stored_with_the_end_of_its_run_and_waited_for(
     store: Store, scheduler: Scheduler, fan_out: FanOut
 ) -> None:
     freed: list[str] = []
@@ -110,7 +110,7 @@ def test_a_late_result_spawns_nothing(store: Store, scheduler: Scheduler, fan_ou
     assert list(ids(scheduler, chain_id)) == ["pages", "report"]
 
 
-def test_what_cannot_be_planned_or_is_beyond_a_quota_is_refused(
+def test_a_spawned_task_that_cannot_be_planned_or_is_beyond_a_quota_is_refused(
     store: Store, scheduler: Scheduler, planner: Planner
 ) -> None:
     parent = store.tasks.get(TENANT, ids(scheduler, a_chain(scheduler))["pages"]).task

@@ -339,7 +339,7 @@ def test_a_start_and_a_renewal_write_no_index(store: Store) -> None:
     )
 
 
-def test_what_may_not_start_is_looked_at_once_more_behind_its_lock(store: Store, trips: Counted) -> None:
+def test_a_run_that_may_not_start_is_checked_once_more_behind_its_lock(store: Store, trips: Counted) -> None:
     record = started(store, worker="other")
     wishes = [Start(record.run.id, "token")]
     assert len(trips(lambda: store.claims.start(wishes, worker="w", epoch=None, lease=LEASE))) == 5

@@ -112,7 +112,7 @@ def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their
         assert states() == [State.SCHEDULED, State.WAITING, State.WAITING]
 
 
-def test_a_cancel_of_many_tells_of_those_that_go_on_by_it(store: Store) -> None:
+def test_a_cancel_of_many_reports_the_tasks_that_go_on_by_it(store: Store) -> None:
     freed: list[str] = []
     store.dependencies.listen(freed.extend)
     alice = Principal(TENANT, "alice")

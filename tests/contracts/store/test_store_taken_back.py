@@ -85,7 +85,7 @@ def test_hours_later_it_can_be_taken_back_and_asks_for_as_long_as_before(target:
     assert "until Mon 23 Nov 2026 13:00" in back.waiting_for[0]
 
 
-def test_what_was_moved_since_the_yes_keeps_its_new_time(target: Desk) -> None:
+def test_a_task_moved_since_the_yes_keeps_its_new_time(target: Desk) -> None:
     task_id = target.schedule(when="in 1 hour", **ASKS)
     yes = target.scheduler.approve(task_id)
     moved = target.scheduler.reschedule(task_id, when="in 3 hours").record.run
@@ -108,7 +108,7 @@ def test_a_repeated_undo_is_one_and_the_token_of_an_earlier_yes_takes_back_no_la
     assert target.get(task_id).record.run.state is State.SCHEDULED
 
 
-def test_what_has_started_or_was_cancelled_since_says_so(target: Desk) -> None:
+def test_a_task_that_has_started_or_was_cancelled_since_says_so(target: Desk) -> None:
     started, cancelled = (target.schedule(when="in 1 hour", **ASKS) for _ in range(2))
     tokens = {each: target.scheduler.approve(each).undo for each in (started, cancelled)}
     target.scheduler.cancel(cancelled)

@@ -149,7 +149,7 @@ def test_the_same_key_twice_in_one_call_makes_one_task(store: Store) -> None:
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
 
 
-def test_an_expired_key_is_used_anew(store: Store, clock: Clock) -> None:
+def test_an_expired_key_can_be_used_again(store: Store, clock: Clock) -> None:
     first = store.tasks.add(*a_task(), actor="alice", key=a_key(expires_at=NOON + MINUTE, derived=True))
     clock.forward(seconds=59)
     assert not store.tasks.add(*a_task(), actor="alice", key=a_key(expires_at=NOON + 2 * MINUTE, derived=True)).created
@@ -395,7 +395,7 @@ def beside(record: TaskRecord) -> Change:
     return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
 
 
-def test_a_run_beside_the_current_one_starts_and_is_cancelled_with_the_task(store: Store) -> None:
+def test_a_side_run_starts_and_is_cancelled_with_the_task(store: Store) -> None:
     record = added(store, NOON + timedelta(days=1), repeat="FREQ=DAILY")
     for _ in range(3):
         store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
@@ -411,7 +411,7 @@ def test_a_run_beside_the_current_one_starts_and_is_cancelled_with_the_task(stor
     assert sorted(states) == [State.CANCELLED, State.CANCELLED, State.CANCELLED, State.RUNNING]
 
 
-def test_a_ready_run_beside_a_paused_task_is_due_again_when_it_goes_on(store: Store) -> None:
+def test_a_ready_side_run_of_a_paused_task_is_due_again_when_it_goes_on(store: Store) -> None:
     record = added(store, NOON + timedelta(days=1), repeat="FREQ=DAILY")
     store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
     [ready] = store.claims.make_ready(limit=9)

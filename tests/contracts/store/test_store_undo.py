@@ -122,7 +122,7 @@ def test_a_pause_of_what_was_due_is_taken_back_and_it_runs(target: Desk) -> None
 
 
 @pytest.mark.parametrize("arguments", [{"action": "run_now"}, {"action": "snooze", "minutes": 30}])
-def test_what_ran_and_was_to_run_again_is_as_it_had_ended(target: Desk, arguments: dict[str, Any]) -> None:
+def test_a_task_that_ran_and_was_to_run_again_is_as_it_had_ended(target: Desk, arguments: dict[str, Any]) -> None:
     task_id = target.schedule(when="in 10 minutes")
     target.run(MORNING + timedelta(minutes=10))
     ended = target.scheduler.get(task_id).record.run
@@ -173,7 +173,7 @@ def test_an_undo_that_comes_too_late_is_refused(target: Desk) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"when": "tomorrow 9am"}, DAILY], ids=["once", "beside a series"])
-def test_what_has_run_since_stays(target: Desk, arguments: dict[str, Any]) -> None:
+def test_a_task_that_has_run_since_stays(target: Desk, arguments: dict[str, Any]) -> None:
     task_id = target.schedule(**arguments)
     changed = target.scheduler.act(task_id, "run_now")
     assert target.run(target.clock.at) == 1
@@ -194,7 +194,7 @@ BEGUN: dict[str, Act] = {
 @pytest.mark.parametrize("outcome", HELD)
 @pytest.mark.parametrize("change", BEGUN)
 @pytest.mark.parametrize("begun_before", [False, True])
-def test_what_has_begun_since_and_has_not_ended_stays(
+def test_a_task_that_has_begun_since_and_has_not_ended_stays(
     target: Desk, outcome: str, change: str, *, begun_before: bool
 ) -> None:
     task_id = target.schedule(when="in 10 seconds")
@@ -321,7 +321,7 @@ def test_a_series_that_has_gone_on_or_ended_by_a_change_keeps_it(target: Desk, n
     assert shown(target.scheduler.get(task_id)) == before
 
 
-def test_a_ready_run_gets_its_place_anew_when_its_urgency_is_taken_back(target: Desk) -> None:
+def test_a_ready_run_gets_a_new_place_when_its_urgency_is_taken_back(target: Desk) -> None:
     task_id = target.schedule(when="in 10 seconds")
     changed = target.scheduler.reschedule(task_id, priority="critical")
     target.clock.at += timedelta(seconds=10)

@@ -214,7 +214,7 @@ def stored_of(desk: Desk, task_id: str) -> dict[str, Any]:
 
 
 @walks(SEEDS, SEEDS_ON_POSTGRES)
-def test_what_is_undone_at_once_is_as_if_it_had_not_been(store: Store, clock: Clock, seed: int) -> None:
+def test_a_change_undone_at_once_is_as_if_it_had_not_been(store: Store, clock: Clock, seed: int) -> None:
     clock.at = MORNING
     planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
     walk = Walk(Desk(Scheduler(store, planner), store, clock), random.Random(seed))

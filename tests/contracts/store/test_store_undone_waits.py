@@ -234,7 +234,7 @@ def test_a_step_keeps_a_yes_and_an_event_when_its_turn_is_taken_back(desk: Desk,
 
 
 @pytest.mark.parametrize("in_chain", [True, False], ids=["chain", "tasks"])
-def test_what_runs_once_asks_and_waits_on_after_an_undone_cancel_of_what_it_comes_after(
+def test_a_one_time_task_asks_and_waits_on_after_an_undone_cancel_of_its_upstream(
     desk: Desk, *, in_chain: bool
 ) -> None:
     if in_chain:

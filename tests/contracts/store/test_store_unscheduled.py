@@ -40,7 +40,7 @@ def states(target: Desk, chain_id: str) -> list[State]:
     return [step.state for step in chain.steps]
 
 
-def test_what_was_scheduled_is_cancelled_and_that_is_taken_back_in_turn(target: Desk) -> None:
+def test_a_scheduled_task_is_cancelled_and_that_is_taken_back_in_turn(target: Desk) -> None:
     made = target.scheduler.schedule("Take the pill", repeat="every day at 9:00")
     task_id = made.record.task.id
     gone = target.scheduler.act(task_id, "undo", undo=made.undo)

@@ -47,7 +47,7 @@ def test_changes_and_undos_are_told_by_their_way(store: Store) -> None:
     assert {("paused", "ann", "rest 10.0.0.7"), ("cancelled", "ann", "rest 10.0.0.7")} < ways(store)
 
 
-def test_what_a_worker_did_came_by_no_way(store: Store) -> None:
+def test_an_event_of_a_worker_has_no_way(store: Store) -> None:
     claim = restarted(store, added(store))
     store.claims.settle([settlement(claim)])
     assert {way for kind, _, way in ways(store) if kind in {"ready", "started", "succeeded"}} == {None}

@@ -88,7 +88,7 @@ def test_ready_runs_are_told_of_when_what_waits_for_them_changes(store: Store, r
     assert rescored == []
 
 
-def test_a_ready_run_hears_of_what_is_stored_behind_it_in_the_same_call(store: Store, rescored: list[str]) -> None:
+def test_a_ready_run_knows_the_tasks_stored_behind_it_in_the_same_call(store: Store, rescored: list[str]) -> None:
     task, run = a_task()
     first = replace(run, state=State.READY, wake_at=None, first_ready_at=NOON)
     second, waits = a_task()
@@ -98,7 +98,7 @@ def test_a_ready_run_hears_of_what_is_stored_behind_it_in_the_same_call(store: S
     assert rescored == [run.id]
 
 
-def test_a_refused_insertion_tells_nobody(store: Store, rescored: list[str]) -> None:
+def test_a_refused_insertion_notifies_nobody(store: Store, rescored: list[str]) -> None:
     first, theirs = added(store), added(store, tenant="globex")
     store.claims.make_ready(limit=9)
     with pytest.raises(TaskNotFound):

@@ -71,7 +71,7 @@ def test_a_report_counts_what_was_cancelled_and_not_its_deadline(store: Store, c
     assert deadlines == "deadlines: 0 of 1 missed (0.0%)"
 
 
-def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clock: Clock) -> None:
+def test_a_report_shows_the_trend_against_the_same_time_before(store: Store, clock: Clock) -> None:
     for count in (2, 3):
         for _ in range(count):
             ends(store, clock, minutes=1)

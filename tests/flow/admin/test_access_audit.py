@@ -70,7 +70,7 @@ async def test_a_flood_of_refused_logins_fills_no_database(admin_page: Open) -> 
     assert len(entries(admin, "local")) == MAX_REFUSALS_PER_MINUTE
 
 
-async def test_what_an_operator_reads_of_another_tenant_is_in_the_log_of_that_tenant(admin_page: Open) -> None:
+async def test_a_read_of_another_tenant_is_in_the_log_of_that_tenant(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     await admin.enter("admin:read", tenant="house", user="root")
     for _ in range(2):

@@ -60,7 +60,7 @@ async def test_a_star_in_the_field_of_the_tenant_shows_what_the_empty_field_does
     assert not house.site.app.store.audit.page("*", AuditFilter(), limit=9).entries
 
 
-async def test_what_a_star_shows_is_what_rest_answers_for_all_tenants(house: Admin) -> None:
+async def test_a_star_shows_what_rest_answers_for_all_tenants(house: Admin) -> None:
     token = house.site.key("house", scopes=("tasks", "admin"))
 
     async def asked(path: str) -> Any:

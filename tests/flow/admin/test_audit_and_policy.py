@@ -244,7 +244,7 @@ async def test_two_people_change_different_numbers_and_both_stand(admin_page: Op
     assert (found.version, found.policy) == (2, read_policy(both, DEFAULT_POLICY))
 
 
-async def test_who_changes_a_number_that_another_one_changed_is_refused_and_keeps_what_he_typed(
+async def test_a_stale_change_of_a_number_is_refused_and_keeps_the_typed_input(
     admin_page: Open,
 ) -> None:
     admin = await admin_page()

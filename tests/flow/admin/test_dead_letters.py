@@ -166,7 +166,7 @@ async def test_the_page_of_a_run_replays_and_its_letter_is_closed(admin_page: Op
     assert "Its dead letter was" in (await admin.get(f"/runs/{run}")).text
 
 
-async def test_who_may_only_read_sees_letters_and_cannot_close_them(admin_page: Open) -> None:
+async def test_a_reader_sees_letters_and_cannot_close_them(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",))
     run = dead(admin, "Push", tenant="acme")
     await admin.enter("admin:read")
@@ -231,7 +231,7 @@ async def undone(admin: Admin, page: str) -> str:
 
 
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-async def test_what_was_closed_is_taken_back_by_the_button_next_to_it_and_a_second_press_says_the_same(
+async def test_a_closed_letter_is_taken_back_by_the_button_next_to_it_and_a_second_press_says_the_same(
     admin_page: Open, verb: str
 ) -> None:
     admin = await admin_page()
@@ -249,7 +249,7 @@ async def test_what_was_closed_is_taken_back_by_the_button_next_to_it_and_a_seco
     assert states(admin) == {"One": "open", "Two": "open"}
 
 
-async def test_what_was_picked_of_several_tenants_is_taken_back_in_each(admin_page: Open) -> None:
+async def test_letters_picked_from_several_tenants_are_taken_back_in_each(admin_page: Open) -> None:
     admin = await admin_page()
     picked = [dead(admin, "Ours"), dead(admin, "Theirs", tenant="globex")]
     bare = {"csrf_token": await admin.token(), "close": "discard", "pick": picked, "reason": "not needed"}
@@ -259,7 +259,7 @@ async def test_what_was_picked_of_several_tenants_is_taken_back_in_each(admin_pa
     assert (states(admin), states(admin, "globex")) == ({"Ours": "open"}, {"Theirs": "open"})
 
 
-async def test_what_was_done_is_said_also_where_a_cookie_has_no_room_for_its_undo(admin_page: Open) -> None:
+async def test_a_notice_appears_also_where_a_cookie_has_no_room_for_its_undo(admin_page: Open) -> None:
     admin = await admin_page()
     picked = [dead(admin, "Theirs", tenant=f"{'subsidiary-' * 9}{number}") for number in range(40)]
     bare = {"csrf_token": await admin.token(), "close": "discard", "pick": picked, "reason": "not needed"}

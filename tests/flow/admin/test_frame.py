@@ -89,7 +89,7 @@ async def unsent(admin: Admin, site: str = "same-origin", **typed: str) -> str:
     return page.partition("<noscript>")[2].partition("</noscript>")[0]
 
 
-async def test_what_was_typed_after_the_session_can_be_sent_again_without_scripts(admin_page: Open) -> None:
+async def test_input_typed_after_the_session_can_be_sent_again_without_scripts(admin_page: Open) -> None:
     shown = await unsent(await admin_page(auth=("keys",)), reason="it <ran> away")
     assert 'action="/admin/runs/r_1/cancel"' in shown
     assert 'name="reason" value="it &lt;ran&gt; away"' in shown
@@ -134,7 +134,7 @@ async def test_a_revoked_key_ends_its_sessions_at_the_next_request(admin_page: O
     assert (await admin.get("", **{"X-Duetime-Live": "1"})).status_code == 401
 
 
-async def test_who_logs_out_is_out(admin_page: Open) -> None:
+async def test_a_logout_ends_the_session(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",))
     await admin.enter("admin")
     answer = await admin.post("/logout")
@@ -159,7 +159,7 @@ async def test_a_forged_or_foreign_cookie_is_no_session(admin_page: Open) -> Non
         assert (await admin.get("")).status_code == 303
 
 
-def test_what_is_sealed_for_one_purpose_is_nothing_for_another() -> None:
+def test_a_value_sealed_for_one_purpose_is_invalid_for_another() -> None:
     seal = Seal(lambda: b"a key of the store")
     session = vars_of(Sessions(seal, lambda: 1e9).new(tenant="acme", user="ann", scopes=("admin",)))
     assert seal.open("session", seal.close("session", session)) == {**session, "scopes": ["admin"]}
@@ -245,7 +245,7 @@ async def test_the_token_of_one_session_is_worthless_in_another(admin_page: Open
     assert nothing_is_stored(admin)
 
 
-async def test_who_may_only_read_is_refused_when_trying_to_change(admin_page: Open) -> None:
+async def test_a_reader_is_refused_when_trying_to_change(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",))
     await admin.enter("admin:read")
     refused = await admin.post("/schedule", title="Mine")
@@ -291,7 +291,7 @@ async def test_every_answer_forbids_scripts_frames_and_guesses(admin_page: Open,
     assert ("immutable" if "static" in path else "no-store") in answer.headers["cache-control"]
 
 
-async def test_what_is_written_into_a_page_is_text(admin_page: Open) -> None:
+async def test_a_value_written_into_a_page_is_text(admin_page: Open) -> None:
     admin = await admin_page()
     missing = await admin.get(f"/{SCRIPT}?q={SCRIPT}&tenant={SCRIPT}")
     assert missing.status_code == 404
@@ -336,7 +336,7 @@ def test_a_session_ends_when_it_is_idle_and_when_it_is_old() -> None:
     assert sessions.read(sessions.write(session)) is None
 
 
-async def test_what_a_page_asks_by_itself_keeps_no_session_alive(admin_page: Open) -> None:
+async def test_an_automatic_request_of_a_page_keeps_no_session_alive(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",))
     await admin.enter("admin")
     assert "set-cookie" not in (await admin.get("", **{"X-Duetime-Live": "1"})).headers

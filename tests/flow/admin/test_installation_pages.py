@@ -62,7 +62,7 @@ async def test_a_pool_is_declared_changed_and_removed_by_forms(admin_page: Open)
     assert "gpu" not in admin.site.app.registry.read()
 
 
-async def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(admin_page: Open) -> None:
+async def test_a_pool_that_another_operator_has_changed_is_not_overwritten(admin_page: Open) -> None:
     admin = await admin_page()
     await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 2, "price": "0.25"}')
     opened = found_shown((await admin.get("/pools/gpu")).text)

@@ -108,7 +108,7 @@ async def test_a_public_client_has_no_secret_and_proves_itself_by_the_verifier(
     assert await person.is_in()
 
 
-async def test_what_a_provider_did_not_say_to_this_login_lets_nobody_in(
+async def test_an_answer_of_a_provider_to_another_login_lets_nobody_in(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_limits, "MAX_WRONG_LOGINS", 1_000)

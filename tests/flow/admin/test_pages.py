@@ -75,7 +75,7 @@ async def test_every_page_teaches_while_there_is_nothing(admin_page: Open, path:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_what_people_wrote_is_text_on_every_page(admin: Admin, path: str) -> None:
+async def test_user_text_is_escaped_on_every_page(admin: Admin, path: str) -> None:
     page = await admin.get(path)
     assert page.status_code == 200
     assert "<img src=x" not in page.text
@@ -153,7 +153,7 @@ async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Ad
     assert {row["action"] for row in json.loads(sent.text)["runs"]} == {"webhook"}
 
 
-def test_what_was_slow_to_read_is_kept_for_a_while_and_no_more_than_so_much_of_it() -> None:
+def test_a_slow_answer_is_cached_for_a_while_and_up_to_a_size() -> None:
     now = [0.0]
     kept, read = KeptReads(clock=lambda: now[0]), list[str]()
 
@@ -223,7 +223,7 @@ async def test_a_run_shows_its_key_and_the_template_of_the_keys_of_its_task(admi
     assert "Idempotency" not in (await admin.get(f"/runs/{plain}")).text
 
 
-async def test_what_is_due_next_stands_first_among_what_is_to_come(admin: Admin) -> None:
+async def test_the_next_due_run_stands_first_among_those_to_come(admin: Admin) -> None:
     async def listed(state: str) -> list[dict[str, str]]:
         sent = await admin.get(f"/runs?state={state}&format=json")
         runs: list[dict[str, str]] = json.loads(sent.text)["runs"]
@@ -295,7 +295,7 @@ async def test_a_run_that_asks_is_answered_from_its_page_and_an_old_page_answers
     assert scheduler.get(one.task.id).record.run.state is State.SCHEDULED
 
 
-async def test_what_a_run_out_of_turn_asks_is_answered_from_its_page(admin: Admin) -> None:
+async def test_a_question_of_a_run_out_of_turn_is_answered_from_its_page(admin: Admin) -> None:
     scheduler, store = admin.site.app.scheduler, admin.site.app.store
     task = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
     scheduler.act(task, "run_now")
@@ -381,7 +381,7 @@ async def test_a_run_that_is_stopping_or_held_says_so_on_its_page_and_in_the_lis
         assert (bool(row["paused"]), bool(row["cancel_requested"])) == (word == "paused", word == "stopping")
 
 
-async def test_what_failed_runs_again_as_its_next_generation(admin: Admin) -> None:
+async def test_a_failed_chain_runs_again_as_its_next_generation(admin: Admin) -> None:
     run = run_of(admin, State.FAILED)
     task = admin.site.app.scheduler.past.run(run).record.task.id
     done = await admin.post(f"/runs/{run}/run")
@@ -668,7 +668,7 @@ async def test_an_operator_sees_all_tenants_or_the_one_that_he_chooses(shared: A
     assert shared.site.app.store.run_history.detail("acme", run).run.state is State.CANCELLED
 
 
-async def test_who_may_only_read_sees_no_button_that_changes(shared: Admin) -> None:
+async def test_a_reader_sees_no_button_that_changes(shared: Admin) -> None:
     await shared.enter("admin:read", tenant="acme")
     run = run_of(shared, State.SCHEDULED, tenant="acme")
     for path in (*PAGES, f"/runs/{run}"):

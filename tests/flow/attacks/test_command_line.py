@@ -83,7 +83,7 @@ def test_no_verb_writes_what_steers_a_terminal(ids: list[str], capsys: pytest.Ca
     assert json.loads(read[9])["payload"]["body"] == {STEERING: [STEERING]}
 
 
-def test_what_a_caller_mistypes_steers_no_terminal(ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistyped_input_steers_no_terminal(ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         ("show", STEERING), ("cancel", STEERING), (STEERING,), ("list", f"--{STEERING}"), ("list", "--state", STEERING),
         ("schedule", STEERING, "--when", STEERING), ("schedule", "x", "--when", "now", "--action", STEERING),

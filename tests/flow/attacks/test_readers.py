@@ -30,7 +30,7 @@ def unfenced(text: str) -> str:
 
 
 @pytest.mark.anyio
-async def test_what_users_wrote_is_quoted_wherever_a_model_reads_it(target: Target) -> None:
+async def test_user_text_is_quoted_wherever_a_model_reads_it(target: Target) -> None:
     """Titles, labels, messages, reasons and actors, in lists, answers, refusals and the history."""
     site, key, said = target.site, target.key, []
     for number, title in enumerate(BREAKOUTS):

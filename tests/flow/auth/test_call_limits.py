@@ -51,7 +51,7 @@ def test_a_caller_that_waits_as_long_as_it_was_told_is_answered(limit: int, star
     for _ in range(20):
         watch.now += refused(limits)
         limits.take("acme")
-        with suppress(TooManyCalls):  # what else has come back meanwhile, and a refusal that moves the count
+        with suppress(TooManyCalls):  # what else has come back, and a refusal that moves the count
             while True:
                 limits.take("acme")
 

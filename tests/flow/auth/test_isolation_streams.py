@@ -91,7 +91,7 @@ def key(store: Store, tenant: str) -> str:
     return text.text
 
 
-def test_a_subscriber_hears_of_no_change_of_another_tenant(callers: tuple[Caller, Caller]) -> None:
+def test_a_subscriber_receives_no_change_of_another_tenant(callers: tuple[Caller, Caller]) -> None:
     ours, theirs = callers
     foreign, own = (
         theirs.call("schedule_task", title="Theirs", when="in 2 hours")["id"],

@@ -106,7 +106,7 @@ def test_an_answer_that_is_no_key_set_is_an_outage(answer: bytes) -> None:
 @pytest.mark.parametrize(
     "error", [httpx2.InvalidURL("no"), httpx2.StreamClosed(), TimeoutError(), ConnectionError(), RecursionError()]
 )
-def test_whatever_goes_wrong_on_the_way_is_an_outage(error: Exception) -> None:
+def test_any_fault_on_the_way_is_an_outage(error: Exception) -> None:
     def fail() -> bytes:
         raise error
 

@@ -73,7 +73,7 @@ async def test_each_token_is_looked_at_once_a_minute_however_many_subscribe_with
     assert token.looks == 2
 
 
-async def test_who_left_is_looked_at_no_more(setup: Setup) -> None:
+async def test_a_client_that_left_is_checked_no_more(setup: Setup) -> None:
     token = Token()
     forget = setup.tokens.add(token, setup.end("ann"))
     forget()

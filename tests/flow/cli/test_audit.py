@@ -52,7 +52,7 @@ def entries(said: Said, *options: str) -> Any:
     return json.loads(said("audit", "list", *options, "--json"))["entries"]
 
 
-def test_what_was_done_to_keys_is_listed_with_who_and_by_which_way(said: Said, key: str) -> None:
+def test_a_change_of_a_key_is_listed_with_who_and_by_which_way(said: Said, key: str) -> None:
     found = entries(said)
     assert [(entry["kind"], entry["subject"], entry["actor"], entry["via"]) for entry in found] == [
         ("key_revoked", key, "local", cli_way()), ("key_created", key, "local", cli_way()),
@@ -132,7 +132,7 @@ def test_a_head_of_a_chain_that_is_not_verified_is_refused(said: Said, key: str)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "local:x:ab", ":8:ab", "local:8:", "", "\n"])
-def test_what_is_no_head_is_refused(said: Said, text: str) -> None:
+def test_a_text_that_is_not_a_head_is_refused(said: Said, text: str) -> None:
     assert "is not an audit head" in said("audit", "verify", "--head", text, code=2)
 
 

@@ -117,7 +117,7 @@ def test_the_service_file_is_readable_by_its_user_alone(systemd: background_serv
     assert stat.S_IMODE(systemd.path.stat().st_mode) == 0o600
 
 
-def test_status_tells_not_installed_from_stopped_and_running(
+def test_status_distinguishes_not_installed_from_stopped_and_running(
     systemd: background_service.ServicePlan, machine: Machine
 ) -> None:
     assert background_service.status(systemd) == "not installed"

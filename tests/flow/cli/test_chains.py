@@ -98,7 +98,7 @@ def test_a_policy_that_a_chain_would_not_follow_is_refused(cli: Run, steps: str)
     )
 
 
-def test_what_is_wrong_in_several_steps_is_told_of_each_as_its_file_would_have_it(cli: Run, tmp_path: Path) -> None:
+def test_problems_in_several_steps_are_each_reported_by_the_place_in_the_file(cli: Run, tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     wrong = [{"name": "fetch", "when": "someday"}, {"name": "send", "priority": "huge", "needs": {"gpu": 1}}]
     path.write_text(json.dumps(wrong), "utf-8")

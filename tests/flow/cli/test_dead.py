@@ -82,7 +82,7 @@ def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, lette
     assert said("dead") == "No dead letters.\n"
 
 
-def test_what_is_discarded_needs_a_reason_and_stays_in_the_list_of_its_state(said: Said, letters: list[str]) -> None:
+def test_a_discard_needs_a_reason_and_stays_in_the_list_of_its_state(said: Said, letters: list[str]) -> None:
     assert "reason" in said("dead", "discard", letters[0], code=WRONG_USAGE_CODE)
     discarded = said("dead", "discard", letters[0], "--reason", "sent by hand")
     assert discarded.startswith("1 of 1 discarded.\nFor 10 minutes: duetime dead undo u_b")

@@ -142,7 +142,7 @@ def test_a_run_that_is_tried_again_says_which_attempt_of_how_many_and_what_the_l
 
 
 @pytest.mark.parametrize("outcomes", [(), (Retry("no answer"),)], ids=["scheduled", "retrying"])
-def test_what_is_overdue_with_nobody_to_run_it_says_so_wherever_it_is_shown(
+def test_an_overdue_task_without_a_worker_says_so_wherever_it_is_shown(
     work: Work, cli: Say, outcomes: tuple[Outcome, ...]
 ) -> None:
     task_id = work.hook(*outcomes)
@@ -178,7 +178,7 @@ def test_a_run_whose_process_was_killed_says_so_wherever_it_is_shown(work: Work,
     assert (found[0]["overdue"], found[1]["waiting_for"]) == (gone, reasons)
 
 
-def test_what_is_not_due_or_is_paused_is_not_overdue(work: Work, cli: Say) -> None:
+def test_a_task_that_is_not_due_or_is_paused_is_not_overdue(work: Work, cli: Say) -> None:
     task_id = work.hook()
     work.scheduler.schedule("Later", when=NOON + timedelta(days=9))
     work.scheduler.reschedule(task_id, pause=True)

@@ -103,7 +103,7 @@ def test_it_is_filtered(answer: Answer, past: dict[str, str], filters: tuple[str
     assert list(dict.fromkeys(title for title, _ in found)) == expected
 
 
-def test_of_one_task_it_tells_only_that(answer: Answer, past: dict[str, str]) -> None:
+def test_history_of_one_task_shows_that_task_alone(answer: Answer, past: dict[str, str]) -> None:
     assert kinds(answer(past["Old"]), past) == [("Old", "cancelled"), ("Old", "created")]
 
 
@@ -114,7 +114,7 @@ def test_for_people_times_are_in_the_configured_zone(lines: Answer, past: dict[s
     assert shown[1].endswith("no longer needed")
 
 
-def test_what_a_change_changed_is_told_in_the_zone_of_the_task(
+def test_a_change_is_shown_in_the_zone_of_the_task(
     lines: Answer, answer: Answer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with time_machine.travel(START, tick=False):

@@ -134,7 +134,7 @@ def test_nothing_is_marked_where_one_of_those_named_is_unknown_or_stands_for_sev
     assert unread(said) == ["Send it", "Call John", "Export"]
 
 
-def test_what_quiet_hours_hold_is_counted_and_named_with_its_end(
+def test_messages_held_by_quiet_hours_are_counted_and_named_with_their_end(
     said: Say, tasks: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end = NOON.replace(hour=14)

@@ -363,7 +363,7 @@ def test_a_file_that_is_nowhere_is_not_made_where_a_client_may_not_look(home: Pa
     assert named.is_file()
 
 
-def test_a_file_that_another_program_changes_meanwhile_is_left_to_it(home: Path) -> None:
+def test_a_file_that_another_program_is_changing_is_left_alone(home: Path) -> None:
     path = kept_file(Client.ZED, ZED)
     change = installing(Client.ZED, HERE)
     path.write_text("{}", "utf-8")
@@ -401,7 +401,7 @@ ENTRIES = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.li
     comment=st.sampled_from(["", " // why", ' /* "x": {, */']),
     end=st.sampled_from(["\n", "\r\n"]),
 )
-def test_whatever_json_surrounds_an_entry_is_the_same_after_it_was_put_in_and_taken_out(
+def test_any_json_around_an_entry_is_the_same_after_it_was_put_in_and_taken_out(
     others: dict[str, object], rest: dict[str, object], indent: int | str | None, comment: str, end: str
 ) -> None:
     lines = json.dumps({**rest, "mcpServers": others, "last": 1}, indent=indent).split("\n")
@@ -413,7 +413,7 @@ def test_whatever_json_surrounds_an_entry_is_the_same_after_it_was_put_in_and_ta
 
 
 @pytest.mark.parametrize("client", Client)
-def test_what_is_shown_can_be_copied_into_a_file_of_the_client(client: Client) -> None:
+def test_the_printed_entry_can_be_copied_into_a_file_of_the_client(client: Client) -> None:
     path = kept_file(client, shown(client, HERE))
     assert not installing(client, HERE).changed
     assert path.is_file()

@@ -74,7 +74,7 @@ def systemctl(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_what_to_do_without_a_service_manager_is_said_in_lines_that_can_be_copied(
+def test_lines_to_copy_are_printed_without_a_service_manager(
     cli: Run, systemctl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duetime.server.setup.background_service.unreachable", lambda _plan: "no manager answers")
@@ -215,7 +215,7 @@ def test_a_shared_database_is_migrated_by_that_command_alone(
     assert "Call John" in cli("list").out
 
 
-def test_install_prints_for_a_pipe_and_explains_beside_it(cli: Run, home: Path) -> None:
+def test_install_prints_for_a_pipe_and_explains_on_stderr(cli: Run, home: Path) -> None:
     ended = cli("install", "cursor")
     server = json.loads(ended.out)["mcpServers"]["duetime"]
     assert Path(server["command"]).is_absolute()

@@ -56,5 +56,5 @@ def test_hours_of_another_user_are_theirs_alone(say: Say) -> None:
     assert "No quiet hours for ann of local" in say("quiet-hours", "show", "--user", "ann")
 
 
-def test_what_names_no_hours_is_refused_with_what_was_meant(say: Say) -> None:
+def test_a_text_without_hours_is_refused_with_the_likely_meaning(say: Say) -> None:
     assert "22:00-07:00" in say("quiet-hours", "set", "10pm to 7am", code=2)

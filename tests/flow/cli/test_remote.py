@@ -294,7 +294,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(
     assert two in said("dead", "list", "--csv")
 
 
-def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_since_a_time_are_the_runs_that_failed_then(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
     said("cancel", scheduled(said)["id"])
     assert "cancelled" in said("runs", "--since", "1h", "--state", "cancelled,failed")
     assert said("failed", "--since", "1h") == "No runs.\n"

@@ -122,7 +122,7 @@ def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Pa
     store.close()
 
 
-def test_what_was_archived_and_deleted_is_imported_again(said: Said, tmp_path: Path) -> None:
+def test_archived_and_deleted_rows_are_imported_again(said: Said, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
     text = (tmp_path / "duetime.toml").read_text()

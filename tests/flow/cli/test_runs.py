@@ -69,13 +69,13 @@ def titles(answer: str) -> list[str]:
     return [each["title"] for each in json.loads(answer)["runs"]]
 
 
-def test_what_is_to_come_is_listed_as_it_is_due(cli: Say) -> None:
+def test_runs_to_come_are_listed_as_they_are_due(cli: Say) -> None:
     cli("schedule", "Last", "--when", "in 3 days")
     assert titles(cli("runs", "--state", "scheduled", "--json")) == ["Last", "Later"]
     assert titles(cli("runs", "--state", "scheduled", "--oldest-first", "--json")) == ["Later", "Last"]
 
 
-def test_what_failed_last_night_and_why_is_one_command(cli: Say, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_command_lists_the_failures_of_last_night_and_why(cli: Say, capsys: pytest.CaptureFixture[str]) -> None:
     head, *rows = cli("failed", "--since", "last night").splitlines()
     assert head.split() == [
         "AT",

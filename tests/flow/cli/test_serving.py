@@ -72,7 +72,7 @@ def serving(surroundings: Mapping[str, str], log: Path) -> Iterator[subprocess.P
         process.wait(PATIENCE_S)
 
 
-def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
+def test_a_task_scheduled_on_the_command_line_is_run_by_the_process_that_serves(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     with serving(surroundings, tmp_path / "log") as process:
@@ -94,7 +94,7 @@ def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
 
 
 @pytest.mark.parametrize("verb", ["http", "stdio"])
-def test_what_a_server_has_loaded_is_left_out_of_collections_so_that_its_end_is_quick(
+def test_objects_that_a_server_has_loaded_are_left_out_of_collections_so_that_its_end_is_quick(
     surroundings: dict[str, str], verb: str
 ) -> None:
     program = (
@@ -151,7 +151,7 @@ def shout(ctx):
 """
 
 
-def test_what_a_handler_prints_over_stdio_is_a_line_of_the_log_and_never_of_the_protocol(
+def test_output_of_a_handler_over_stdio_is_a_line_of_the_log_and_never_of_the_protocol(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOUT)

@@ -131,7 +131,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[[retention]]\nwhat = 'tasks'\nage = '9 days'\ntenent = 'a'", "Did you mean tenant?"),
     ],
 )
-def test_what_is_unknown_or_wrong_in_the_file_is_named(home: Path, text: str, said: str) -> None:
+def test_an_unknown_or_wrong_setting_in_the_file_is_named(home: Path, text: str, said: str) -> None:
     path = config(home, text)
     assert said.format(path=path) in refused(path)
 

@@ -249,7 +249,7 @@ def test_each_page_of_the_list_says_the_command_for_the_next(cli: Run) -> None:
     assert ("Task 2" in second.out, "Task 0" in second.out, "More:" in second.out) == (True, False, False)
 
 
-def test_show_tells_everything_about_one_task(cli: Run) -> None:
+def test_show_prints_all_fields_of_a_task(cli: Run) -> None:
     task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00", "--payload", '{"message": "Bring coffee"}')
     shown = cli("show", task["id"]).out
     for word in (
@@ -434,7 +434,7 @@ def test_urgency_is_taken_shown_and_changed(cli: Run) -> None:
     assert not {"priority", "deadline", "needs"} & json.loads(changed.out).keys()
 
 
-def test_what_is_wrong_with_urgency_is_said_in_options(cli: Run) -> None:
+def test_a_problem_with_urgency_is_reported_in_options(cli: Run) -> None:
     ended = cli("schedule", "Call John", "--when", "tomorrow 9am", "--need", "gpu", "--deadline-type", "hard")
 
     assert ended.code == 2
@@ -451,7 +451,7 @@ def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) ->
     assert cli("schedule", "Call John", "--when", "in 2 hours", "--dry-run").err == ""
 
 
-def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
+def test_scheduling_next_to_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
     scheduled(cli, "First", "--when", "in 2 hours")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
     runner = RunnerServer(lambda: None, file=store.file())

@@ -168,7 +168,7 @@ def test_the_beginning_of_an_id_and_a_title_that_one_task_has_stand_for_it(said:
     assert second in said("undo", "Call Ann")
 
 
-def test_what_stands_for_several_tasks_is_refused_with_their_ids(said: Said) -> None:
+def test_a_title_of_several_tasks_is_refused_with_their_ids(said: Said) -> None:
     found = made(said, "Twin", "Twin")
     refused = said("cancel", "Twin", code=2)
     assert all(task_id in refused for task_id in found)

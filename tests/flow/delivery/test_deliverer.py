@@ -348,7 +348,7 @@ class LookedBefore:
         return self._found[:limit]
 
 
-def test_what_one_process_is_sending_no_other_sends(store: Store) -> None:
+def test_a_delivery_that_one_process_is_sending_no_other_sends(store: Store) -> None:
     fire(store, "team")
     other, found = FakeChannel(), []
     held_up = Deliverer(LookedBefore(store.deliveries), Channels([other]), draw=lambda: 1.0)
@@ -364,7 +364,7 @@ def test_what_one_process_is_sending_no_other_sends(store: Store) -> None:
     assert state(store) == (DeliveryState.DELIVERED, 1, None)
 
 
-def test_what_hangs_stays_taken_as_long_as_its_process_lives(
+def test_a_hanging_delivery_stays_taken_as_long_as_its_process_lives(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "DELIVERY_LEASE", timedelta(seconds=0.5))
@@ -413,7 +413,7 @@ def test_more_than_a_batch_is_sent_in_several_ticks(store: Store) -> None:
     assert len({key for _, key in channel.sent}) == 10
 
 
-def test_what_failed_together_is_not_repeated_together(store: Store) -> None:
+def test_deliveries_that_failed_together_are_not_repeated_together(store: Store) -> None:
     for _ in range(8):
         fire(store, "team")
     channel = FakeChannel("team", *[ChannelError("busy")] * 8)

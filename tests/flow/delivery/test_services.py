@@ -80,7 +80,7 @@ def test_a_session_without_a_desktop_has_none(monkeypatch: pytest.MonkeyPatch) -
     assert not DesktopChannel().available()
 
 
-def test_a_notification_that_was_swallowed_is_an_error_and_the_next_one_connects_anew() -> None:
+def test_a_swallowed_notification_is_an_error_and_the_next_one_reconnects() -> None:
     made = [FakeNotifier(shows=False), FakeNotifier()]
     waiting = iter(made)
     channel = DesktopChannel(lambda: next(waiting))

@@ -145,7 +145,7 @@ def test_2xx_is_done(server: Server, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
-def test_what_may_pass_is_tried_again(server: Server, status: int) -> None:
+def test_a_temporary_failure_is_tried_again(server: Server, status: int) -> None:
     server.answers = [Answer(status, body=b"try later")]
     outcome = call({"url": server.url()})
     assert isinstance(outcome, Retry)
@@ -155,7 +155,7 @@ def test_what_may_pass_is_tried_again(server: Server, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [300, 304, 400, 401, 403, 404, 410, 422])
-def test_what_will_not_pass_fails_with_what_was_said(server: Server, status: int) -> None:
+def test_a_permanent_failure_fails_with_the_answer_of_the_server(server: Server, status: int) -> None:
     server.answers = [Answer(status, body=b"" if status == 304 else b"no such hook\x00")]
     outcome = call({"url": server.url()})
     assert isinstance(outcome, Failed)
@@ -175,7 +175,7 @@ def test_retry_after_in_seconds_and_as_a_date_is_honoured(server: Server) -> Non
 
 def test_nobody_listening_is_tried_again() -> None:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))  # it does not listen, and nobody else can meanwhile
+        probe.bind(("127.0.0.1", 0))  # it does not listen, and nobody else can
         outcome = call({"url": f"http://127.0.0.1:{probe.getsockname()[1]}/"})
     assert isinstance(outcome, Retry)
     assert outcome.reason.startswith("127.0.0.1: ConnectError")

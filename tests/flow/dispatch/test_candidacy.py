@@ -92,7 +92,7 @@ def test_a_runner_waits_for_the_sign_of_its_client(store: Store, tmp_path: Path)
         ("subscriptions/listen", Sign.CALLED),
     ],
 )
-def test_what_a_client_asks_for_says_whether_it_stays(method: str, sign: Sign) -> None:
+def test_the_request_of_a_client_says_whether_it_stays(method: str, sign: Sign) -> None:
     assert sign_of(method) is sign
 
 

@@ -120,7 +120,7 @@ def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
     )
 
 
-def test_what_expires_while_the_queue_is_away_expires_without_that(
+def test_a_run_that_expires_while_the_queue_is_away_expires_without_it(
     store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dispatcher = Dispatcher(store, queue, placement=Placement(lambda: POOLS))
@@ -138,9 +138,7 @@ def test_what_expires_while_the_queue_is_away_expires_without_that(
     assert [message.state for message in store.inbox.unread("local", "local")] == [State.EXPIRED]
 
 
-def test_what_the_caller_said_of_its_length_stays(
-    store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock
-) -> None:
+def test_the_callers_estimate_stays(store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock) -> None:
     made = scheduler.schedule("Call John", when="in 1 min", deadline="10 min", estimate="20 s")
     learned = Estimate(p50=timedelta(minutes=4), p90=timedelta(minutes=9))
     clock.forward(minutes=1)

@@ -141,7 +141,9 @@ def test_a_clock_that_was_set_back_ends_no_run_of_a_process_that_began_later(
 
 
 @pytest.mark.parametrize("leap", [HOUR, -HOUR])
-def test_what_nobody_renews_ends_after_a_leap_too(nodes: tuple[Node, Node], server: Server, leap: timedelta) -> None:
+def test_a_lease_that_nobody_renews_ends_after_a_leap_too(
+    nodes: tuple[Node, Node], server: Server, leap: timedelta
+) -> None:
     watcher, dead = nodes
     watcher.maintenance.step()
     server.pass_by(CLOCK_SAMPLE_INTERVAL_S)

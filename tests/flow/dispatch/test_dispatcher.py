@@ -53,7 +53,7 @@ def queued(queue: MemoryQueue) -> list[str]:
     return found
 
 
-def test_what_is_due_is_queued_in_the_order_it_fell_due(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+def test_due_runs_are_queued_in_the_order_they_fell_due(store: Store, queue: MemoryQueue, clock: Clock) -> None:
     later = added(store, NOON + timedelta(minutes=2)).run.id
     sooner = added(store, NOON + timedelta(minutes=1)).run.id
     dispatcher = Dispatcher(store, queue)
@@ -64,14 +64,14 @@ def test_what_is_due_is_queued_in_the_order_it_fell_due(store: Store, queue: Mem
     assert queued(queue) == [sooner, later]
 
 
-def test_what_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueue) -> None:
+def test_a_run_that_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueue) -> None:
     record = added(store, NOON + READY_AHEAD + timedelta(seconds=1))
     assert Dispatcher(store, queue).step() == pytest.approx(1.0)
     assert queue.explain(record.run.id) is None
     assert store.tasks.get(TENANT, record.task.id).run.state is State.SCHEDULED
 
 
-def test_what_will_be_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_its_time(
+def test_a_run_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_its_time(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
     later = added(store, NOON + timedelta(milliseconds=900)).run.id
@@ -88,9 +88,7 @@ def test_what_will_be_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_it
     assert queued(queue) == [later]
 
 
-def test_a_queue_that_is_filled_anew_hands_out_nothing_before_its_time(
-    store: Store, queue: MemoryQueue, clock: Clock
-) -> None:
+def test_a_rebuilt_queue_hands_out_nothing_before_its_time(store: Store, queue: MemoryQueue, clock: Clock) -> None:
     run = added(store, NOON + timedelta(seconds=1)).run
     Dispatcher(store, queue).step()
     clock.forward(milliseconds=400)
@@ -118,7 +116,7 @@ def test_an_attempt_more_is_dispatched_at_its_time_and_not_ahead(
     assert queued(queue) == [claim.run.id, other]
 
 
-def test_what_is_moved_or_paused_while_it_waits_for_its_time_does_not_start_then(
+def test_a_run_moved_or_paused_while_it_waits_for_its_time_does_not_start_then(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
     moved, paused = (added(store, NOON + timedelta(seconds=1)) for _ in range(2))
@@ -192,7 +190,7 @@ def test_a_soft_run_that_is_late_goes_by_its_patience_from_then_on(
     assert queued(queue) == [pressing.id, late.id]
 
 
-def test_a_clock_that_jumped_fires_at_once_what_fell_due_meanwhile(
+def test_a_clock_that_jumped_fires_at_once_the_tasks_that_fell_due(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
     record = added(store, NOON + timedelta(hours=8))
@@ -260,7 +258,7 @@ def test_a_run_that_is_due_again_before_its_last_lease_has_ended_goes_on_when_it
     [claim] = store.claims.start(wishes, worker="w", epoch=None, lease=timedelta(seconds=30))
     store.claims.settle([settlement(claim, State.SUSPENDED, wake_at=clock())])
     beside = added(store).run.id
-    dispatcher.step()  # after the commit, before the queue hears of it
+    dispatcher.step()  # after the commit, before the queue is notified
     assert queue.finish("w", [Finish(grant.run_id, grant.token)]) == set()
     assert set(queued(queue)) == {record.run.id, beside}
 
@@ -408,7 +406,7 @@ def test_a_log_names_a_few_runs_and_counts_all() -> None:
     assert runs_words(f"r_{n}" for n in range(7)) == "7 runs (r_0, r_1, r_2, r_3, r_4 and others)"
 
 
-def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
+def test_the_reservation_of_a_dead_attempt_is_free_as_soon_as_it_is_recovered(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
     queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
@@ -428,7 +426,9 @@ def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
     assert queue.take("alive", 1, 30_000).run_ids == (other,)
 
 
-def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+def test_a_dispatcher_that_could_not_look_for_a_while_lets_others_renew_first(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
     now = [100.0]
     maintenance = Maintenance(store, queue, clock=lambda: now[0])
     maintenance.step()
@@ -440,7 +440,7 @@ def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, qu
         assert store.tasks.get(TENANT, claim.task.id).run.state is state
 
 
-def test_who_could_not_reach_the_database_lets_others_speak_first_however_short_that_was(
+def test_a_dispatcher_without_the_database_lets_others_renew_first_however_short_that_was(
     store: Store, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:

@@ -256,7 +256,7 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
     assert said[3].startswith("a dispatcher to queue it")
 
 
-def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
+def test_a_due_run_that_no_process_has_seen_waits_for_a_process_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
     for facts in (RunFacts(silence=NoAnswer.NO_PROCESS), RunFacts(working=False)):
         (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), facts)
@@ -264,13 +264,13 @@ def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_t
         assert "5 min ago)" in reason
 
 
-def test_what_is_due_where_a_process_dispatches_waits_for_the_dispatcher() -> None:
+def test_a_due_run_waits_for_the_dispatcher_where_a_process_dispatches() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
     (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
     assert reason.startswith("a dispatcher to queue it: immediately if one is running")
 
 
-def test_what_the_database_knows_is_said_without_a_queue() -> None:
+def test_facts_of_the_database_are_explained_without_a_queue() -> None:
     failed_once: dict[str, Any] = {"attempt": 1, "failures": 1, "error": "boom"}
     retrying = replace(
         a_record(),
@@ -368,13 +368,13 @@ def test_reasons_that_are_the_same_for_a_person_are_of_one_kind(facts: RunFacts,
     assert wait_of(facts=facts).kind is kind
 
 
-def test_what_no_process_queues_waits_for_one() -> None:
+def test_a_run_that_no_process_queues_waits_for_one() -> None:
     reason = wait_of(facts=RunFacts(silence=NoAnswer.NO_PROCESS), state=State.SCHEDULED, now=NOW + timedelta(minutes=5))
     assert reason.kind is WaitKind.NO_WORKER
 
 
 @pytest.mark.parametrize("state", State)
-def test_whoever_asks_gets_an_answer_in_every_state(state: State) -> None:
+def test_explain_answers_in_every_state(state: State) -> None:
     record = a_record()
     said = explained(replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, RunFacts())
     assert said
@@ -433,7 +433,7 @@ def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
     assert held(usual).partition("«Render the film» ")[2] == (said if said[0] == "(" else f"(probably {said})")
 
 
-def test_what_a_newer_process_tells_beside_is_left_out(queue: MemoryQueue) -> None:
+def test_additional_fields_of_a_newer_process_are_left_out(queue: MemoryQueue) -> None:
     queue.set_pool("gpu", read_pool("gpu", {"capacity": 1}).limits(NOW))
     queue.put([Entry("first", MS, needs={"gpu": 1}), Entry("second", MS + 1, needs={"gpu": 1})])
     queue.take("w", 2, 30_000, threads=ThreadUse(2))
@@ -496,7 +496,9 @@ def test_answers_of_a_queue_survive_the_way_through_another_process(queue: Memor
 
 
 @pytest.mark.parametrize("change", ["cancel", "pause", "move"])
-def test_what_is_not_to_start_any_more_leaves_the_queue_at_once(store: Store, queue: MemoryQueue, change: str) -> None:
+def test_a_run_that_must_not_start_any_more_leaves_the_queue_at_once(
+    store: Store, queue: MemoryQueue, change: str
+) -> None:
     remote_queue = RemoteQueue(lambda question: answer(queue, question))
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), recall=remote_queue.recall)
     task_id = scheduler.schedule("Call John", when=NOW + timedelta(seconds=0), by=ALICE).record.task.id

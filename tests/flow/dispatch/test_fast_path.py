@@ -60,7 +60,7 @@ def kinds(store: Store, task_id: str) -> list[EventKind]:
     return [event.kind for event in reversed(page.events)]
 
 
-def test_what_is_due_now_is_stored_as_ready_and_placed_without_a_look_for_it(desks: Desks) -> None:
+def test_a_run_due_now_is_stored_as_ready_and_placed_without_a_look_for_it(desks: Desks) -> None:
     record = desks.schedule("now").record
     assert (record.run.state, record.run.wake_at, record.run.first_ready_at) == (State.READY, None, NOON)
     assert kinds(desks.store, record.task.id) == [EventKind.CREATED, EventKind.READY]
@@ -69,14 +69,14 @@ def test_what_is_due_now_is_stored_as_ready_and_placed_without_a_look_for_it(des
     assert [placed] == desks.store.claims.ready(limit=9)
 
 
-def test_what_is_due_later_is_left_to_the_dispatchers(desks: Desks) -> None:
+def test_a_run_due_later_is_left_to_the_dispatchers(desks: Desks) -> None:
     record = desks.schedule("in 5 seconds").record
     assert record.run.state is State.SCHEDULED
     assert kinds(desks.store, record.task.id) == [EventKind.CREATED]
     assert (desks.told, desks.changed, desks.target.placed) == ([], [record.task.id], [])
 
 
-def test_what_is_due_much_later_wakes_no_dispatcher_which_looks_in_time_anyway(desks: Desks) -> None:
+def test_a_run_due_much_later_wakes_no_dispatcher_which_looks_in_time_anyway(desks: Desks) -> None:
     waits = desks.schedule("in 6 seconds").record
     assert (desks.told, desks.changed, desks.target.placed) == ([waits.task.id], [], [])
 
@@ -88,7 +88,7 @@ def test_a_run_whose_timer_fires_soon_wakes_the_dispatchers_however_late_it_is_d
     assert desks.changed == [record.task.id]
 
 
-def test_what_waits_for_another_task_wakes_no_dispatcher_and_what_waits_for_a_time_as_well_does(desks: Desks) -> None:
+def test_a_run_that_waits_for_another_task_wakes_no_dispatcher_unless_it_also_waits_for_a_time(desks: Desks) -> None:
     first = desks.schedule("in 2 hours").record.task.id
     schedule = desks.scheduler.schedule
     waits = schedule("Behind", after=[first]).record.task.id
@@ -143,7 +143,7 @@ def test_it_is_placed_as_it_would_be_by_a_look_for_it(store: Store) -> None:
     assert target.placed == store.claims.ready(limit=9)
 
 
-def test_what_was_not_placed_after_all_is_found(desks: Desks) -> None:
+def test_a_run_that_was_not_placed_after_all_is_found(desks: Desks) -> None:
     run = desks.schedule("now").record.run
     queue = MemoryQueue(lambda: NOON.timestamp() * 1000)
     assert refill(desks.store, queue).added == 1

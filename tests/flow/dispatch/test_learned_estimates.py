@@ -69,14 +69,14 @@ def test_a_caller_with_an_estimate_of_its_own_reads_nothing(house: House) -> Non
     assert house.asked == []
 
 
-def test_what_nobody_has_learned_is_remembered_too(house: House) -> None:
+def test_a_missing_estimate_is_remembered_too(house: House) -> None:
     cache = house.cache()
     for _ in range(3):
         assert cache.estimate(ACME, "unknown", DECLARED).p50 == DECLARED
     assert len(house.asked) == 1
 
 
-def test_an_answer_that_ages_is_read_again_beside_the_caller(house: House) -> None:
+def test_an_ageing_answer_is_read_again_in_the_background(house: House) -> None:
     cache = house.cache()
     for action in ("a", "b"):
         cache.estimate(ACME, action, None)

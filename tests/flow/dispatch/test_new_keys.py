@@ -80,7 +80,7 @@ def noted(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return moved
 
 
-def test_what_changed_little_moves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_change_moves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.learned["render"] = 100
     run_id = site.add("render", HOUR)
     site.look()

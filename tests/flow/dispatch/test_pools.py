@@ -298,7 +298,7 @@ def test_hours_are_told_again_when_the_clock_was_set_back(
     assert queue.can_admit(needing(clock, night=1)) is None
 
 
-def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_with_empty_buckets(
+def test_a_rebuilt_queue_knows_what_a_budget_has_seen_and_starts_with_empty_buckets(
     registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100})
@@ -314,7 +314,7 @@ def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_wit
     assert queue.can_admit(needing(clock, calls=1)) is None
 
 
-def test_a_queue_that_is_filled_anew_knows_what_started_in_a_sliding_window(
+def test_a_rebuilt_queue_knows_what_started_in_a_sliding_window(
     registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.set("calls", {"kind": "rate", "capacity": 10, "per": "minute", "sliding": True})
@@ -340,7 +340,7 @@ def test_a_queue_that_is_filled_anew_knows_what_started_in_a_sliding_window(
         ((40, 450, 40, 0, 130, 90, 10), 220),
     ],
 )
-def test_what_went_beyond_a_window_is_still_owed_after_a_restart(
+def test_usage_beyond_a_window_is_still_owed_after_a_restart(
     registry: PoolRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100, "zone": "UTC"})
@@ -383,7 +383,7 @@ def test_a_run_needs_a_unit_of_its_tenants_quota_where_there_is_one() -> None:
     assert odd.needs == {"tenant:Acme%2C%20Inc.%0A%3D1": 1}
 
 
-def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
+def test_a_learned_estimate_of_an_action_moves_its_deadline_forward() -> None:
     deadline = NOW + timedelta(minutes=1)
     quick = Placement(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(ready(deadline=deadline))
     slow = Placement(estimates=lambda *_: estimate(timedelta(seconds=30), None, None)).key(ready(deadline=deadline))

@@ -147,7 +147,7 @@ def test_a_reminder_for_now_is_run_and_settled_with_its_message_and_events(house
     eventually(lambda: house.told.count(task_id) >= 3, "listeners to hear of ready, started and succeeded")
 
 
-def test_an_async_handler_runs_beside_others_on_one_loop(house: House) -> None:
+def test_an_async_handler_shares_one_loop_with_others(house: House) -> None:
     threads: list[int] = []
 
     @handler("nap")
@@ -436,7 +436,7 @@ def test_a_candidate_wakes_the_runner_through_its_port(house: House) -> None:
     eventually(wake_arrives, "the wake-up to arrive")
 
 
-def test_what_a_dead_runner_left_running_is_charged_to_its_pools(house: House) -> None:
+def test_a_run_left_running_by_a_dead_runner_is_charged_to_its_pools(house: House) -> None:
     PoolRegistry(house.store).set("tokens", {"kind": "budget", "capacity": 10})
     epoch = house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="dead")
     record = added(house.store, datetime.now(UTC), payload={"message": "Stretch"}, needs={"tokens": 4})
@@ -451,7 +451,7 @@ def test_what_a_dead_runner_left_running_is_charged_to_its_pools(house: House) -
     assert queue.stats().pools["tokens"].spent == 8, "both attempts"
 
 
-def test_what_a_dead_runner_left_running_is_attempted_again_under_the_same_key(house: House) -> None:
+def test_a_run_left_running_by_a_dead_runner_is_attempted_again_under_the_same_key(house: House) -> None:
     epoch = house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="dead")
     record = added(house.store, datetime.now(UTC), payload={"message": "Stretch"}, deliver_to=("inbox",))
     house.store.claims.make_ready(limit=9, epoch=epoch)

@@ -71,7 +71,9 @@ def state(app: App, view: TaskView) -> State:
     return app.scheduler.get(view.record.task.id).record.run.state
 
 
-def test_what_a_server_schedules_runs_on_a_worker_and_not_on_the_server(installation: Installation, gate: Gate) -> None:
+def test_a_task_that_a_server_schedules_runs_on_a_worker_and_not_on_the_server(
+    installation: Installation, gate: Gate
+) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     worker = installation.member(Role.WORK, handlers=[gate.handler("worker")])
     gate.open.set()
@@ -101,7 +103,7 @@ def test_the_traceback_of_a_remote_attempt_is_read_on_the_server(installation: I
     assert first.traceback == failed.traceback
 
 
-def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installation: Installation, gate: Gate) -> None:
+def test_a_run_due_while_no_worker_is_up_says_that_it_waits_for_one(installation: Installation, gate: Gate) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     view = server.scheduler.schedule("Now", action="gate")
     eventually(lambda: installation.queue.explain(view.record.run.id) is not None, "it is in the queue")
@@ -210,7 +212,7 @@ def test_a_running_task_that_another_process_cancels_is_stopped_at_once(installa
     eventually(lambda: state(server, view) is State.CANCELLED, "it was cancelled")  # renewals are minutes apart
 
 
-def test_what_a_stopping_worker_hands_back_runs_on_another_one(
+def test_a_run_that_a_stopping_worker_hands_back_runs_on_another_one(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.MAX_DISPATCH_SLEEP_S", 3600.0)

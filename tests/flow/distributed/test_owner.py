@@ -48,7 +48,7 @@ def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is
         each.close()
 
 
-def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, tmp_path: Path) -> None:
+def test_a_user_without_the_right_to_identify_the_database_compares_nothing(valkey_url: str, tmp_path: Path) -> None:
     shared = "postgresql+psycopg://localhost/duetime"
     settings = Settings(database_url=shared, redis_url=valkey_url, redis_namespace=tmp_path.name, timezone="UTC")
     with closing(NamespaceClaim(valkey_url, namespace=tmp_path.name, database="1/a")) as used:

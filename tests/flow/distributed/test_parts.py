@@ -105,7 +105,7 @@ def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
         other.close()
 
 
-def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None:
+def test_a_listener_without_signals_stops_immediately(valkey_url: str, tmp_path: Path) -> None:
     news, other = (RedisSignalBus(valkey_url, namespace=tmp_path.name) for _ in range(2))
     heard = Ears()
     news.listen(heard)
@@ -120,7 +120,7 @@ def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None
     other.close()
 
 
-def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
+def test_publishing_to_an_unreachable_redis_does_not_fail() -> None:
     news = RedisSignalBus("redis://127.0.0.1:1/0")
     news.send("due")
     news.close()
@@ -144,7 +144,7 @@ def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clo
     assert store.workers.all() == []
 
 
-def test_a_heartbeat_tells_its_worker_what_an_operator_asks_of_it(store: Store) -> None:
+def test_a_heartbeat_passes_the_requests_of_operators_to_its_worker(store: Store) -> None:
     left, asked = [2], list[DrainMode | None]()
 
     def follow(mode: DrainMode | None) -> bool:
@@ -248,7 +248,7 @@ def test_a_process_that_does_not_end_is_killed() -> None:
     assert process.poll() == -signal.SIGKILL
 
 
-def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
+def test_a_process_receives_the_signal_to_end_from_its_parent() -> None:
     place = ChildProcess(1, [sys.executable, "-c", "import sys; sys.exit(sys.stdin.buffer.read() != b'end\\n')"])
     place.look(0.0)
     process = place.process

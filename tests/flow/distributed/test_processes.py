@@ -196,7 +196,7 @@ def test_a_drained_worker_starts_nothing_while_another_does_and_nothing_is_lost(
     assert site.end(drained) == 0
 
 
-def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site) -> None:
+def test_a_run_that_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site) -> None:
     site.environment["DUETIME_GRACE_SECONDS"] = "0.2"
     worker = site.worker()
     (task_id,) = site.schedule(1, seconds=600.0)

@@ -127,7 +127,7 @@ def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: FailsafeQ
     assert said == [True]
 
 
-def test_who_waits_for_work_sleeps_until_it_is_back(queue: FailsafeQueue, inner: Breaking) -> None:
+def test_a_waiting_worker_sleeps_until_the_queue_is_back(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
     waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
@@ -139,7 +139,7 @@ def test_who_waits_for_work_sleeps_until_it_is_back(queue: FailsafeQueue, inner:
     assert not waiter.is_alive()
 
 
-def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: FailsafeQueue, inner: Breaking) -> None:
+def test_a_waiting_worker_can_be_stopped_while_the_queue_is_away(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
     waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
@@ -218,7 +218,7 @@ def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: FailsafeQ
     assert queue.take("other", 1, MINUTE_MS).run_ids == ("r_1",)
 
 
-def test_what_a_lost_answer_gave_is_asked_for_again(queue: FailsafeQueue, inner: Breaking) -> None:
+def test_runs_of_a_lost_answer_are_requested_again(queue: FailsafeQueue, inner: Breaking) -> None:
     queue.put([Entry("r_1", 1.0), Entry("r_2", 2.0)])
     inner.deaf = 1
     assert queue.take("w", 1, MINUTE_MS, nonce="first").run_ids == ()
@@ -230,7 +230,7 @@ def test_what_a_lost_answer_gave_is_asked_for_again(queue: FailsafeQueue, inner:
 # --- what looks after it ----------------------------------------------------------------------------------------------
 
 
-def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
+def test_a_run_that_fell_due_while_the_queue_was_away_is_put_when_it_is_back(
     store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor
 ) -> None:
     inner.away = True
@@ -375,7 +375,7 @@ def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
     assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
 
 
-def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: FailsafeQueue, inner: Breaking) -> None:
+def test_a_rebuild_that_was_lost_on_the_way_says_so(store: Store, queue: FailsafeQueue, inner: Breaking) -> None:
     def taken_over() -> None:
         inner.end_rebuild("me")
         inner.begin_rebuild("another")

@@ -147,7 +147,7 @@ def readyz(installation: Installation) -> str:
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
+def test_a_damaged_queue_is_rebuilt_and_its_runs_start(
     installation: Installation, damage: Callable[[Installation], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     made = ready(installation)
@@ -166,7 +166,7 @@ def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
 @pytest.mark.parametrize(
     "threads", [ThreadUse(total=1, busy=1), ThreadUse(total=8, busy=4, withheld=4)], ids=["busy", "machine busy"]
 )
-def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(
+def test_a_queue_is_not_rebuilt_while_its_runs_start_or_wait_for_something(
     installation: Installation, threads: ThreadUse
 ) -> None:
     ready(installation)
@@ -207,7 +207,7 @@ def test_two_processes_that_find_the_same_damage_fill_the_queue_once(installatio
     assert (installation.queue.away, theirs.away) == (None, None)
 
 
-def test_a_queue_is_filled_anew_at_most_once_in_ten_seconds(installation: Installation) -> None:
+def test_a_queue_is_rebuilt_at_most_once_in_ten_seconds(installation: Installation) -> None:
     installation.pass_time(MIN_DAMAGE_INTERVAL_MS / 1000)
     repairs = set()
     for _ in range(41):

@@ -120,6 +120,6 @@ def test_only_the_endpoint_is_open_to_pages(opened: str) -> None:
     "text",
     ["*", "https://*.example.com", "chat.example.com", f"{CHAT}/", f"{CHAT}/mcp", "null", "ftp://a", "https://a@b.c"],
 )
-def test_what_is_no_origin_is_refused(text: str) -> None:
+def test_a_text_that_is_not_an_origin_is_refused(text: str) -> None:
     with pytest.raises(InvalidSetting, match="allowed_origins"):
         Settings(allowed_origins=text)

@@ -161,7 +161,7 @@ def test_one_address_does_not_take_all_places(house: House, monkeypatch: pytest.
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be set on Linux only")
-def test_a_client_is_served_beside_more_half_heads_than_there_are_places(tmp_path: Path) -> None:
+def test_a_client_is_served_despite_more_half_heads_than_there_are_places(tmp_path: Path) -> None:
     with serving(tmp_path) as site, ExitStack() as halves:
         resource.prlimit(site.process.pid, resource.RLIMIT_NOFILE, (200, 200))
         port = int(site.url.split(":")[2].split("/")[0])

@@ -95,7 +95,7 @@ def test_after_a_failure_the_next_call_tries_again() -> None:
     assert app.started.is_set()
 
 
-def test_what_opens_during_the_end_answers_calls_and_runs_nothing() -> None:
+def test_an_app_opened_during_the_end_answers_calls_and_runs_nothing() -> None:
     app = FakeApp()
     one = deferred(app)
     one.begin_end()

@@ -254,7 +254,7 @@ def test_a_session_of_an_earlier_process_is_told_so_once_and_served_without_a_se
     assert "tasks" in again.json()["result"]["structuredContent"]
 
 
-def test_a_client_that_begins_anew_after_a_dead_session_has_a_session_again(site: Site) -> None:
+def test_a_client_that_starts_over_after_a_dead_session_has_a_session_again(site: Site) -> None:
     headers = {"MCP-Protocol-Version": "2025-11-25"}
     dead = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert site.post(dead, **headers, **{"Mcp-Session-Id": "2" * 32}).status_code == 404

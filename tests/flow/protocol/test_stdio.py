@@ -176,7 +176,7 @@ def test_an_unknown_resource_is_an_error_of_the_protocol(peer: Peer) -> None:
     assert "t_nothing" in missing["error"]["message"]
 
 
-def test_whatever_is_printed_stays_off_the_wire(mortal: Peer) -> None:
+def test_printed_output_stays_off_the_wire(mortal: Peer) -> None:
     made = mortal.call("schedule_task", title="Noise", when="in 2 hours", action="noise", payload={"text": "x"})
     assert "structuredContent" in made, made
     code, out, errors = mortal.end()
@@ -221,7 +221,9 @@ def test_a_defect_costs_one_call_and_is_found_in_the_log_by_its_id(mortal: Peer)
     ],
     ids=["lone surrogate", "NUL", "NaN", "1e400", "surrogate in payload", "surrogate as name", "4000 digits"],
 )
-def test_what_json_can_say_and_text_cannot_is_refused_by_name(peer: Peer, arguments: bytes, problem: str) -> None:
+def test_characters_that_json_has_and_text_cannot_are_refused_by_name(
+    peer: Peer, arguments: bytes, problem: str
+) -> None:
     message = json.dumps(peer.request("tools/call", name="schedule_task", arguments="HERE")).encode()
     peer.write_line(message.replace(b'"HERE"', arguments))
     refused = peer.answer_to(1)["result"]
@@ -263,7 +265,7 @@ def test_calls_under_way_are_answered_when_the_input_ends(tmp_path: Path) -> Non
     assert all(answer["result"]["structuredContent"]["created"] for answer in answers)
 
 
-def test_whoever_listens_is_told_that_it_ends(tmp_path: Path) -> None:
+def test_a_listener_is_notified_that_the_server_ends(tmp_path: Path) -> None:
     with serving(tmp_path, ERAS[1]) as peer:
         peer.write(
             peer.request("subscriptions/listen", 7, notifications={"resourceSubscriptions": ["duetime://inbox"]})

@@ -207,7 +207,7 @@ async def test_a_new_and_an_ended_task_change_the_list_of_open_tasks(elsewhere: 
             assert isinstance(await news.__anext__(), ResourcesListChanged)
 
 
-async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
+async def test_a_subscriber_that_left_is_forgotten_and_its_polling_stops(database: str) -> None:
     store = open_store(database, synchronous="OFF")
     changes = Subscriptions(lambda: store.history)
     server = make_server(lambda: Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), changes)
@@ -432,7 +432,7 @@ async def test_other_tenants_are_never_heard_of() -> None:
     assert await told(history, expect="duetime://tasks/t_ours") == ["duetime://tasks/t_ours"]
 
 
-async def test_each_subscriber_hears_of_its_own_tenant_whatever_it_names() -> None:
+async def test_each_subscriber_receives_changes_of_its_own_tenant_whatever_it_names() -> None:
     ended = event(11, "t_a", EventKind.SUCCEEDED, tenant="acme")
     history = Scripted([ended, event(12, "t_b", tenant="globex")], [event(13, "t_end", tenant="globex")])
     callers = [Principal("acme"), Principal("globex")]

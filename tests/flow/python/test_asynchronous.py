@@ -127,7 +127,7 @@ OF_SETTINGS = """\
 settings: an object is not Settings. Accepted: Settings. Example: Scheduler.open(settings=Settings(threads=4))"""
 
 
-def test_what_a_scheduler_is_opened_with_is_checked() -> None:
+def test_the_arguments_of_a_scheduler_are_checked() -> None:
     wrong: Any = {"settings": {"threads": 4}, "handlers": [len], "run": "later"}
 
     with pytest.raises(InvalidArguments) as refused, Scheduler.open(**wrong):
@@ -277,6 +277,6 @@ def test_a_scheduler_whose_block_has_ended_says_so_in_every_method(tmp_path: Pat
         _ = scheduler.policies
 
 
-def test_what_is_opened_without_a_block_says_how_to_begin_it() -> None:
+def test_a_scheduler_opened_without_a_block_says_how_to_begin_it() -> None:
     with pytest.raises(AttributeError, match=r"Write `async with AsyncScheduler\.open\(\) as scheduler:`"):
         AsyncScheduler.open().schedule("Stretch")  # type: ignore[attr-defined] # the mistake under test

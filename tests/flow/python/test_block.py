@@ -55,7 +55,7 @@ def test_after_its_block_no_fact_of_it_can_be_had(closed: Scheduler, name: str) 
         getattr(closed, name)
 
 
-def test_what_is_opened_without_a_block_says_how_to_begin_it() -> None:
+def test_a_scheduler_opened_without_a_block_says_how_to_begin_it() -> None:
     with pytest.raises(AttributeError, match=r"Write `with Scheduler\.open\(\) as scheduler:`, and use scheduler\.get"):
         Scheduler.open().get("t_1")  # type: ignore[attr-defined] # the mistake under test
     with pytest.raises(TypeError, match=r"write `with Scheduler\.open\(\) as scheduler:`"):

@@ -130,7 +130,7 @@ def test_a_plain_function_is_named_with_what_it_lacks() -> None:
         testing.run(plain)  # type: ignore[arg-type] # the mistake under test
 
 
-def test_what_is_no_handler_is_named_with_what_to_write() -> None:
+def test_a_value_that_is_not_a_handler_is_named_with_what_to_write() -> None:
     with pytest.raises(HandlerError, match=r'<lambda> has no @handler; write @handler\("name"\)'):
         testing.run(lambda _ctx: Done())  # type: ignore[arg-type] # the mistake under test
     with pytest.raises(HandlerError, match=r"flag is a check of a watch; call it, as in check\(testing\.context\(\)"):
@@ -186,7 +186,7 @@ def test_a_wrong_setting_of_a_test_is_named() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["inputs", "event", "approval"])
-def test_what_a_context_reads_from_its_link_is_given_by_the_link(wrong: str) -> None:
+def test_a_value_of_the_link_is_refused_as_an_argument_of_the_context(wrong: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Example: link=testing\.Link\({wrong}=lambda: "):
         testing.context(**{wrong: {}})
 

@@ -46,7 +46,7 @@ async def test_outcomes_are_listed_until_they_are_marked_as_read(site: Site) -> 
     assert (rest.json()["done"], rest.json()["unread_count"]) == (2, 0)
 
 
-async def test_what_quiet_hours_hold_is_counted_with_its_end(site: Site) -> None:
+async def test_messages_held_by_quiet_hours_are_counted_with_their_end(site: Site) -> None:
     store, until = site.app.store, datetime.now(UTC).replace(microsecond=0) + timedelta(hours=5)
     claim = restarted(store, store.tasks.get("local", (await made(site, when="now", title="Backup"))["id"]))
     sent_ = delivery(claim, next_at=store.now())

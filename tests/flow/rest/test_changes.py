@@ -86,7 +86,7 @@ async def test_a_stream_whose_last_event_this_server_cannot_read_is_told_to_read
         assert await cut_off.event("reset")
 
 
-async def test_a_tenant_hears_nothing_of_another_one(guarded: Site) -> None:
+async def test_a_tenant_receives_nothing_of_another_one(guarded: Site) -> None:
     ours, theirs = guarded.key("globex", "bob"), guarded.key("acme", "ann")
     async with listening(guarded, ours) as stream, listening(guarded, theirs) as other:
         await stream.event("open")

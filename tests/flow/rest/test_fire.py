@@ -41,7 +41,7 @@ async def address(site: Site, token: str | None = None, **arguments: Any) -> tup
     return task["id"], path.removeprefix("/v1")
 
 
-async def test_whoever_knows_the_address_starts_its_task_without_a_key(tmp_path: Path) -> None:
+async def test_the_address_alone_starts_its_task_without_a_key(tmp_path: Path) -> None:
     async with serving(tmp_path, auth="keys", handlers=DEPLOY) as site:
         ann = site.key()
         task_id, path = await address(site, ann, title="Deploy", action="deploy")

@@ -65,7 +65,7 @@ async def test_the_id_of_a_task_stands_for_the_run_of_now(site: Site) -> None:
     assert texts(stream) == ["last words"]
 
 
-async def test_what_is_no_run_or_no_place_is_refused_before_a_stream_opens(site: Site) -> None:
+async def test_an_unknown_run_or_place_is_refused_before_a_stream_opens(site: Site) -> None:
     claim = running(site)
     path = path_of(claim).removeprefix("/v1")
     unknown = await sent(site, "GET", "/runs/r_7k3m9qx2w4hb00000000/log/stream")

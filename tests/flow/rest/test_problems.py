@@ -151,7 +151,7 @@ async def test_a_quota_of_a_minute_says_when_there_is_room(tmp_path: Path) -> No
         assert 1 <= int(answer.headers["Retry-After"]) <= 60
 
 
-async def test_what_is_refused_before_any_route_is_a_problem_too(tmp_path: Path) -> None:
+async def test_a_refusal_before_any_route_is_a_problem_document_too(tmp_path: Path) -> None:
     async with serving(tmp_path, auth="keys", tenant_calls_per_minute=1) as limited:
         key = limited.key()
         await sent(limited, "GET", "/tasks", token=key)

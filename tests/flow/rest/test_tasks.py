@@ -334,7 +334,7 @@ async def test_a_question_of_another_kind_is_refused_with_all_that_is_accepted(
     assert "the question alone, or true" in refused.text
 
 
-async def test_what_a_task_waits_for_is_changed_until_it_has_started(site: Site) -> None:
+async def test_the_wait_of_a_task_is_changed_until_it_has_started(site: Site) -> None:
     steps = [{"name": "fetch", "wait_for": {"event": "paid"}}, {"name": "load", "after": ["fetch"]}]
     chain = (await sent(site, "POST", "/tasks", body={"title": "Report", "when": "in 2 hours", "steps": steps})).json()
     mail = (await sent(site, "POST", "/tasks", body={"title": "Mail", "when": "in 2 hours"})).json()["id"]

@@ -135,7 +135,7 @@ def test_the_alert_of_a_host_that_is_gone_is_over(installation: Installation) ->
     assert len(installation.titles) == 2
 
 
-def test_of_two_processes_one_tells_and_each_watches_the_clock_of_its_own_host(
+def test_one_of_two_processes_notifies_and_each_watches_the_clock_of_its_own_host(
     installation: Installation, store: Store, clock: Clock
 ) -> None:
     other = installation.another("web-1")

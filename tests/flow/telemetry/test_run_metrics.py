@@ -128,7 +128,7 @@ def test_units_that_were_reserved_and_not_used_are_wasted(bench: Bench, store: S
     assert found == {"gpu": [10, 4, 6], "tenant:*": [1, 1, 0], "other": [5, 6, 0]}
 
 
-def test_what_attempts_cost_adds_up(bench: Bench, store: Store) -> None:
+def test_the_costs_of_attempts_add_up(bench: Bench, store: Store) -> None:
     bench.settle(started(store), used={"tokens": 5.0}, costs={"tokens": 2_700, "usd": 1_250_000})
     bench.settle(started(store), used={"tokens": 5.0}, costs={"tokens": 2_700})
     bench.settle(started(store), used={"gpu": 5.0})

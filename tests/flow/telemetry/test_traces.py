@@ -244,7 +244,7 @@ def test_log_lines_of_a_handler_and_of_its_failure_name_the_trace_and_the_span(h
         assert found == [(counted.trace, counted.id, 1), (failed.trace, failed.id, 1)]
 
 
-def test_what_is_not_sampled_is_not_recorded_in_a_later_process_either(tmp_path: Path) -> None:
+def test_an_unsampled_trace_is_not_recorded_in_a_later_process_either(tmp_path: Path) -> None:
     with receiving() as receiver:
         house = House(tmp_path, receiver, TracerProvider(sampler=sampling.ParentBased(sampling.ALWAYS_OFF)))
         view = house.schedule("Unseen", action="nested")

@@ -83,7 +83,7 @@ def test_the_next_look_is_not_before_now_in_a_week_of_169_hours(store: Store, cl
     assert WeeklyReport(lambda: store, list, zone=ZONE).step() == 30
 
 
-def test_what_channels_were_told_of_a_report_is_kept_until_the_next_one(store: Store, clock: Clock) -> None:
+def test_the_notices_of_a_report_are_kept_until_the_next_one(store: Store, clock: Clock) -> None:
     channels = [Pager("webhook:one"), Pager("webhook:two")]
     for week in range(3):
         clock.at = MONDAY + timedelta(weeks=week)

@@ -94,7 +94,7 @@ def test_pages_have_every_occurrence_once_and_then_what_ended(scheduler: Schedul
     assert found[-1] == ("Gone", "24 14:00")
 
 
-def test_what_ends_or_is_paused_has_no_more_occurrences(scheduler: Scheduler) -> None:
+def test_an_ended_or_paused_task_has_no_more_occurrences(scheduler: Scheduler) -> None:
     scheduler.schedule("Twice", repeat="every hour", max_runs=2)
     scheduler.schedule("Until two", repeat="every hour", until=NOON + 2 * HOUR)
     paused = scheduler.schedule("Paused", repeat="every hour").record.task.id

@@ -185,7 +185,7 @@ def test_every_call_is_made_in_the_name_of_the_caller(store: Store) -> None:
     assert sought.is_error
 
 
-def test_whoever_may_not_call_at_all_is_answered_too(store: Store) -> None:
+def test_a_caller_without_rights_is_answered_too(store: Store) -> None:
     def nobody() -> Principal:
         raise Refused("no token was given")
 

@@ -71,7 +71,7 @@ def test_a_question_of_a_handler_says_which_answer_it_goes_on_with(
     assert (wait.goes_on, wait.default_answer) == (True, default)
 
 
-def test_what_follows_without_an_answer_is_never_cut(scheduler: Scheduler, store: Store) -> None:
+def test_the_default_without_an_answer_is_never_cut(scheduler: Scheduler, store: Store) -> None:
     task_id = asked_by_its_handler(scheduler, store)
     asked = task_payload(scheduler.get(task_id))
     long = asked.model_copy(update={"payload": {"message": "x" * 200}, "labels": ("y" * 60,) * 4})
@@ -140,7 +140,7 @@ def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Stor
         ({"by": "17:00"}, {"repeat": "daily"}, "approval.by: a task that repeats asks before each of its runs"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_what_can(
+def test_an_impossible_question_is_refused_with_a_possible_one(
     scheduler: Scheduler, approval: Any, more: Any, said: str
 ) -> None:
     with pytest.raises(DuetimeError) as refused:

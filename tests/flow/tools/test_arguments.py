@@ -36,7 +36,7 @@ MEMBERS = Object({"max_attempts": Whole(1, 100)})
         (Choices(("payload", "needs")), "NEEDS", ["needs"]),
     ],
 )
-def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: Json, read: object) -> None:
+def test_an_argument_with_only_one_meaning_is_accepted(kind: ArgumentType, given_: Json, read: object) -> None:
     assert kind.read(given_) == read
 
 

@@ -106,7 +106,7 @@ def test_the_steps_that_an_unknown_one_is_mended_with_are_those_it_can_come_afte
     assert example in refused.value.example
 
 
-def test_what_is_wrong_with_several_steps_is_said_at_once(scheduler: Scheduler) -> None:
+def test_problems_of_several_steps_are_reported_at_once(scheduler: Scheduler) -> None:
     steps: list[StepArguments] = [
         {"name": "fetch", "action": "no_such_action"},
         {"name": "load", "after": ["fetch"], "needs": {"no_such_pool": 1}},
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_several_steps_is_said_at_once(scheduler: Scheduler) 
     assert [problem.argument for problem in refused.value.problems] == ["steps.fetch.action", "steps.load.needs"]
 
 
-def test_what_each_step_has_for_itself_is_refused_for_the_whole(scheduler: Scheduler) -> None:
+def test_an_argument_that_each_step_has_is_refused_for_the_whole(scheduler: Scheduler) -> None:
     with pytest.raises(InvalidArguments, match="each step has its own"):
         scheduler.schedule("Report", action="webhook", payload={"url": "https://example.com"}, steps=DIAMOND)
 
@@ -138,9 +138,7 @@ def test_what_each_step_has_for_itself_is_refused_for_the_whole(scheduler: Sched
         ([{"name": "a"}, {"name": "b", "after": ["a"]}], ["when"]),
     ],
 )
-def test_what_is_wrong_with_the_form_of_steps_hides_nothing_else(
-    scheduler: Scheduler, steps: Any, places: list[str]
-) -> None:
+def test_a_problem_with_the_form_of_steps_hides_no_other(scheduler: Scheduler, steps: Any, places: list[str]) -> None:
     with pytest.raises((InvalidArgument, InvalidArguments)) as refused:
         scheduler.schedule("Ship", when="soon", steps=steps)
     found = refused.value.problems if isinstance(refused.value, InvalidArguments) else [refused.value]
@@ -366,7 +364,7 @@ def test_a_chain_that_has_ended_cannot_be_changed_and_no_other_task_is(
 
 
 @pytest.mark.parametrize("given", [{"estimate": "2 min"}, {"payload": {"message": "x"}, "when": "tomorrow"}, {}])
-def test_what_only_a_step_has_is_refused_for_a_chain(scheduler: Scheduler, given: Any) -> None:
+def test_an_argument_that_only_a_step_has_is_refused_for_a_chain(scheduler: Scheduler, given: Any) -> None:
     chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
     with pytest.raises(InvalidArgument, match="title, when, timezone, repeat"):
         scheduler.reschedule(chain_id, **given)
@@ -590,7 +588,7 @@ def test_steps_of_one_time_are_listed_as_they_were_given(scheduler: Scheduler) -
     assert [page.chains[view.record.task.id].step for view in page.views] == names
 
 
-def test_what_is_paused_until_somebody_resumes_it_has_no_next_times(scheduler: Scheduler) -> None:
+def test_a_task_paused_without_an_end_has_no_next_times(scheduler: Scheduler) -> None:
     chain = scheduler.schedule("Nightly", repeat="every day at 2:00", steps=[{"name": "fetch"}]).record.task.id
     alone = scheduler.schedule("Stretch", repeat="every day at 10:30").record.task.id
     for task_id in (chain, alone):

@@ -150,7 +150,7 @@ def test_a_retried_call_of_an_agent_returns_the_first_task_for_a_minute(house: H
     assert house.scheduler.schedule("Call John", when="in 2 hours", raw=raw).created
 
 
-def test_after_a_cancel_the_same_call_schedules_anew(house: House) -> None:
+def test_after_a_cancel_the_same_call_schedules_again(house: House) -> None:
     raw = {"title": "Call John", "when": "in 2 hours"}
     first = house.scheduler.schedule("Call John", when="in 2 hours", raw=raw)
     house.scheduler.cancel(first.record.task.id)
@@ -234,7 +234,7 @@ def test_the_undo_of_a_new_title_does_not_offer_the_undo_of_the_cancel_before_it
     assert (back.record.task.title, back.record.run.state, back.undo) == ("Call John", State.CANCELLED, None)
 
 
-def test_what_an_ended_task_waits_for_is_refused_by_the_argument_that_was_given(house: House) -> None:
+def test_a_new_wait_of_an_ended_task_is_refused_by_the_argument_that_was_given(house: House) -> None:
     task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
     house.scheduler.cancel(task_id)
     changes: dict[str, Any] = {"wait_for": {"event": "x"}, "approval": "Go?", "after": [task_id]}
@@ -426,7 +426,7 @@ def test_done_marks_the_outcome_as_read(house: House) -> None:
     assert house.scheduler.inbox.unread() == []
 
 
-def test_what_was_missed_can_be_asked_until_it_is_read(house: House) -> None:
+def test_missed_outcomes_can_be_listed_until_they_are_read(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 1 hour")
     house.clock.forward(hours=1)
     house.fire(view.record.task.id)
@@ -451,7 +451,7 @@ def test_a_new_rule_moves_the_next_occurrence(house: House) -> None:
     assert changed.record.task.until is not None
 
 
-def test_history_tells_who_did_what_and_why(house: House) -> None:
+def test_history_shows_who_did_what_and_why(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 2 hours")
     house.scheduler.cancel(view.record.task.id, reason="he called")
     events = house.scheduler.past.events(EventFilter(task_id=view.record.task.id)).events
@@ -557,7 +557,7 @@ def test_a_skipped_occurrence_does_not_count_towards_max_runs(house: House) -> N
     assert [o.wall.day for o in skipped.upcoming] == [22, 23, 24]
 
 
-def test_what_was_passed_over_while_paused_is_not_called_missed(house: House) -> None:
+def test_an_occurrence_passed_over_while_paused_is_not_called_missed(house: House) -> None:
     view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00", max_runs=5)
     house.scheduler.reschedule(view.record.task.id, pause=True)
     house.clock.forward(days=3)
@@ -630,7 +630,7 @@ def _end_current(house: House) -> Callable[[TaskRecord], Change]:
     )
 
 
-def test_what_was_skipped_is_no_outcome(house: House) -> None:
+def test_a_skipped_occurrence_is_not_an_outcome(house: House) -> None:
     task_id = recurring_that_fired(house)
     skipped = house.scheduler.act(task_id, "skip_next")
     assert skipped.record.last_run is not None
@@ -646,7 +646,7 @@ def test_what_was_skipped_is_no_outcome(house: House) -> None:
     ],
     ids=["series", "once", "step"],
 )
-def test_what_is_paused_is_not_run_now_and_stays_paused(house: House, arguments: dict[str, Any]) -> None:
+def test_a_paused_task_is_not_run_now_and_stays_paused(house: House, arguments: dict[str, Any]) -> None:
     view = house.scheduler.schedule("Stand-up", **arguments)
     task_id = view.chain.steps[0].task_id if view.chain else view.record.task.id
     house.scheduler.reschedule(task_id, pause=True)

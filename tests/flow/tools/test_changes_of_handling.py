@@ -161,7 +161,7 @@ def test_an_old_revision_changes_nothing_and_is_told_what_did(scheduler: Schedul
     assert task_of(scheduler, task_id).labels == ("new",)
 
 
-def test_what_a_strict_client_fills_in_changes_nothing(scheduler: Scheduler, ask: Ask) -> None:
+def test_blank_arguments_of_a_strict_client_change_nothing(scheduler: Scheduler, ask: Ask) -> None:
     task_id = made(scheduler)
     before = task_of(scheduler, task_id)
     ask("reschedule_task", task_id=task_id, title="Weekly report", **FILLED_IN)
@@ -178,7 +178,7 @@ def test_one_run_of_a_task_that_runs_once_is_said_aloud_and_does_no_harm(schedul
         scheduler.reschedule(task_id, max_runs=2)
 
 
-def test_what_is_removed_is_as_if_it_had_never_been_given(scheduler: Scheduler, ask: Ask) -> None:
+def test_a_removed_argument_is_as_if_it_had_never_been_given(scheduler: Scheduler, ask: Ask) -> None:
     task_id = made(scheduler, retry=THREE_TRIES, payload={"message": "Bring coffee"})
     ask("reschedule_task", task_id=task_id, remove=list(REMOVABLE_ARGUMENTS))
     fresh = scheduler.schedule("Other", repeat="every day at 9:00").record.task
@@ -205,7 +205,7 @@ def test_only_the_inbox_is_told_where_only_the_inbox_is_named(scheduler: Schedul
         ({"remove": ["labels"], "labels": ["x"]}, "remove: labels is also given"),
     ],
 )
-def test_what_is_wrong_is_refused_and_changes_nothing(scheduler: Scheduler, wrong: Any, said: str) -> None:
+def test_a_wrong_argument_is_refused_and_changes_nothing(scheduler: Scheduler, wrong: Any, said: str) -> None:
     task_id = made(scheduler)
     with pytest.raises(InvalidArgument) as caught:
         scheduler.reschedule(task_id, **wrong)

@@ -138,7 +138,7 @@ def test_a_list_can_be_asked_for_all_that_is_open_or_ended_and_for_each_state_th
         *(("Pending", "open"), ("done", "succeeded")),
     ],
 )
-def test_who_asks_for_another_word_is_told_the_state_that_is_meant(asked: str, shown: str) -> None:
+def test_a_synonym_of_a_state_is_refused_with_the_state_that_is_meant(asked: str, shown: str) -> None:
     (wrong,) = TOOLS[1].read().read({"state": asked})[1]
     assert str(wrong).endswith(f"Example: state={shown!r}")
     with pytest.raises(InvalidArgument, match=f"Example: state='{shown}'"):

@@ -233,7 +233,7 @@ def test_a_cancel_of_several_tasks_is_a_call_of_another_tool(scheduler: Schedule
     assert said.endswith(f" Example: change_tasks(change='cancel', task_ids=[{one!r}, {other!r}])")
 
 
-def test_what_a_task_comes_after_keeps_the_ids_that_there_are(scheduler: Scheduler, answer: Answer) -> None:
+def test_the_upstreams_of_a_task_keep_the_known_ids(scheduler: Scheduler, answer: Answer) -> None:
     first, task = (scheduler.schedule(title, when="tomorrow 9am").record.task.id for title in ("First", "Task"))
     _, said = answer(S, {**TIMED, "after": ["zz", first]})
     assert said.endswith(f" Example: after=[{first!r}]")

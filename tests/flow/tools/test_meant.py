@@ -162,7 +162,7 @@ def test_a_time_that_was_given_in_a_wrong_way_is_not_asked_for_once_more(say: Sa
     assert "in 2 hours" not in said
 
 
-def test_a_time_that_nothing_gives_is_asked_for_beside_another_problem(say: Say) -> None:
+def test_a_missing_time_is_asked_for_along_with_another_problem(say: Say) -> None:
     said = say("schedule_task", title="A", notify="on_failure", colour="red")
     assert "when: a reminder needs a time" in said
 

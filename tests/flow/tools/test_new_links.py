@@ -39,7 +39,7 @@ def test_a_strict_client_that_fills_in_every_argument_changes_no_edge(ask: Ask) 
     assert ask("reschedule_task", task_id=load, title="Load it", **blank)[1]["state"] == "waiting"
 
 
-def test_what_is_asked_first_can_be_added_by_the_tool(ask: Ask) -> None:
+def test_an_approval_can_be_added_by_the_tool(ask: Ask) -> None:
     mail = ask("schedule_task", title="Mail", when="in 1 hour")[1]["id"]
     text, found = ask("reschedule_task", task_id=mail, approval={"question": "Mail it?"})
     assert (found["state"], "«Mail it?»" in text) == ("waiting", True)

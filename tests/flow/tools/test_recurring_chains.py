@@ -182,7 +182,7 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
 
 
 @pytest.mark.parametrize(("name", "value"), [("overlap", "buffer_one"), ("jitter", "5 min"), ("pause_after", 2)])
-def test_what_a_chain_would_not_heed_of_a_policy_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
+def test_a_part_of_a_policy_that_a_chain_ignores_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
         scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)
 

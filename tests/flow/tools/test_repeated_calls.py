@@ -171,7 +171,7 @@ def test_an_undo_that_is_asked_for_twice_is_no_mistake(scheduler: Scheduler) -> 
     assert again.record == first.record
 
 
-def test_what_the_caller_took_back_meanwhile_may_be_asked_for_again(scheduler: Scheduler) -> None:
+def test_a_task_that_the_caller_has_taken_back_may_be_requested_again(scheduler: Scheduler) -> None:
     task_id = daily(scheduler)
     for pause in (True, False, True, False):
         view = scheduler.reschedule(task_id, pause=pause, raw={"pause": pause})

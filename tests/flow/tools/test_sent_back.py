@@ -493,7 +493,7 @@ def test_the_name_of_an_argument_of_another_tool_is_no_slip(answer: Answer) -> N
 @pytest.mark.parametrize(
     "given", [{"repeat_policy": {"overlap": "skip"}}, {"timezone": "Asia/Tokyo"}], ids=lambda given: next(iter(given))
 )
-def test_what_a_recurring_chain_has_not_is_refused_without_an_example_that_would_change_it(
+def test_an_argument_that_no_recurring_chain_has_is_refused_without_an_example_that_would_change_it(
     scheduler: Scheduler, answer: Answer, given: dict[str, Any]
 ) -> None:
     chain_id = scheduler.schedule("Report", repeat="daily at 9:00", steps=[{"name": "a"}]).record.task.id

@@ -157,7 +157,7 @@ def after(ask: Ask, store: Store, clock: Clock, outcome: Outcome, **task: Any) -
     return ask("get_task", task_id=made["id"])
 
 
-def test_what_ended_says_when_and_the_call_that_runs_it_again(ask: Ask, store: Store, clock: Clock) -> None:
+def test_an_ended_task_says_when_and_names_the_call_that_runs_it_again(ask: Ask, store: Store, clock: Clock) -> None:
     text, task = after(ask, store, clock, Failed("no such host"), action="render")
 
     assert text.splitlines()[0] == "The task failed Sat 21 Nov 2026 18:05 New York time, now."
@@ -191,7 +191,7 @@ def test_only_our_own_note_at_the_end_is_taken_for_one(text: str) -> None:
     assert words_and_note(text) == (text, "")
 
 
-def test_what_it_waits_for_between_attempts_reads_as_a_sentence(ask: Ask, store: Store, clock: Clock) -> None:
+def test_the_wait_between_attempts_reads_as_a_sentence(ask: Ask, store: Store, clock: Clock) -> None:
     text, _ = after(ask, store, clock, Retry("no such host", timedelta(hours=2)), action="render")
     assert re.search(r"Waiting for attempt 2.* in 2 h.*, after: «no such host»\.", text)
 

@@ -97,7 +97,7 @@ def test_a_dry_run_names_five_occurrences_and_nothing_that_will_not_be(ask: Ask)
     assert "delivery" not in task
 
 
-def test_a_cancel_tells_the_call_that_takes_it_back(ask: Ask) -> None:
+def test_a_cancel_names_the_call_that_takes_it_back(ask: Ask) -> None:
     _, made = ask("schedule_task", title="Call John", when="in 2 hours")
     text, gone = ask("cancel_task", task_id=made["id"])
 
@@ -167,7 +167,7 @@ def test_notes_on_clock_changes_are_whole_in_both_forms(ask: Ask) -> None:
         assert "…" not in note
 
 
-def test_what_is_assumed_is_whole_in_both_forms(ask: Ask) -> None:
+def test_an_assumption_is_whole_in_both_forms(ask: Ask) -> None:
     first = {"title": "Call John", "when": "tomorrow", "labels": ["x" * 60]}
     _, made = ask("schedule_task", **first)
     repeated, twin = ask("schedule_task", **first), ask("schedule_task", **{**first, "labels": ["y"]})
@@ -237,7 +237,7 @@ def test_news_read_as_what_the_user_is_to_hear(message: InboxMessage, said: str)
 # --- history --------------------------------------------------------------------------------------------------------
 
 
-def test_history_tells_what_each_change_changed_at_wall_times_of_the_task(ask: Ask) -> None:
+def test_history_shows_what_each_change_changed_at_wall_times_of_the_task(ask: Ask) -> None:
     _, made = ask("schedule_task", **STAND_UP, payload={"message": "Bring coffee"})
     changed = {"repeat": "every day at 10:00", "until": "2026-12-01", "title": "Sync", "payload": {"message": "Tea"}}
     ask("reschedule_task", task_id=made["id"], **changed)
@@ -255,7 +255,7 @@ def test_history_tells_what_each_change_changed_at_wall_times_of_the_task(ask: A
     assert line.endswith("until Tue 1 Dec 2026 23:59, payload «Bring coffee» -> «Tea»")
 
 
-def test_what_is_taken_away_stands_as_none(ask: Ask) -> None:
+def test_a_removed_value_stands_as_none(ask: Ask) -> None:
     _, made = ask("schedule_task", **STAND_UP, max_runs=3)
     ask("reschedule_task", task_id=made["id"], repeat="never")
     text, task = ask("get_task", task_id=made["id"], history=True)

@@ -102,7 +102,7 @@ def test_work_whose_event_loop_has_ended_leaves_its_thread_for_others() -> None:
         *((SystemExit(3), RuntimeError), (KeyboardInterrupt(), RuntimeError), (asyncio.CancelledError(), RuntimeError)),
     ],
 )
-def test_what_the_work_raises_reaches_the_caller_and_ends_nothing_else(
+def test_an_exception_of_the_work_reaches_the_caller_and_ends_nothing_else(
     raised: BaseException, expected: type[Exception]
 ) -> None:
     def work() -> Never:

@@ -105,7 +105,7 @@ def test_a_schema_alone_checks_nothing_and_is_refused(scheduler: Scheduler) -> N
         scheduler.schedule("Load", when="in 1 hour", valid_output=ROWS)
 
 
-def test_what_differs_is_said_in_few_words() -> None:
+def test_the_differences_are_named_in_few_words() -> None:
     assert mismatch({"const": 1}, "x" * 1_000) is not None
     assert len(mismatch({"const": 1}, "x" * 1_000) or "") <= 160
     assert mismatch(ROWS, {"rows": [1]}) is None

@@ -82,7 +82,7 @@ def with_a_ready_run(store: Store, *handlers: Handler) -> tuple[Worker, TaskReco
     return Worker(store, queue, Handlers([*handlers]), WorkerOptions("w", threads=1)), record
 
 
-def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_back(
+def test_a_run_that_starts_in_the_database_after_the_end_of_the_worker_is_given_back(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
@@ -112,9 +112,7 @@ def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_
     assert (attempt.outcome, attempt.reason, begun) == ("yielded", "the worker stopped", [])
 
 
-def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_at_held_runs_never_misses_a_stored_claim(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
 
     @handler("reminder")

@@ -78,7 +78,7 @@ def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: ThreadCapacit
     assert idle.take_all(0) == THREAD_COUNT
 
 
-def test_what_comes_after_a_time_without_work_is_judged_anew(idle: ThreadCapacity) -> None:
+def test_thread_capacity_starts_from_zero_after_an_idle_time(idle: ThreadCapacity) -> None:
     idle.forget()
     assert idle.take_all(0) == 0
 
@@ -90,7 +90,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_and_runs_once(
+def test_a_run_claimed_ahead_of_lost_threads_is_handed_back_and_runs_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF_RUN_S", 10.0)  # whatever the machine is doing

@@ -107,7 +107,7 @@ def test_runs_start_in_the_order_of_the_queue(
     assert [run_id for batch in target.batches for run_id in batch] == [f"r{n}" for n in range(10)]
 
 
-def test_what_must_not_start_is_dropped_from_the_queue_and_never_run(
+def test_a_run_that_must_not_start_is_dropped_from_the_queue_and_never_run(
     broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock
 ) -> None:
     put(queue, clock, 3)
@@ -385,7 +385,7 @@ def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monk
     idle = ThreadCapacity(3)
     idle.take_all(0)
     idle.give_back(0)
-    monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))  # another comes meanwhile
+    monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))  # another comes during the wait
     idle.give(1)
 
     assert idle.take_all(0) == 3

@@ -67,7 +67,7 @@ def replace_settle(store: Store, monkeypatch: pytest.MonkeyPatch, settle: Callab
 
 
 @pytest.mark.parametrize(("needs", "delay"), [({}, GROUP_FLUSH_DELAY_S), ({"gpu": 1}, RESERVED_FLUSH_DELAY_S)])
-def test_who_holds_units_of_a_pool_waits_less_for_others(
+def test_a_run_that_holds_units_of_a_pool_waits_less_for_others(
     store: Store, told: Told, needs: dict[str, int], delay: float
 ) -> None:
     completer = BatchCompleter(store, on_settled=told)
@@ -231,7 +231,7 @@ def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
     assert record.run.state is State.SUCCEEDED
 
 
-def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(
+def test_a_run_that_was_cancelled_during_its_attempt_is_not_tried_again(
     store: Store, completer: BatchCompleter, told: Told
 ) -> None:
     claim = started(store)

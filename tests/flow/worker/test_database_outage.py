@@ -200,7 +200,7 @@ def test_the_notice_of_a_blocked_run_waits_for_the_database(store: Store, outage
     assert reminders(store) == [f"Blocked: {held.claim.task.title}"]
 
 
-def test_a_blocked_run_whose_notice_could_not_be_stored_is_handed_back_and_tells_next_time(
+def test_a_blocked_run_whose_notice_could_not_be_stored_is_handed_back_and_notifies_next_time(
     store: Store, outage: Outage, loop: EventLoop
 ) -> None:
     held = active(store, "transfer")

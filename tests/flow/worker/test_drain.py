@@ -82,7 +82,7 @@ class Source:
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_what_does_not_yield_within_the_grace_period_is_interrupted_once_unless_it_is_resumed(
+def test_a_run_that_does_not_yield_within_the_grace_period_is_interrupted_once_unless_it_is_resumed(
     store: Store, *, resumed: bool
 ) -> None:
     claim = claimed(store)

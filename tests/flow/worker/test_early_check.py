@@ -74,7 +74,7 @@ def bank(store: Store) -> Bank:
     return Bank(store)
 
 
-def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked(bank: Bank) -> None:
+def test_a_missing_requirement_is_named_in_the_answer_and_the_task_is_stored_as_blocked(bank: Bank) -> None:
     view = bank.schedule()
     assert (view.created, view.warnings) == (True, (blocked_note(MISSING),))
     assert view.waiting_for == (f"blocked: {MISSING}",)
@@ -92,7 +92,7 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
     assert " blocked " in list_text(page)
 
 
-def test_what_a_task_that_is_due_now_misses_is_said_with_its_reason(bank: Bank) -> None:
+def test_a_missing_requirement_of_a_due_task_is_named_with_its_reason(bank: Bank) -> None:
     said = task_text(task_payload(bank.schedule(when="now")))
     assert f"a requirement is missing («{MISSING}»); it is checked again before the run" in said
 
@@ -190,7 +190,7 @@ def looks(bank: Bank, clock: Clock, minutes: float) -> tuple[BlockedChecks, list
     return checks, changed
 
 
-def test_what_is_mended_before_its_time_is_blocked_no_longer_and_nobody_is_told(bank: Bank, clock: Clock) -> None:
+def test_a_task_fixed_before_its_time_is_blocked_no_longer_and_nobody_is_notified(bank: Bank, clock: Clock) -> None:
     task_id = bank.schedule().record.task.id
     _, changed = looks(bank, clock, 8)
     assert changed == []
@@ -316,7 +316,7 @@ def test_a_check_that_exits_is_answered_at_once(store: Store, kind: type[BaseExc
     assert answer.wait.reason == f"not ready: {kind.__name__}: no share"
 
 
-def test_what_has_all_that_it_needs_and_what_needs_nothing_is_scheduled_without_a_word(bank: Bank) -> None:
+def test_a_task_with_all_requirements_met_or_none_is_scheduled_without_a_note(bank: Bank) -> None:
     bank.missing = None
     assert bank.schedule().warnings == ()
     assert bank.looks == 1

@@ -58,7 +58,7 @@ def test_with_no_thread_left_the_least_urgent_run_gives_way_keeps_its_age_and_re
     assert (house.turns[high.task.id], house.turns[low.task.id]) == (1, 2)
 
 
-def test_what_gave_way_is_counted_and_nobody_is_pushed_aside_twice_before_it_got_further(house: House) -> None:
+def test_a_run_that_gave_way_is_counted_and_not_pushed_aside_twice_before_it_got_further(house: House) -> None:
     [background] = house.schedule(Tier.BACKGROUND)
     house.start(threads=1)
     eventually(lambda: house.runs(background), "the background run")

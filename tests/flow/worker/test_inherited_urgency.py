@@ -91,7 +91,7 @@ def test_a_deadline_that_nothing_can_meet_any_more_pushes_nobody(site: Site, clo
     assert site.first() == "high"
 
 
-def test_what_another_process_made_wait_counts_at_the_next_look(site: Site, clock: Clock) -> None:
+def test_a_wait_added_by_another_process_counts_at_the_next_look(site: Site, clock: Clock) -> None:
     site.ready("before")
     clock.forward(seconds=1)
     upstream = site.ready("upstream")

@@ -126,7 +126,7 @@ def a_request(store: Store, server: Server, action: str, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("action", ["webhook", "watch"])
-def test_a_secret_that_was_deleted_blocks_the_run_which_tells_once_and_goes_on_when_it_is_back(
+def test_a_deleted_secret_blocks_the_run_which_notifies_once_and_continues_when_it_is_back(
     house: House, store: Store, server: Server, action: str
 ) -> None:
     task_id = a_request(store, server, action)

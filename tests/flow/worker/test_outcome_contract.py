@@ -118,7 +118,7 @@ def test_a_result_that_is_as_expected_is_an_ordinary_success(store: Store, clock
     ],
 )
 @pytest.mark.parametrize("notify", ["never", "failure", "always"])
-def test_a_channel_hears_of_failures_and_of_unverified_results(
+def test_a_channel_receives_failures_and_unverified_results(
     store: Store, clock: Clock, *, outcome: Outcome, expect: Mapping[str, Any], delivered: list[str], notify: str
 ) -> None:
     Orders(store, clock, outcome).run(expect=expect, on_failure={"notify": "team"}, notify=notify)

@@ -92,7 +92,7 @@ def hasty(store: Store, queue: MemoryQueue) -> Iterator[House]:
     made.stop()
 
 
-def test_what_was_really_used_is_settled_with_the_queue_and_kept_in_the_database(house: House) -> None:
+def test_the_actual_usage_is_settled_with_the_queue_and_kept_in_the_database(house: House) -> None:
     def act(ctx: Context) -> Done:
         assert ctx.needs == {"tokens": 60, "gpu": 1}
         ctx.use("tokens", 10)
@@ -138,7 +138,7 @@ def test_an_attempt_that_gives_up_before_a_busy_provider_is_charged_only_what_it
     assert house.store.usage.since({"tokens": NOON}).get("tokens", 0.0) == charged
 
 
-def test_one_that_fails_without_a_count_is_charged_what_it_had_reserved(house: House) -> None:
+def test_a_run_that_fails_without_a_count_is_charged_what_it_had_reserved(house: House) -> None:
     house.act = lambda _: Retry("it may have used all of it")
     record = house.schedule({"tokens": 60})
     house.worker.start()
@@ -147,7 +147,7 @@ def test_one_that_fails_without_a_count_is_charged_what_it_had_reserved(house: H
     assert house.store.usage.since({"tokens": NOON}) == {"tokens": 60.0}
 
 
-def test_what_a_handler_raises_is_a_failure_of_its_pools(house: House) -> None:
+def test_an_exception_of_a_handler_is_a_failure_of_its_pools(house: House) -> None:
     def act(_: Context) -> Done:
         raise ValueError("down")
 
@@ -197,7 +197,7 @@ def test_a_run_without_needs_asks_the_queue_nothing(house: House, monkeypatch: p
 
 
 @pytest.mark.parametrize("needs", [{"gpu": 1}, {}])
-def test_what_runs_on_a_lost_reservation_is_interrupted_and_goes_back_and_what_needs_nothing_goes_on(
+def test_a_run_on_a_lost_reservation_is_interrupted_and_handed_back_and_one_without_needs_goes_on(
     hasty: House, needs: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = hasty

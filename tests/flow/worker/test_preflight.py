@@ -70,7 +70,9 @@ class Bank:
         return [message.text for message in reversed(self.store.inbox.unread(TENANT, "alice", limit=99))]
 
 
-def test_a_blocked_run_tells_once_counts_no_failure_and_goes_on_when_it_is_mended(store: Store, clock: Clock) -> None:
+def test_a_blocked_run_notifies_once_counts_no_failure_and_continues_when_it_is_fixed(
+    store: Store, clock: Clock
+) -> None:
     missing = [MISSING, MISSING, MISSING]
     bank = Bank(store, clock, lambda _ctx: missing.pop() if missing else None)
     began = clock()

@@ -75,7 +75,9 @@ class Checks:
         (Notify.NEVER, []),
     ],
 )
-def test_a_task_tells_what_it_was_asked_to_tell(store: Store, clock: Clock, notify: Notify, told: list[str]) -> None:
+def test_a_task_notifies_of_what_it_was_set_to_notify_of(
+    store: Store, clock: Clock, notify: Notify, told: list[str]
+) -> None:
     checks = Checks(store, clock, notify, [SAME, SAME, Failed("away"), SAME])
     for _ in range(4):
         checks.run()

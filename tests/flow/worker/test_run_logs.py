@@ -63,7 +63,7 @@ def ran(store: Store, item: Handler, state: State = State.SUCCEEDED) -> tuple[Lo
 
 
 @pytest.mark.parametrize("item", [talks_here, talks_later, isolated_handlers.talks])
-def test_what_a_handler_logs_and_prints_is_kept_with_its_run(
+def test_the_log_and_output_of_a_handler_are_kept_with_its_run(
     store: Store, monkeypatch: pytest.MonkeyPatch, item: Handler
 ) -> None:
     with Process(monkeypatch):
@@ -192,7 +192,7 @@ def test_lines_become_chunks_and_of_too_many_the_oldest_go() -> None:
     assert log.may_be_long
 
 
-def test_what_is_stored_is_not_stored_again_and_the_end_takes_only_the_rest() -> None:
+def test_stored_lines_are_not_stored_again_and_the_end_takes_only_the_rest() -> None:
     log = new_log()
     log_through(log, "a")
     taken = log.take()

@@ -110,7 +110,7 @@ WAYS = [raised, raised_far_behind, returned, failed, tried, waited, progressed]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_what_a_run_reports_has_a_mask_in_place_of_a_secret(
+def test_the_report_of_a_run_has_a_mask_in_place_of_a_secret(
     run: Run, store: Store, caplog: pytest.LogCaptureFixture, way: Callable[[Context], Outcome]
 ) -> None:
     record, attempt = run(handler("leaks")(way))

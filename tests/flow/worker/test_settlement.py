@@ -81,7 +81,7 @@ def test_waiting_and_yielding_are_no_failures_and_keep_the_checkpoint(
     assert (end.reason, end.checkpoint, end.inbox) == ("not yet", {"page": 2}, None)
 
 
-def test_cancelled_tells_nobody_and_has_no_next_occurrence() -> None:
+def test_a_cancelled_run_notifies_nobody_and_has_no_next_occurrence() -> None:
     end = settled(a_claim(repeat="FREQ=HOURLY"), StoppedByRequest())
     assert (end.to, end.outcome, end.inbox, end.next_run, end.deliveries) == (
         State.CANCELLED,
@@ -112,7 +112,7 @@ def test_a_retry_does_not_bring_the_next_occurrence() -> None:
     assert settled(a_claim(repeat="FREQ=HOURLY"), Retry("x")).next_run is None
 
 
-def test_what_was_passed_over_is_counted_and_not_run() -> None:
+def test_an_occurrence_passed_over_is_counted_and_not_run() -> None:
     now = NOON + timedelta(hours=3, minutes=30)
     following = settled(a_claim(repeat="FREQ=HOURLY"), Done(), now).next_run
     assert following is not None
@@ -141,7 +141,7 @@ def test_there_is_no_occurrence_past_the_end(bound: dict[str, Any]) -> None:
     assert settled(a_claim(repeat="FREQ=HOURLY", **bound), Done()).next_run is None
 
 
-def test_a_run_beside_the_current_one_has_no_next_occurrence() -> None:
+def test_a_side_run_has_no_next_occurrence() -> None:
     assert settled(a_claim(repeat="FREQ=HOURLY", run={"current": False}), Done()).next_run is None
 
 

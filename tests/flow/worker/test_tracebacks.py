@@ -148,7 +148,7 @@ def test_a_failure_that_a_handler_returns_is_logged_without_a_traceback(
     assert record.getMessage().endswith(outcome.reason)
 
 
-def test_what_succeeds_is_not_logged(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_success_is_not_logged(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     assert build(handler("good")(lambda _ctx: Done("went well"))).ends_with(State.SUCCEEDED).traceback is None
     assert failures(caplog) == []
 

@@ -38,7 +38,7 @@ def ended(seconds: float = 0.25) -> AttemptUsage:
     return usage
 
 
-def test_what_never_began_used_nothing_and_found_out_nothing() -> None:
+def test_a_run_that_never_began_used_nothing_and_found_out_nothing() -> None:
     usage = AttemptUsage(NEEDS)
     usage.end()
     assert usage.charged("done") == {}
@@ -61,7 +61,7 @@ def test_without_a_count_all_that_was_reserved_is_charged_but_keys_are_not_worth
     assert usage.finish("r", "1.1", "done").used == {}
 
 
-def test_what_was_counted_adds_up_and_takes_the_place_of_what_was_reserved() -> None:
+def test_counted_units_add_up_and_replace_the_reservation() -> None:
     usage = ended()
     usage.use("tokens", 300)
     usage.use("tokens", 512)
@@ -81,7 +81,7 @@ def test_an_attempt_that_gave_up_before_a_busy_pool_is_charged_only_what_it_coun
 
 
 @pytest.mark.parametrize("outcome", ["done", "retry", "failed", "yielded"])
-def test_one_that_found_a_pool_busy_and_went_on_is_charged_what_it_had_reserved(outcome: str) -> None:
+def test_a_run_that_found_a_pool_busy_and_went_on_is_charged_what_it_had_reserved(outcome: str) -> None:
     usage = ended()
     usage.busy("openai", 2000)
     assert usage.charged(outcome) == {"openai": 1.0, "tokens": 1000.0}
@@ -89,7 +89,7 @@ def test_one_that_found_a_pool_busy_and_went_on_is_charged_what_it_had_reserved(
 
 
 @pytest.mark.parametrize("outcome", ["retry", "wait", "failed"])
-def test_what_ends_without_a_count_for_another_reason_may_have_used_all_that_it_had(outcome: str) -> None:
+def test_a_run_that_ends_without_a_count_may_have_used_all_that_it_had(outcome: str) -> None:
     assert ended().charged(outcome) == {"openai": 1.0, "tokens": 1000.0}
 
 
@@ -104,7 +104,7 @@ def test_a_retry_is_a_failure_of_its_pools() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["cancelled", "lost", "yielded"])
-def test_what_was_stopped_says_nothing_of_its_pools(outcome: str) -> None:
+def test_a_stopped_run_reports_nothing_of_its_pools(outcome: str) -> None:
     assert ended().finish("r", "1.1", outcome).reports == ()
 
 
@@ -187,7 +187,7 @@ def test_only_successful_attempts_that_ran_teach_how_long_an_action_takes() -> N
     assert shelf.taken == [{("acme", "resize"): [0.25, 0.5], ("other", "resize"): [1.0]}, {}]
 
 
-def test_what_the_database_does_not_take_now_it_gets_later_in_order_and_not_without_end() -> None:
+def test_usage_that_the_database_does_not_take_is_stored_later_in_order_and_within_a_bound() -> None:
     shelf = Shelf()
     durations = Durations(shelf)
     shelf.down = True

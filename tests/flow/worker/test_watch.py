@@ -85,7 +85,7 @@ def test_an_expired_watch_is_found_by_its_state_and_has_no_dead_letter(store: St
 
 
 @pytest.mark.parametrize(("level", "then"), [(0, State.SCHEDULED), (9, State.FAILED)], ids=["met", "expired"])
-def test_what_comes_after_a_watch_goes_on_when_it_is_met_and_not_when_it_expires(
+def test_a_downstream_of_a_watch_goes_on_when_it_is_met_and_not_when_it_expires(
     store: Store, shop: Shop, clock: Clock, level: int, then: State
 ) -> None:
     claim = a_watch(shop, until="5 min")

@@ -89,7 +89,7 @@ def test_leases_are_renewed_every_third_of_a_lease_though_nobody_asks(house: Hou
     assert house.asked == (0, 2, 2)
 
 
-def test_who_reports_changes_makes_it_look_and_write_nothing(house: House) -> None:
+def test_the_watchdog_looks_and_writes_nothing_where_changes_are_reported(house: House) -> None:
     for _ in range(90):
         house.watchdog.check()
         house.pass_time(0.1)
@@ -137,7 +137,7 @@ def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
     assert house.asked == (1, 0, 0)
 
 
-def test_what_does_not_stop_after_its_time_limit_is_interrupted_and_given_up_after_the_grace_period(
+def test_a_run_past_its_time_limit_is_interrupted_and_given_up_after_the_grace_period(
     house: House,
 ) -> None:
     house.watchdog.started(house.held, timedelta(seconds=2))

@@ -273,7 +273,7 @@ def test_a_person_logs_in_by_the_provider_of_another_site_and_is_on_the_page_at_
             expect(page.locator(".who")).to_contain_text("ann")
 
 
-def test_what_was_folded_out_stays_so_when_the_page_renews_itself(empty_window: Window, empty_site: Served) -> None:
+def test_an_unfolded_part_stays_so_when_the_page_renews_itself(empty_window: Window, empty_site: Served) -> None:
     store, page = empty_site.app.store, empty_window.page
     for number in range(2):
         claim = started(store, store.now(), title=f"Feed cat {number}", tenant="local")
@@ -285,7 +285,7 @@ def test_what_was_folded_out_stays_so_when_the_page_renews_itself(empty_window: 
     expect(page.locator("tr", has_text="Feed cat 0").locator("li")).to_be_visible()
 
 
-def test_what_is_scheduled_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
+def test_a_scheduled_task_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
     empty_window.open("/runs?state=to_come")
     expect(empty_window.page.get_by_text("No runs yet")).to_be_visible()
     empty_site.app.scheduler.schedule("Feed the cat", when="in 2 hours")

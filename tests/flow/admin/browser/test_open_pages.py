@@ -47,7 +47,7 @@ def letter(site: Served, title: str) -> None:
     store.claims.settle([settlement(claim, State.FAILED, reason="no food", dead_letter=True)])
 
 
-def test_what_was_done_is_said_until_it_is_dismissed_though_the_page_renews_itself(
+def test_a_notice_stays_until_it_is_dismissed_though_the_page_renews_itself(
     empty_window: Window, empty_site: Served
 ) -> None:
     page = empty_window.page
@@ -110,7 +110,7 @@ def test_a_form_that_is_opened_while_the_page_asks_for_itself_stays_open(
     expect(page.get_by_text("high", exact=True)).to_be_visible()  # what was held back comes now
 
 
-def test_what_was_typed_comes_back_after_a_login_in_between(browser: Browser, tmp_path: Path) -> None:
+def test_typed_input_comes_back_after_a_login_in_between(browser: Browser, tmp_path: Path) -> None:
     with ExitStack() as stack:
         site = stack.enter_context(served(f"sqlite:///{tmp_path}/duetime.db", auth=("keys",)))
         by = Principal("acme", "ann")
@@ -151,7 +151,7 @@ def test_a_second_click_sends_a_form_no_second_time(empty_window: Window, empty_
     expect(page.get_by_role("status")).to_have_text("It runs now.")
 
 
-def test_what_others_change_of_pools_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
+def test_a_change_of_a_pool_by_others_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
     empty_window.open("/pools")
     expect(empty_window.page.get_by_text("Nothing is limited yet")).to_be_visible()
     empty_site.app.registry.set("gpu", {"capacity": 2})

@@ -91,7 +91,7 @@ def by_python(url: str, key: str, tenant: str) -> set[str]:
 def by_typescript(url: str, key: str, tenant: str) -> set[str]:
     """Do the same by the TypeScript SDK."""
     modules = tooling.ensure_node_modules()
-    script = modules.parent / "agent.mjs"  # Node looks for packages beside a script
+    script = modules.parent / "agent.mjs"  # Node looks for packages next to a script
     script.write_text(AGENT.read_text("utf-8"), "utf-8")
     said = provision.run(
         [provision.node(tooling.CACHE), str(script), url, key, tenant, str(TASKS_PER_CLIENT)], modules.parent
