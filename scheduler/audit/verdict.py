@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,21 +15,35 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """The events of a chain that retention deleted on a day, in UTC, as its entries of the kind `rows_removed` say."""
+
+    day: date
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChainVerdict:
     """The state of one tenant's chain up to its head, `hash`.
 
-    `checked` entries were compared with their rows, `removed` ones were deleted by retention, which recorded that.
-    `pending` rows are not sealed yet. `unkeyed` entries were sealed before there was a key.
+    `checked` entries were compared with their rows. `removals` says how many events retention deleted and when: compare
+    these days with its rules, since whoever can add rows to the database can record a removal as well. `pending` rows
+    are not sealed yet. `unkeyed` entries were sealed before there was a key.
     """
 
     tenant: str
     entries: int
     hash: str
     checked: int = 0
-    removed: int = 0
+    removals: tuple[Removal, ...] = ()
     pending: int = 0
     unkeyed: int = 0
     broken: Break | None = None
+
+    @property
+    def removed(self) -> int:
+        """The number of events that retention deleted."""
+        return sum(each.events for each in self.removals)
 
 
 @dataclass(frozen=True, slots=True)

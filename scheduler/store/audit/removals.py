@@ -1,15 +1,17 @@
-"""Removals: rows that retention deleted, which an audit entry of the same transaction records for the chain."""
+"""Removals: events that retention deleted, which an audit entry of the same transaction records for the chain.
+
+No rule of retention deletes audit entries, so no record of a removal excuses the absence of one.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.store.audit import entries
@@ -18,66 +20,73 @@ from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.scheduler.store.schema.tables.events import events
 from sqlalchemy import ColumnElement, Connection, select
 
-_TABLES = {Source.EVENT: events, Source.ENTRY: audit_entries}
-_NAMES = {Source.EVENT: "events", Source.ENTRY: "audit_entries"}
+_NAME = "events"
 
-IdRanges = list[tuple[int, int]]
+IdRange = tuple[int, int]
 
 
-def note(connection: Connection, source: Source, going: ColumnElement[bool], now: datetime) -> None:
-    """Record which rows this transaction is about to delete: those for which `going` holds, one entry per tenant."""
-    table = _TABLES[source]
-    found = connection.execute(select(table.c.tenant, table.c.id).where(going).order_by(table.c.tenant, table.c.id))
-    for tenant, rows in groupby(found, key=lambda row: row.tenant):
-        detail = {_NAMES[source]: ranges_text((row.id, row.id) for row in rows)}
+def note(connection: Connection, going: ColumnElement[bool], now: datetime) -> None:
+    """Record which events this transaction is about to delete: those for which `going` holds, one entry per tenant."""
+    ordered = select(events.c.tenant, events.c.id).where(going).order_by(events.c.tenant, events.c.id)
+    for tenant, rows in groupby(connection.execute(ordered), key=lambda row: row.tenant):
+        detail = {_NAME: ranges_text((row.id, row.id) for row in rows)}
         entries.store(connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail=detail), now)
 
 
 class Removed:
-    """The rows of a tenant that were deleted and recorded as such."""
+    """The events of a tenant that were deleted and recorded as such, each with the day of its record, in UTC."""
 
-    def __init__(self, found: Mapping[Source, IdRanges]) -> None:
-        self._ranges = {source: list(_merged(some)) for source, some in found.items()}
+    def __init__(self, found: Iterable[tuple[date, Iterable[IdRange]]]) -> None:
+        self._ranges = list(_disjoint((first, last, day) for day, some in found for first, last in _merged(some)))
 
-    def has(self, source: Source, row_id: int) -> bool:
-        some = self._ranges[source]
-        place = bisect_right(some, row_id, key=itemgetter(0)) - 1
-        return place >= 0 and row_id <= some[place][1]
+    def day_of(self, event_id: int) -> date | None:
+        """Return when the removal of an event was recorded, None where it was not."""
+        place = bisect_right(self._ranges, event_id, key=itemgetter(0)) - 1
+        if place < 0:
+            return None
+        _, last, day = self._ranges[place]
+        return day if event_id <= last else None
 
 
 def of(connection: Connection, tenant: str) -> Removed:
     """Return the recorded removals of a tenant."""
-    statement = select(audit_entries.c.detail).where(
+    statement = select(audit_entries.c.at, audit_entries.c.detail).where(
         audit_entries.c.tenant == tenant, audit_entries.c.kind == AuditKind.ROWS_REMOVED
     )
-    found: dict[Source, IdRanges] = {source: [] for source in Source}
-    for row in unreadable.rows(connection, statement):
-        for source, name in _NAMES.items():
-            found[source] += _parsed((row.detail or {}).get(name))
-    return Removed(found)
+    rows = unreadable.rows(connection, statement)
+    return Removed((row.at.astimezone(UTC).date(), _parsed((row.detail or {}).get(_NAME))) for row in rows)
 
 
-def _merged(some: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _disjoint(some: Iterable[tuple[int, int, date]]) -> Iterator[tuple[int, int, date]]:
+    """Return ranges in order, of which none has a number of an earlier one."""
+    end = 0
+    for first, last, day in sorted(some):
+        if last > end:
+            yield max(first, end + 1), last, day
+            end = last
+
+
+def _merged(some: Iterable[IdRange]) -> Iterator[IdRange]:
     """Return the ranges in order, with adjacent ones merged."""
-    last: tuple[int, int] | None = None
+    begun: IdRange | None = None
     for first, end in sorted(some):
-        if last is not None and first <= last[1] + 1:
-            last = (last[0], max(last[1], end))
+        if begun is not None and first <= begun[1] + 1:
+            begun = (begun[0], max(begun[1], end))
             continue
-        if last is not None:
-            yield last
-        last = (first, end)
-    if last is not None:
-        yield last
+        if begun is not None:
+            yield begun
+        begun = (first, end)
+    if begun is not None:
+        yield begun
 
 
-def ranges_text(some: Iterable[tuple[int, int]]) -> str:
+def ranges_text(some: Iterable[IdRange]) -> str:
     """Write ranges of numbers: `1-5,9`."""
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in _merged(some))
 
 
-def _parsed(text: Any) -> IdRanges:
-    found: IdRanges = []
+def _parsed(text: Any) -> list[IdRange]:
+    found: list[IdRange] = []
     for part in text.split(",") if isinstance(text, str) and text else ():
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():

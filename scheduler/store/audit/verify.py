@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +19,7 @@ from duetime.scheduler.audit.chain import (
     segment_hash,
     unpacked,
 )
-from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead
+from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead, Removal
 from duetime.scheduler.store.audit import content, removals
 from duetime.scheduler.store.audit.removals import Removed
 from duetime.scheduler.store.audit.seal import SEGMENT_FIELDS, Progress, heads, progress
@@ -60,7 +62,8 @@ class ChainVerification:
         self._head, self._progress = database.read(self._begin)
         self._rows = {source: array("q") for source in Source}
         self._removed: Removed | None = None
-        self._checked = self._gone = self._unkeyed = 0
+        self._gone = Counter[date]()
+        self._checked = self._unkeyed = 0
 
     def _begin(self, connection: Connection) -> tuple[Head, Progress]:
         return heads(connection).get(self._tenant, Head(self._tenant)), progress(connection)
@@ -78,7 +81,7 @@ class ChainVerification:
             self._head.entries,
             self._head.hash,
             checked=self._checked,
-            removed=self._gone,
+            removals=tuple(Removal(day, self._gone[day]) for day in sorted(self._gone)),
             pending=self._pending(),
             unkeyed=self._unkeyed,
             broken=broken,
@@ -152,11 +155,14 @@ class ChainVerification:
         return self._database.read(lambda connection: content.digests(connection, Source(source), ids))
 
     def _check_removed(self, entry: int, source: Source, row_id: int) -> None:
+        if source is not Source.EVENT:
+            raise _Broken(entry, f"{source.noun} {row_id} was deleted, which no rule of retention does")
         if self._removed is None:
             self._removed = self._database.read(lambda connection: removals.of(connection, self._tenant))
-        if not self._removed.has(source, row_id):
+        day = self._removed.day_of(row_id)
+        if day is None:
             raise _Broken(entry, f"{source.noun} {row_id} was deleted, and no rule of retention did it")
-        self._gone += 1
+        self._gone[day] += 1
 
     def _compare_kept(self, entries: int, hash_: str) -> None:
         if entries in self._kept and self._kept[entries].hash == hash_:

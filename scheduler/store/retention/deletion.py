@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import row_conditions, selection
@@ -69,7 +68,7 @@ def delete_batch(
 def _delete(connection: Connection, table: Table, condition: RowCondition, now: datetime) -> int:
     """Delete rows; of events the audit chain has to know that they went by a rule."""
     if table is events:
-        removals.note(connection, Source.EVENT, condition, now)
+        removals.note(connection, condition, now)
     return connection.execute(delete(table).where(condition)).rowcount
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
@@ -21,6 +21,9 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_heads, verdicts_json
 from duetime.widgets.text.history_text import clock_time
+
+MAX_REMOVALS_SHOWN: Final = 7
+"""Days on which retention deleted events that are written for each chain."""
 
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant; `*` for all")]
 
@@ -143,8 +146,18 @@ def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
             *([f"{each['pending']:,} not sealed yet"] if each["pending"] else []),
         ]
         output.say(f"{each['tenant']}: {each['entries']:,} entries hold{''.join(f', {note}' for note in notes)}.")
+        _write_removals(each["removals"])
     checked = sum(each["checked"] for each in found)
     output.say(f"{checked:,} rows compared in {seconds:.1f} s ({checked / max(seconds, 0.001):,.0f} a second).")
+
+
+def _write_removals(removals: Sequence[Mapping[str, Any]]) -> None:
+    """Write the days of removals, the newest first: no rule explains a day on which none deleted."""
+    for each in [*reversed(removals)][:MAX_REMOVALS_SHOWN]:
+        events = "event" if each["events"] == 1 else "events"
+        output.say(f"  {each['day']}: retention recorded that it deleted {each['events']:,} {events}.")
+    if len(removals) > MAX_REMOVALS_SHOWN:
+        output.say(f"  {len(removals) - MAX_REMOVALS_SHOWN:,} earlier days: `duetime audit verify --json` lists them.")
 
 
 def _table(entries: Sequence[Mapping[str, Any]], zone: str) -> None:

@@ -70,15 +70,23 @@ class BreakPayload(RestPayload):
     wrong: str
 
 
-class VerdictPayload(HeadPayload):
-    """A chain: `checked` entries were compared with their rows, `removed` ones were deleted by retention.
+class RemovalPayload(RestPayload):
+    """The events that retention deleted on a day, in UTC, as it recorded."""
 
-    `pending` rows are not sealed yet; `unkeyed` entries were sealed before there was a key. A `broken` one is not as it
-    was sealed.
+    day: str
+    events: int
+
+
+class VerdictPayload(HeadPayload):
+    """A chain: `checked` entries were compared with their rows, `removed` events were deleted by retention.
+
+    `removals` lists these by the day of their record. `pending` rows are not sealed yet; `unkeyed` entries were sealed
+    before there was a key. A `broken` one is not as it was sealed.
     """
 
     checked: int
     removed: int
+    removals: tuple[RemovalPayload, ...]
     pending: int
     unkeyed: int
     broken: BreakPayload | None = None

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.chain import Head
-from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead, Removal
 from duetime.scheduler.dispatch.retention import Sweep
+from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.audit import seal
@@ -411,6 +412,29 @@ def test_a_deletion_by_retention_breaks_no_chain(filled: Store, clock: Clock) ->
     sealed(filled)
     found = verdict(filled)
     assert (found.broken, found.removed, found.checked) == (None, 6, 4)
+    assert found.removals == (Removal(clock().date(), 6),)
+
+
+def test_each_day_on_which_retention_deleted_events_is_listed(filled: Store, clock: Clock) -> None:
+    added(filled, NOON + timedelta(days=900))
+    swept(filled, clock)
+    first = clock().date()
+    cancelled(filled, added(filled, clock() + timedelta(days=1)))
+    sealed(filled)
+    swept(filled, clock)
+    sealed(filled)
+    assert [each.day for each in verdict(filled).removals] == [first, clock().date()]
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("name", ["audit_entries", "events"])
+def test_no_record_of_a_removal_excuses_a_deleted_audit_entry(filled: Store, name: str) -> None:
+    [entry] = filled.audit.page(TENANT, AuditFilter(kind="pool_set"), limit=1).entries
+    behind_its_back(filled, "DELETE FROM audit_entries WHERE kind = 'pool_set'")
+    record = AuditEntry(TENANT, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail={name: f"1-{entry.id + 100}"})
+    filled.audit.record(record)
+    sealed(filled)
+    assert wrong(filled) == f"7: audit entry {entry.id} was deleted, which no rule of retention does"
 
 
 @pytest.mark.damages

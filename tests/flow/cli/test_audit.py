@@ -9,14 +9,18 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.audit.verdict import ChainVerdict, Removal
 from duetime.scheduler.store import open_store
+from duetime.server.cli.access.audit import show_verdicts
 from duetime.server.cli.main import run
 from duetime.server.session import cli_way
+from duetime.tools.admin.audit_rows import verdicts_json
 
 Said = Callable[..., str]
 
@@ -142,3 +146,15 @@ def test_changes_of_pools_are_listed(said: Said) -> None:
     found = [(entry["kind"], entry["subject"], entry.get("detail")) for entry in entries(said)]
     gpu = {"kind": "slots", "capacity": 2}
     assert found == [("pool_removed", "gpu", {"before": gpu}), ("pool_set", "gpu", gpu)]
+
+
+def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    removals = tuple(Removal(date(2026, 3, day), day) for day in range(1, 10))
+    show_verdicts(verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)]), 1.0, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "acme: 60 entries hold, 45 deleted by retention."
+    assert lines[1] == "  2026-03-09: retention recorded that it deleted 9 events."
+    assert lines[7] == "  2026-03-03: retention recorded that it deleted 3 events."
+    assert lines[8] == "  2 earlier days: `duetime audit verify --json` lists them."
