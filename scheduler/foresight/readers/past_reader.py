@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
-from duetime.scheduler.audit.entry import AuditFilter, AuditPage
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind, AuditPage
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.readers.chain_reader import tasks_of
@@ -16,7 +16,7 @@ from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import check_filter, page_size, tenant_read
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt
 from duetime.scheduler.view_parts import RunLog
@@ -40,6 +40,19 @@ class PastReader:
     def __init__(self, store: Store, zone: str | None) -> None:
         self._store = store
         self._zone = zone
+
+    def note_read(self, tenant: str | None, *, by: Principal) -> None:
+        """Record in the audit log that a call over the network reads another tenant than its own, or all (`*`).
+
+        Every surface calls this once a call, before it reads; the other methods record nothing. Raises InvalidArgument
+        for a tenant of which the caller may not read all.
+        """
+        wanted = tenant_read(by, tenant)
+        if wanted is None:
+            self._store.audit.record(AuditEntry.by(by, AuditKind.OTHER_TENANT_READ, ALL_TENANTS))
+        elif wanted != by.tenant:
+            other = Principal(wanted).tenant  # raises InvalidArgument for what is no name
+            self._store.audit.record(AuditEntry.by(by, AuditKind.OTHER_TENANT_READ, tenant=other))
 
     def events(
         self,

@@ -29,7 +29,9 @@ class QuietHoursPayload(RestPayload):
 
 def show(call: RestCall) -> RestAnswer:
     """Return the hours in force."""
-    return _answer(call.scheduler.quiet_hours.read(**call.values, by=call.by))
+    found = call.scheduler.quiet_hours.read(**call.values, by=call.by)
+    call.scheduler.past.note_read(call.values.get("tenant"), by=call.by)
+    return _answer(found)
 
 
 def set_(call: RestCall) -> RestAnswer:

@@ -142,6 +142,8 @@ def _closed(call: RestCall, close: Callable[..., LettersClosed]) -> RestAnswer:
     if not call.by.may_change_all_of(tenant):
         raise only_operators(Scope.ADMIN)
     _check_choice(call.values)
+    if call.values.get("dry_run"):  # all else has an entry for each letter
+        call.scheduler.past.note_read(tenant, by=call.by)
     bounds = {name: call.values.get(name) for name in ("since", "until", "reason")}
     done = close(
         call.values.get("run_ids", ()),

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
@@ -117,9 +116,8 @@ def reader_of(call: RestCall) -> Principal:
         raise InvalidArgument("tenant", "this is of one tenant at a time", example="tenant='acme'")
     if not call.by.may_read_all_of(tenant):
         raise only_operators(Scope.ADMIN_READ)
-    principal = Principal(tenant, call.by.user)  # raises InvalidArgument for what is no name
-    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, tenant=principal.tenant))
-    return replace(call.by, tenant=principal.tenant)
+    call.scheduler.past.note_read(tenant, by=call.by)
+    return replace(call.by, tenant=tenant)
 
 
 def read_by(call: RestCall) -> dict[str, Any]:
@@ -128,7 +126,7 @@ def read_by(call: RestCall) -> dict[str, Any]:
         return {"by": reader_of(call)}
     if not call.by.may_read_all_of(None):
         raise only_operators(Scope.ADMIN_READ)
-    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, ALL_TENANTS))
+    call.scheduler.past.note_read(ALL_TENANTS, by=call.by)
     return {"by": call.by, "tenant": ALL_TENANTS}
 
 

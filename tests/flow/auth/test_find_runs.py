@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.tools.admin.find_runs import FIND_RUNS
 
@@ -71,6 +72,34 @@ async def test_an_operator_finds_the_runs_of_all_tenants_and_counts_them(site: S
     assert sorted(await found(site, operator, tenant="*")) == ["Ours", "Theirs"]
     counted = await site.call(operator, "find_runs", tenant="*", count_by="tenant")
     assert counted["structuredContent"]["counts"] == {"acme": 1, "globex": 1}
+
+
+def reads(site: Site, tenant: str) -> list[tuple[str, str | None, str | None]]:
+    """Return who read a tenant's rows as one of another tenant: user, tenant, and what."""
+    page = site.app.store.audit.page(tenant, AuditFilter(kind="other_tenant_read", surface="mcp"), limit=9)
+    return [(entry.actor, entry.actor_tenant, entry.subject) for entry in page.entries]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"event": "any"}, {"count_by": "state"}, {"count_by": "day"}, {"event": "any", "count_by": "state"}],
+)
+async def test_a_read_of_another_tenant_is_in_its_audit_log_once(site: Site, asked: dict[str, str]) -> None:
+    operator = site.key("local", "root", scopes=ADMIN)
+    await site.call(operator, "find_runs", tenant="acme", **asked)
+    assert reads(site, "acme") == [("root", "local", None)]
+    await site.call(operator, "find_runs", tenant="*", **asked)
+    assert reads(site, "local") == [("root", None, "*")]
+
+
+async def test_a_read_of_the_own_tenant_and_one_that_is_refused_are_in_no_log(site: Site) -> None:
+    admin, operator = site.key("acme", "boss", scopes=ADMIN), site.key("local", "root", scopes=ADMIN)
+    await site.call(operator, "find_runs")
+    await site.call(operator, "find_runs", tenant="local")
+    for other in ("local", "*"):
+        assert (await site.call(admin, "find_runs", tenant=other))["isError"]
+    assert (await site.call(operator, "find_runs", tenant=" acme"))["isError"]
+    assert (reads(site, "acme"), reads(site, "local")) == ([], [])
 
 
 async def test_an_answer_is_frugal_and_leads_on(site: Site) -> None:

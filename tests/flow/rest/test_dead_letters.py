@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
 
-from tests.flow.auth.conftest import Site
+from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import sent
 from tests.flow.rest.failures import failed
 
@@ -72,6 +73,20 @@ async def test_a_replay_is_counted_first_bounded_and_in_the_audit_log(site: Site
     assert {(each.kind.value, each.reason, (each.via or "").partition(" ")[0]) for each in entries} == {
         ("dead_letter_replayed", BACK, "rest")
     }
+
+
+async def test_a_dry_run_on_letters_of_another_tenant_is_a_read_of_it_in_the_audit_log(tmp_path: Path) -> None:
+    async with serving(tmp_path, auth="keys") as site:
+        operator = site.key("local", "root", scopes=("tasks", "admin"))
+        for tenant in ("local", "acme"):
+            for verb in ("replay", "discard"):
+                body = {"all": True, "reason": BACK, "dry_run": True, "tenant": tenant}
+                answer = await sent(site, "POST", f"/dead_letters/{verb}", body=body, token=operator)
+                assert answer.status_code == 200
+        read, own = (site.app.store.audit.page(tenant, AuditFilter(), limit=9).entries for tenant in ("acme", "local"))
+
+    assert [(each.kind.value, each.actor_tenant) for each in read] == [("other_tenant_read", "local")] * 2
+    assert own == ()
 
 
 async def test_a_repeated_request_with_a_key_replays_no_more(site: Site) -> None:
