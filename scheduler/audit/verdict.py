@@ -26,9 +26,9 @@ class Removal:
 class ChainVerdict:
     """The state of one tenant's chain up to its head, `hash`.
 
-    `checked` entries were compared with their rows. `removals` says how many events retention deleted and when: compare
-    these days with its rules, since whoever can add rows to the database can record a removal as well. `pending` rows
-    are not sealed yet. `unkeyed` entries were sealed before there was a key.
+    `checked` entries were compared with their rows. `removals` says how many events retention deleted and when. Compare
+    these days with its rules: whoever can add rows to the database can record a removal as well. `pending` rows are not
+    sealed yet. `unkeyed` entries were sealed before there was a key.
     """
 
     tenant: str

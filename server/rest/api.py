@@ -130,12 +130,19 @@ class _Served:
         read_query(self._query, request.query_params.multi_items(), found)
         given, parts = read_body(operation, request.headers, body), self._parts()
         found.read(self._body, given, partial(action_of, parts.scheduler, found.values.get("task_id"), by))
-        call = RestCall(parts, by, found.values, idempotency_key=read_key(operation, request.headers))
+        call = RestCall(parts, by, found.values, idempotency_key=read_key(operation, request.headers, _repeatable()))
         error = found.error()
         if error is not None:
             raise found.error(operation.also_wrong(call, given)) or error
         revisions = read_condition(operation, request.headers)
         return replace(call, revision=revisions[0], other_revisions=revisions[1:]) if revisions else call
+
+
+@cache
+def _repeatable() -> str:
+    """Return which requests take an idempotency key."""
+    names = (f"{each.method} {API_PREFIX}{each.route}" for each in OPERATIONS if each.repeatable)
+    return f"A key is taken by {', '.join(names)}."
 
 
 def _caller_of(operation: Operation) -> Callable[[Request], Principal]:

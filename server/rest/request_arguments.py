@@ -21,6 +21,9 @@ from starlette.datastructures import Headers
 KEY_HEADER: Final = "Idempotency-Key"
 CONDITION_HEADER: Final = "If-Match"
 
+_REPEATED_WITH_CARE: Final = frozenset({"POST", "PATCH"})
+"""Methods of which RFC 9110 does not say that a repeated request does nothing more."""
+
 KEY_PATTERN: Final = r"^[!-~]{1,200}$"
 
 _ENTITY_TAG = re.compile(r'"(0|[1-9][0-9]{0,8})"')
@@ -188,11 +191,17 @@ def read_condition(operation: Operation, headers: Headers) -> tuple[int, ...]:
     return found
 
 
-def read_key(operation: Operation, headers: Headers) -> str | None:
-    """Return the idempotency key of its header, None without one. Raises Malformed."""
+def read_key(operation: Operation, headers: Headers, repeatable: str) -> str | None:
+    """Return the idempotency key of its header, None without one.
+
+    Raises Malformed, also where a repeated request would do something twice all the same. `repeatable` says which
+    requests take a key.
+    """
     given = headers.getlist(KEY_HEADER)
-    if not operation.repeatable or not given:
+    if not given or not (operation.repeatable or operation.method in _REPEATED_WITH_CARE):
         return None
+    if not operation.repeatable:
+        raise Malformed(f"this request takes no key: sent twice, it acts twice. {repeatable}", argument=KEY_HEADER)
     if len(given) > 1 or not re.fullmatch(KEY_PATTERN, given[0]):
         raise Malformed("expected one key of 1 to 200 visible ASCII characters.", argument=KEY_HEADER)
     return given[0]

@@ -5,6 +5,7 @@ A problem of a batch names the place of the task that has it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -25,6 +26,7 @@ from duetime.widgets.schema.task import TaskPayload
 from pydantic import Field
 
 MAX_BATCH_TASKS: Final = 200
+DIGEST_CHARS: Final = 32
 _KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
 _ONLY_ALONE: Final = {
     "steps": InvalidArgument(
@@ -66,8 +68,8 @@ TASKS = Argument(
 
 
 def schedule_batch(call: RestCall) -> RestAnswer:
-    """Store all tasks in one transaction."""
-    requests = [request_of(one) for one in call.values["tasks"]]
+    """Store all tasks in one transaction; the key of the request gives each task one that has none of its own."""
+    requests = [request_of({**_key_of(call, place), **one}) for place, one in enumerate(call.values["tasks"])]
     try:
         views = call.scheduler.task_creator.create_named(requests, TASKS.name, call.by)
     except (InvalidArgument, InvalidArguments) as error:
@@ -76,6 +78,14 @@ def schedule_batch(call: RestCall) -> RestAnswer:
     created = any(view.created for view in views)
     payload = BatchPayload(tasks=tuple(map(task_payload, views)))
     return RestAnswer(payload, HTTPStatus.CREATED if created else HTTPStatus.OK)
+
+
+def _key_of(call: RestCall, place: int) -> dict[str, str]:
+    """Return the key of the task at a place, of a request that has a key."""
+    if call.idempotency_key is None:
+        return {}
+    digest = hashlib.sha256(call.idempotency_key.encode()).hexdigest()
+    return {"idempotency_key": f"batch-{digest[:DIGEST_CHARS]}-{place}"}
 
 
 def _wrong_ones(call: RestCall, requests: Sequence[Request]) -> Iterator[InvalidArgument]:
@@ -108,6 +118,7 @@ SCHEDULE_BATCH = Operation(
     BatchPayload,
     body=(TASKS,),
     created=True,
+    repeatable=True,
     statuses=(HTTPStatus.CONFLICT,),
 )
 

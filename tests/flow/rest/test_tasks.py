@@ -231,6 +231,39 @@ async def test_a_batch_is_stored_whole_and_in_order(site: Site) -> None:
     assert [task["id"] for task in first.json()["tasks"]] == [task["id"] for task in again.json()["tasks"]]
 
 
+async def test_a_repeat_of_a_batch_with_the_same_key_makes_no_second_task(site: Site) -> None:
+    tasks = [{"title": "a", "when": "in 1 hour"}, {"title": "b", "when": "in 2 hours", "idempotency_key": "own"}]
+    key = {"Idempotency-Key": "k-1"}
+    first, second = [await sent(site, "POST", "/tasks/batch", body={"tasks": tasks}, headers=key) for _ in range(2)]
+    other = [{"title": "c", "when": "in 1 hour"}]
+    conflict = await sent(site, "POST", "/tasks/batch", body={"tasks": other}, headers=key)
+    alone = await sent(
+        site, "POST", "/tasks", body={"title": "b", "when": "in 2 hours"}, headers={"Idempotency-Key": "own"}
+    )
+    more = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks}, headers={"Idempotency-Key": "k-2"})
+
+    ids = [task["id"] for task in first.json()["tasks"]]
+    assert (first.status_code, second.status_code, alone.status_code) == (201, 200, 200)
+    assert [task["id"] for task in second.json()["tasks"]] == ids
+    assert alone.json()["id"] == ids[1]
+    assert (conflict.status_code, conflict.json()["code"]) == (422, "idempotency_conflict")
+    assert [task["id"] in ids for task in more.json()["tasks"]] == [False, True]
+
+
+async def test_a_key_is_refused_where_a_second_request_would_act_again(site: Site) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    for method, path, body in (
+        ("POST", "/keys", {"name": "x"}),
+        ("POST", "/retention/run", {}),
+        ("PATCH", "/policy", {"policy": {"shares.low": 0.12}}),
+    ):
+        refused = await sent(site, method, path, body=body, headers=key)
+        assert (refused.status_code, refused.json()["argument"]) == (400, "Idempotency-Key")
+        assert "A key is taken by POST /v1/tasks, " in refused.json()["detail"]
+    assert site.app.store.api_keys.all() == []
+    assert (await sent(site, "GET", "/tasks", headers=key)).status_code == 200
+
+
 async def test_a_key_of_two_tasks_of_a_batch_is_refused_by_its_place(site: Site) -> None:
     tasks = [{"title": title, "when": "in 2 hours", "idempotency_key": "k"} for title in ("x", "requests[0]")]
     answer = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks})
