@@ -122,7 +122,8 @@ async def test_an_answer_without_a_run_says_that_those_to_come_are_left_out(site
 
 async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
     of_other_names = {"states": "state", "standing": "state", "or_begun": "until", "unpaused": "state"} | {
-        "tier": "priority"
+        "tier": "priority",
+        "started_before": "until",
     }
     filters = {of_other_names.get(each.name, each.name) for each in dataclasses.fields(RunFilter)}
     assert filters <= set(FIND_RUNS.read().table)
