@@ -294,6 +294,7 @@ class InboxMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage(InboxMessage):
-    """A message on its way to a channel, with the origin of its task."""
+    """A message on its way to a channel: with the origin of its task, and why its run is `unverified`."""
 
     origin: Mapping[str, str] = field(default_factory=dict)
+    unverified: str | None = None

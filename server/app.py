@@ -243,6 +243,7 @@ class _Parts:
             pools=self.registry.pools,
             estimates=self.estimates.estimate,
             secrets=self.store.secrets.hosts,
+            channel_secrets=partial(self.store.secrets.hosts, self.settings.operator_tenant),
             upstreams=self.store.dependencies.known,
         )
 

@@ -6,8 +6,12 @@ from duetime.scheduler.task import InboxMessage, OutgoingMessage
 
 
 def message_json(message: InboxMessage) -> dict[str, object]:
-    """Return the event; with an origin it has whom the caller was proved to be, since the origin proves nothing."""
-    origin = dict(message.origin) if isinstance(message, OutgoingMessage) else {}
+    """Return the event; of an unverified run it says in what the result is not as expected.
+
+    With an origin it has whom the caller was proved to be, since the origin proves nothing.
+    """
+    outgoing = message if isinstance(message, OutgoingMessage) else None
+    origin = dict(outgoing.origin) if outgoing else {}
     conversation = {"origin": origin, "tenant": message.tenant, "user": message.user} if origin else {}
     return {
         "type": f"task.{message.state}",
@@ -19,6 +23,7 @@ def message_json(message: InboxMessage) -> dict[str, object]:
             "title": message.title,
             "text": message.text,
             "state": str(message.state),
+            **({"unverified": outgoing.unverified} if outgoing and outgoing.unverified else {}),
             **conversation,
         },
     }

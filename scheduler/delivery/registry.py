@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
+from duetime.scheduler.access.secret import references
 from duetime.scheduler.calls.origin import CHANNEL_PREFIX, NO_ORIGIN, ORIGIN, channel_of
 from duetime.scheduler.delivery.apprise import AppriseChannel
 from duetime.scheduler.delivery.channel import Channel
 from duetime.scheduler.delivery.command import CommandChannel
 from duetime.scheduler.delivery.desktop import DesktopChannel
-from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
+from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX, WebhookChannel, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import State
 
@@ -36,6 +37,18 @@ class ChannelOptions:
     outcomes: Mapping[str, Collection[State]] = field(default_factory=dict)
     timeout: float = 20.0
 
+    def secret_names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the secrets that channels need, by channel; without those that need none."""
+        targets = {f"{WEBHOOK_PREFIX}{name}": to for name, to in self.webhooks.items()}
+        back = {f"{CHANNEL_PREFIX}{client}": to for client, to in self.origins.items()}
+        texts = {name: (url,) for name, url in self.apprise.items()} | {
+            name: (to.secret or "", *to.headers.values())
+            for name, to in {**targets, **back}.items()
+            if isinstance(to, WebhookTarget)
+        }
+        named = {name: tuple(each for text in of_it for each in references(text)) for name, of_it in texts.items()}
+        return {name: secrets for name, secrets in named.items() if secrets}
+
 
 class Channels(Mapping[str, Channel]):
     """A read-only registry. A webhook is named `webhook:<name>`; its bare name works as well.
@@ -45,9 +58,14 @@ class Channels(Mapping[str, Channel]):
     """
 
     def __init__(
-        self, channels: Iterable[Channel] = (), *, outcomes: Mapping[str, Collection[State]] | None = None
+        self,
+        channels: Iterable[Channel] = (),
+        *,
+        outcomes: Mapping[str, Collection[State]] | None = None,
+        secret_names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._by_name = {channel.name: channel for channel in channels}
+        self._secret_names = secret_names or {}
         self._outcomes = {self[name].name: taken for name, taken in (outcomes or {}).items() if name in self}
 
     @classmethod
@@ -66,15 +84,22 @@ class Channels(Mapping[str, Channel]):
         ]
         channels += [AppriseChannel(name, url, reveal) for name, url in options.apprise.items()]
         channels += [_back_to(client, target, options.timeout, reveal) for client, target in options.origins.items()]
-        return cls(channels, outcomes=options.outcomes)
+        return cls(channels, outcomes=options.outcomes, secret_names=options.secret_names())
 
     def default_channels(self) -> tuple[str, ...]:
         """Return the channels of a task that names none, without the inbox."""
         return tuple(name for name in self._by_name if name == DesktopChannel.name)
 
-    def besides_inbox(self) -> tuple[str, ...]:
-        """Return the names of all channels, as tasks name them."""
-        return tuple(dict.fromkeys(_as_named(name) for name in self._by_name))
+    def besides_inbox(self, origin: Mapping[str, Any] = NO_ORIGIN) -> tuple[str, ...]:
+        """Return the names of the channels that a task of this origin may name."""
+        own = f"{CHANNEL_PREFIX}{origin.get('client')}"
+        return tuple(ORIGIN if name == own else name for name in self._by_name if name == own or self._is_open(name))
+
+    def lacking(self, deliver_to: Sequence[str], secrets: Callable[[], Collection[str]]) -> tuple[str, ...]:
+        """Return those of a task's channels that need a secret which is not among `secrets`."""
+        needed = {name: self._secret_names[name] for name in deliver_to if name in self._secret_names}
+        there = secrets() if needed else ()
+        return tuple(name for name, names in needed.items() if not set(names) <= set(there))
 
     def check(self, deliver_to: Sequence[str], origin: Mapping[str, str] = NO_ORIGIN) -> tuple[str, ...]:
         """Return the named channels, without the inbox and repeats; `origin` is that of the task.
@@ -90,7 +115,7 @@ class Channels(Mapping[str, Channel]):
             raise InvalidArgument(
                 "deliver_to",
                 f"no channel {unknown[:60]!r} is configured",
-                accepted=", ".join(("inbox", *self.besides_inbox())),
+                accepted=", ".join(("inbox", *self.besides_inbox(origin))),
                 example="deliver_to=['inbox']",
             )
         return tuple(dict.fromkeys(self[name].name for name in named if name != "inbox"))
@@ -128,11 +153,6 @@ class Channels(Mapping[str, Channel]):
 
     def __len__(self) -> int:
         return len(self._by_name)
-
-
-def _as_named(name: str) -> str:
-    """Return a channel as tasks name it."""
-    return ORIGIN if name.startswith(CHANNEL_PREFIX) else name
 
 
 def _back_to(client: str, target: OriginTarget, timeout: float, reveal: Callable[[str], str]) -> Channel:

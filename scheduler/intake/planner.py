@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,6 +41,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, GivenPayload, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
+from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.retry import as_policy
@@ -99,6 +100,7 @@ class Planner:
     zone_named: bool = True
     holidays: str = ""
     secrets: SecretHosts = no_secrets
+    channel_secrets: Callable[[], Collection[str]] = tuple
     upstreams: UpstreamLookup = nothing_stored
     of_agent: bool = False
 
@@ -146,6 +148,7 @@ class Planner:
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
         run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
         warnings = (*as_assumed(timing.assumptions), *demand.warnings, *silent_note(task.action, task.notify))
+        warnings += self.undelivered_notes(task)
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
@@ -237,6 +240,15 @@ class Planner:
             repeat_policy=timing.policy,
             key_template=template_text(request.idempotency_key),
             **parts,
+        )
+
+    def undelivered_notes(self, task: Task) -> tuple[str, ...]:
+        """Return what is said of the channels of a task that cannot deliver now, as a secret of theirs is gone."""
+        named = [*task.deliver_to, *filter(None, [task.on_failure.get(ON_FAILURE_NOTIFY)])]
+        lacking = self.channels.lacking(list(map(str, named)), self.channel_secrets)
+        return tuple(
+            f"every message to {name} fails, as a secret that it needs is not set: `duetime doctor` says which"
+            for name in lacking
         )
 
     def default_retry(self, action: str) -> RetryPolicy:

@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
-from sqlalchemy import bindparam, delete, func, null, select, update
+from sqlalchemy import bindparam, case, delete, func, null, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
@@ -25,10 +25,13 @@ _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.i
 _turn = func.row_number().over(partition_by=deliveries.c.channel, order_by=deliveries.c.next_at)
 _IN_TURN = select(deliveries.c.id, _turn.label("turn")).where(deliveries.c.next_at <= bindparam("now")).subquery()
 _DUE = (
-    select(*DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin, deliveries.c.held_until)
+    select(
+        *DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin, case((UNVERIFIED_RUN, runs.c.error)), deliveries.c.held_until
+    )
     .select_from(deliveries.join(_IN_TURN, _IN_TURN.c.id == deliveries.c.id))
     .join(inbox, inbox.c.run_id == deliveries.c.run_id)
     .join(tasks, tasks.c.id == deliveries.c.task_id)
+    .outerjoin(runs, runs.c.id == deliveries.c.run_id)
     .order_by(_IN_TURN.c.turn, deliveries.c.next_at)
     .limit(bindparam("most"))
 )
@@ -110,8 +113,8 @@ class Deliveries:
         due = {"now": self._now(), "most": limit}
         rows, some_damaged = self._database.read(lambda connection: unreadable.every(connection, _DUE, due))
         if some_damaged:
-            self._fail([row[0] for row in rows if is_damaged(row[:-1])])
-            rows = [row for row in rows if not is_damaged(row[:-1])]
+            self._fail([row[0] for row in rows if is_damaged(row[:-2])])
+            rows = [row for row in rows if not is_damaged(row[:-2])]
         return [_outgoing(row) for row in rows]
 
     def _fail(self, ids: Sequence[str]) -> None:
@@ -189,12 +192,12 @@ class Deliveries:
 
 
 def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
-    """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS, the task's origin, and until when the delivery was held.
+    """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS, the task's origin, why its run is unverified, and the hold.
 
-    A delivery whose `held_until` is damaged counts as not held.
+    The last two count as absent where they are damaged.
     """
-    *message, origin, mark = row[len(DELIVERY_FIELDS) :]
-    held_until = None if is_damaged([mark]) else mark
+    *message, origin, miss, mark = row[len(DELIVERY_FIELDS) :]
+    held_until, unverified = (None if is_damaged([each]) else each for each in (mark, miss))
     values = dict(zip((column.name for column in MESSAGE_FIELDS), message, strict=True))
-    told = OutgoingMessage(**values, held_until=held_until, origin=origin)
+    told = OutgoingMessage(**values, held_until=held_until, origin=origin, unverified=unverified)
     return Delivery(*row[: len(DELIVERY_FIELDS)]), told

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from duetime.scheduler.access.secret import references
-from duetime.scheduler.calls.origin import CHANNEL_PREFIX
-from duetime.scheduler.delivery import ChannelError, Channels, WebhookTarget
-from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
+from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL
@@ -53,8 +50,8 @@ def _configured(name: str) -> Check:
 
 def _missing_secrets(settings: Settings) -> dict[str, list[str]]:
     """Return the secrets that channels name and their tenant lacks, by channel; none while the database is away."""
-    named = {channel: [name for text in texts for name in references(text)] for channel, texts in _texts(settings)}
-    if not any(named.values()):
+    named = channel_options(settings).secret_names()
+    if not named:
         return {}
     try:
         store = opened(settings)
@@ -66,17 +63,6 @@ def _missing_secrets(settings: Settings) -> dict[str, list[str]]:
         store.close()
     lacking = ((channel, [name for name in names if name not in there]) for channel, names in named.items())
     return {channel: names for channel, names in lacking if names}
-
-
-def _texts(settings: Settings) -> Iterator[tuple[str, list[str]]]:
-    """Yield the values of each channel that may name a secret."""
-    options = channel_options(settings)
-    targets = {f"{WEBHOOK_PREFIX}{name}": to for name, to in options.webhooks.items()}
-    back = {f"{CHANNEL_PREFIX}{client}": to for client, to in options.origins.items()}
-    for channel, to in {**targets, **back}.items():
-        if isinstance(to, WebhookTarget):
-            yield channel, [to.secret or "", *to.headers.values()]
-    yield from ((name, [url]) for name, url in options.apprise.items())
 
 
 def _lacking(channel: str, names: list[str], tenant: str) -> Check:

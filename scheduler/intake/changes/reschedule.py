@@ -76,6 +76,7 @@ def decide_reschedule(
     pause = pause_asked(draft)
     draft = draft.assuming(*pause.warnings)
     draft = draft.warning(*late_for_the_attempt(described), *silent_note(draft.task.action, request.notify))
+    draft = draft.warning(*planner.undelivered_notes(draft.task)) if request.deliver_to else draft
     check_kept(record.task, draft.task)
     draft = links_step(_skip_step(_pause_step(draft, pause)))
     notes = (*as_assumed(draft.assumptions), *draft.warnings)

@@ -92,13 +92,13 @@ class FollowUpReader:
         return found[0]
 
     def _no_channel(self, problem: str) -> InvalidArgument:
-        others = ", ".join(self.channels.besides_inbox())
+        others = ", ".join(self.channels.besides_inbox(self.origin))
         accepted = others or "no channel, since only the inbox is configured, which has every outcome"
         return InvalidArgument("on_failure.notify", problem, accepted=accepted, example=self._example)
 
     @property
     def _example(self) -> str:
-        others = self.channels.besides_inbox()
+        others = self.channels.besides_inbox(self.origin)
         return f"on_failure={{'notify': {others[0]!r}}}" if others else _RUN_EXAMPLE
 
     def _run(self, follow_up: Json) -> Mapping[str, Json]:

@@ -18,6 +18,7 @@ from duetime.scheduler.delivery.deliverer import (
     Deliverer,
 )
 from duetime.scheduler.delivery.desktop import DesktopChannel
+from duetime.scheduler.delivery.message_json import message_json
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
@@ -451,6 +452,18 @@ def test_a_channel_of_failures_is_told_of_what_succeeded_unverified(store: Store
     assert deliveries(store)[0].state is DeliveryState.DELIVERED
 
 
+def test_a_channel_is_told_in_what_a_result_is_not_as_expected(store: Store) -> None:
+    fire(store, "team", error="no order_id")
+    fire(store, "team")
+    fire(store, "team", outcome=State.FAILED, error="502")
+    told: list[Any] = [message_json(message)["data"] for _, message in store.deliveries.due(limit=9)]
+    assert [(each["state"], each.get("unverified")) for each in told] == [
+        ("succeeded", "no order_id"),
+        ("succeeded", None),
+        ("failed", None),
+    ]
+
+
 def test_an_outcome_that_no_channel_takes_is_delivered_to_the_inbox(store: Store) -> None:
     fire(store, "pager")
     assert failures_only(store, FakeChannel("pager")).tick(store.now()) == 0
@@ -536,6 +549,16 @@ def test_names_in_deliver_to_are_checked_against_what_is_configured() -> None:
         "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. "
         "Example: deliver_to=['inbox']"
     )
+
+
+def test_origin_is_named_as_accepted_for_a_task_whose_client_has_an_address_alone() -> None:
+    channels = Channels([FakeChannel("desktop"), FakeChannel("origin:app")])
+    accepted = {"app": "inbox, desktop, origin", "other": "inbox, desktop", None: "inbox, desktop"}
+    for client, names in accepted.items():
+        with pytest.raises(InvalidArgument) as refused:
+            channels.check(["slack"], {"client": client} if client else {})
+        assert f"Accepted: {names}. " in str(refused.value)
+        assert channels.besides_inbox({"client": client} if client else {}) == tuple(names.split(", ")[1:])
 
 
 @QUIET

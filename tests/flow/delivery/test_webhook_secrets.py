@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from duetime import testing
 from duetime.scheduler.access.secret import SecretUnavailable, read_key, resolved
 from duetime.scheduler.delivery import ChannelError, WebhookTarget
 from duetime.scheduler.delivery.apprise import AppriseChannel
@@ -214,6 +215,22 @@ def test_a_delivery_fails_for_good_without_its_secret_and_names_it(server: Serve
     with pytest.raises(ChannelError, match="not shown, it is a secret") as unknown:
         AppriseChannel("team", "secret:crm", reveal).send(MESSAGE, key="r_1")
     assert shown_in(str(unknown.value)) == []
+
+
+def test_a_task_for_a_channel_whose_secret_is_gone_is_stored_with_a_warning() -> None:
+    said = "every message to webhook:team fails, as a secret that it needs is not set: `duetime doctor` says which"
+    team = {"webhook": "https://example.com", "secret": SIGNING, "headers": {"X-Key": "secret:team-token"}}
+    given: dict[str, Any] = {"when": "in 2 hours", "deliver_to": ["team"]}
+    with testing.open_scheduler(channels={"team": team}, secret_keys=KEY) as scheduler:
+        steps: Any = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
+        for more in ({}, {"dry_run": True}, {"steps": steps}):
+            assert list(scheduler.schedule("Report", **given, **more).warnings).count(said) == 1
+        assert said not in scheduler.schedule("Report", when="in 3 hours").warnings
+        task_id = scheduler.schedule("Other", when="in 2 hours", on_failure={"notify": "team"}).record.task.id
+        assert said in scheduler.reschedule(task_id, deliver_to=["team"]).warnings
+        assert said not in scheduler.reschedule(task_id, title="Third").warnings
+        scheduler.service._store.secrets.set("local", "team-token", CANARY, by="ann")
+        assert said not in scheduler.schedule("Report again", **given).warnings
 
 
 def test_a_delivery_without_an_answer_shows_no_value(server: Server) -> None:
