@@ -83,12 +83,13 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     left = facts.left_running if facts and record.run.state is State.RUNNING else None
     found = list(_held(record, now, left_running=left is not None))
     found += [processes.left_running(record, left, now)] if left else []
-    found += [processes.no_worker(drained=facts.drained)] if facts and left and not facts.working else []
     side_approvals = facts.side_approvals if facts else ()
     found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
+    elif facts:
+        found += processes.unserved(record.task.action, working=facts.working, drained=facts.drained, known=facts.known)
     return tuple(found)
 
 
@@ -210,9 +211,9 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
 
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
-    if facts.working and facts.silence is not NoAnswer.NO_PROCESS:
-        return processes.no_answer(facts.silence)
-    return processes.not_queued(record, now)
+    if not facts.working or facts.silence is NoAnswer.NO_PROCESS:
+        return processes.not_queued(record, now)
+    return processes.no_answer(facts.silence) if facts.known else processes.no_handler(record.task.action)
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:
@@ -274,8 +275,7 @@ _POOL_KINDS = {
 
 
 def _units(free: float) -> str:
-    """Round down: nearly one unit is not one."""
-    return in_full(max(0, math.floor(free * 10) / 10))
+    return in_full(max(0, math.floor(free * 10) / 10))  # rounded down: nearly one unit is not one
 
 
 def _present(facts: RunFacts) -> str:

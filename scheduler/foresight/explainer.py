@@ -10,7 +10,7 @@ from typing import Protocol
 from duetime.scheduler.chain.inherited import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
-from duetime.scheduler.foresight.reasons.processes import LeftRunning
+from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now
 from duetime.scheduler.queue import Explanation, Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import RunHolder
@@ -89,12 +89,16 @@ class Explainer:
                 else RunFacts(left_running=left)
             )
         if not is_due(record, self._store.now()):
-            return RunFacts()
+            return self.served(record)
         silence, found = self._remote_queue.explain(record.run.id)
         base = replace(self._workers(record), queue=found, silence=silence, taken_by=self._silent_taker(found))
         if found is None or found.shortage is None:
             return base
         return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
+
+    def served(self, record: TaskRecord) -> RunFacts:
+        """Return whether a worker can take the runs of a task that are due; the queue is not asked."""
+        return self._workers(record) if is_due_now(record, self._store.now()) else RunFacts()
 
     def left_running(self, records: Sequence[TaskRecord]) -> Mapping[str, LeftRunning]:
         """Return which of these running tasks their processes have left, by run.

@@ -147,8 +147,7 @@ class Planner:
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
         run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
-        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *silent_note(task.action, task.notify))
-        warnings += self.undelivered_notes(task)
+        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *self._delivery_notes(task))
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
@@ -241,6 +240,9 @@ class Planner:
             key_template=template_text(request.idempotency_key),
             **parts,
         )
+
+    def _delivery_notes(self, task: Task) -> tuple[str, ...]:
+        return (*silent_note(task.action, task.notify), *self.undelivered_notes(task))
 
     def undelivered_notes(self, task: Task) -> tuple[str, ...]:
         """Return what is said of the channels of a task that cannot deliver now, as a secret of theirs is gone."""

@@ -159,9 +159,8 @@ class ChangeService:
             raise no_skip_of_step(chain)
 
     def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
-        """Return a task with what it waits for now, without an undo; the queue does not know of a change yet."""
-        waits = record.run.state is State.WAITING
-        facts = self._facts.of(record) if waits else self._facts.open_waits([record]).get(record.run.id)
+        """Return a task with what it waits for now, without an undo."""
+        facts = self._facts.after_change(record)
         return replace(view_of(record, self._store.now(), facts=facts, warnings=warnings), undo=None)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:

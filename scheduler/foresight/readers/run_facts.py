@@ -38,6 +38,16 @@ class RunFactReader:
         queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NO_PROCESS)
         return replace(queued, side_approvals=found.side_approvals) if found else queued
 
+    def after_change(self, record: TaskRecord) -> RunFacts | None:
+        """Return the facts about a task that was changed just now: the queue does not know of that yet."""
+        if record.run.state is State.WAITING:
+            return self.of(record)
+        found = self.open_waits([record]).get(record.run.id)
+        served = self._explainer.served(record) if self._explainer else RunFacts()
+        if served == RunFacts():
+            return found
+        return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
+
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the facts about the runs of a list, by run; the queue is asked only about the first ready ones."""
         found = dict(self.open_waits(records))

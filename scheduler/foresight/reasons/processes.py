@@ -9,6 +9,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.time.times import about, describe, relative
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
 
@@ -32,8 +33,24 @@ def no_worker(*, drained: bool) -> WaitReason:
 
 def no_handler(action: str) -> WaitReason:
     """Describe that no worker has a handler for an action."""
-    text = f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
+    text = (
+        f"a worker with a handler for {action!r}: no running worker has one, so start one "
+        "whose setting `handlers` names its module"
+    )
     return WaitReason(WaitKind.NO_WORKER, text)
+
+
+def is_due_now(record: TaskRecord, now: datetime) -> bool:
+    """Whether a run of the task is due that is not in the queue yet, as after `run_now`."""
+    unstarted = (run for run in (record.run, *record.side_runs) if run.state in {State.SCHEDULED, State.READY})
+    return not record.task.paused and any((run.wake_at or run.scheduled_for) <= now for run in unstarted)
+
+
+def unserved(action: str, *, working: bool, drained: bool, known: bool) -> list[WaitReason]:
+    """Describe that no worker can take a run of the action; empty where one can."""
+    if not working:
+        return [no_worker(drained=drained)]
+    return [] if known else [no_handler(action)]
 
 
 def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitReason:

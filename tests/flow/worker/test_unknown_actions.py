@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.foresight.explain import waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.heartbeat import Heartbeat, someone_knows
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import RemoteQueue, answer
 from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -103,3 +107,26 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
     assert said().startswith("a worker with a handler for 'resize': no running worker has one")
     Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
     assert "with a handler for" not in said()
+
+
+@pytest.mark.parametrize("when", [{"when": "in 2 hours"}, {"repeat": "every day at 9:00"}])
+def test_a_task_that_is_run_now_says_that_no_worker_knows_its_action_and_what_to_do(
+    store: Store, queue: MemoryQueue, clock: Clock, when: dict[str, Any]
+) -> None:
+    known = partial(someone_knows, store)
+    explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, known=known)
+    planner = Planner(Handlers.load(entry_points=False, added=[resize()]), "UTC")
+    scheduler = Scheduler(store, planner, explainer=explainer)
+    Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
+    task_id = scheduler.schedule("Shrink", action="resize", **when).record.task.id
+    assert scheduler.get(task_id).waiting_for == ()
+
+    lacking = "a worker with a handler for 'resize': no running worker has one, so start one whose setting "
+    said = (f"{lacking}`handlers` names its module",)
+    assert scheduler.act(task_id, "run_now").waiting_for == said
+    assert scheduler.get(task_id).waiting_for == scheduler.explain(task_id)[1] == said
+    clock.forward(seconds=1)
+    assert scheduler.get(task_id).waiting_for == scheduler.explain(task_id)[1] == said
+
+    Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
+    assert lacking not in " ".join(scheduler.explain(task_id)[1])
