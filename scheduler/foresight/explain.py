@@ -205,8 +205,8 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
         yield _short(answer.shortage, record, now, facts)
     yield from _turn(answer.ahead, "with the same tier and needs")
     if answer.shortage is None and facts.working and not answer.ahead:
-        threads = _threads(answer.threads, record.task.priority)
-        yield WaitReason(WaitKind.ROOM, f"{_THREAD}: it is next for its tier and needs{threads}")
+        place = "other tenants have their turn first" if answer.others_first else "it is next for its tier and needs"
+        yield WaitReason(WaitKind.ROOM, f"{_THREAD}: {place}{_threads(answer.threads, record.task.priority)}")
 
 
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:

@@ -84,6 +84,7 @@ class Explanation:
     the head of its class. `worker` holds a leased run, whose lease ends at `not_before` unless it is renewed. A delayed
     run waits until `not_before`, by the queue's clock.
     For a waiting or parked run, `threads` adds up the recent thread reports of the workers that know its action.
+    `others_first`: the head of the class of a waiting run goes in turn, and it is the turn of another tenant.
     """
 
     status: str
@@ -92,6 +93,7 @@ class Explanation:
     worker: str | None = None
     not_before: float | None = None
     threads: ThreadUse | None = None
+    others_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
-from duetime.scheduler.queue.memory.classes import RunClasses, class_name
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
@@ -13,6 +13,7 @@ from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stat
 from duetime.scheduler.rules.limits.admission import Limits, PoolState, capacity, free, opens, taken
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT
+from duetime.scheduler.rules.turns import goes_out_of_turn
 
 
 def shortage(
@@ -44,7 +45,7 @@ def shortage(
 
 
 def explained(
-    waiting: RunClasses, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None
+    waiting: RunClasses, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None, wall: float
 ) -> Explanation | None:
     """Explain a run that is neither delayed nor leased; `lacks` returns the shortage of the head of its class."""
     if waiting.get(run_id) is None:
@@ -52,8 +53,16 @@ def explained(
     cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
     head = cls.head
     if cls.behind is None or head is None:
-        return Explanation("waiting", ahead, threads=threads)
+        return Explanation("waiting", ahead, threads=threads, others_first=_others_first(waiting, cls, wall))
     return Explanation("parked", ahead, lacks(waiting.entry(head[2])), threads=threads)
+
+
+def _others_first(waiting: RunClasses, cls: RunClass, wall: float) -> bool:
+    """Whether the head of a class goes in turn while it is the turn of another tenant."""
+    first, head = waiting.ring_in(cls.lane, cls.tier).first() if cls.tenant else None, cls.head
+    if first is None or head is None or waiting.class_of(first[2]).tenant == cls.tenant:
+        return False
+    return waiting.is_barred(head, first) or not goes_out_of_turn(cls.by_deadline, head[0], wall)
 
 
 def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:

@@ -197,7 +197,7 @@ class QueueState:
             return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
         waiting = self._waiting.get(run_id)
         threads = added_up(self.threads.known(now, waiting.action).values()) if waiting else None
-        return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads)
+        return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads, self.pools.time.wall)
 
     def stats(self, now: float) -> Stats:
         found = counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))

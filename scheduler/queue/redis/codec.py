@@ -145,9 +145,10 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
         return None
     status, ahead, worker, not_before, *more = words
     later = float(not_before) if not_before else None
-    end = 1 + int(more[0]) if more else 0
+    end = 2 + int(more[1]) if more else 0
     threads = added_up(threads_of(more[end:]).values())
-    return Explanation(status, int(ahead), shortage_of(more[1:end]), worker or None, later, threads)
+    others_first = more[:1] == ["1"]
+    return Explanation(status, int(ahead), shortage_of(more[2:end]), worker or None, later, threads, others_first)
 
 
 def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:

@@ -172,6 +172,21 @@ class DeadlinesContract(QueueCase):
         rest = self.taken(queue, 99)
         assert one_by_one + rest == sorted(one_by_one + rest)
 
+    def test_a_run_that_waits_for_the_turn_of_its_tenant_is_explained(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.due(clock, f"a.{n}", 10_000 + n) for n in range(5)])
+        queue.put([self.patient(clock, "c.1"), self.patient(clock, "d.1"), self.due(clock, "b.1", 20_000)])
+
+        def others_first() -> dict[str, bool]:
+            found = {run_id: queue.explain(run_id) for run_id in ("a.2", "b.1", "c.1", "d.1")}
+            return {run_id: each.others_first for run_id, each in found.items() if each is not None}
+
+        assert self.taken(queue, 1) == ["a.0"]
+        assert others_first() == {"a.2": False, "b.1": False, "c.1": False, "d.1": True}
+        assert self.taken(queue, 1) == ["a.1"]
+        assert others_first() == {"a.2": True, "b.1": False, "c.1": False, "d.1": True}
+        clock.ms += 20_001
+        assert others_first() == {"a.2": True, "b.1": True, "c.1": False, "d.1": True}
+
     def test_a_start_out_of_turn_is_recorded_and_replayed(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.due(clock, f"a.{n}", 10_000 + n) for n in range(5)])
         queue.put([self.patient(clock, "c.1")])

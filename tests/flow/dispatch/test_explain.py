@@ -113,6 +113,7 @@ def test_a_turn_says_how_many_go_first() -> None:
     assert why(ahead=MAX_RUNS_COUNTED_AHEAD) == ("its turn, behind 10000 or more runs with the same tier and needs",)
     assert why(ahead=1) == ("its turn, behind 1 run with the same tier and needs",)
     assert why() == ("a free worker thread: it is next for its tier and needs",)
+    assert why(others_first=True) == ("a free worker thread: other tenants have their turn first",)
     first = why()[0]
     assert why(threads=ThreadUse(2, 2)) == (f"{first}; 2 of 2 threads are busy",)
     kept = "14 of 16 threads are busy, 2 are reserved for critical and high runs"
