@@ -43,7 +43,7 @@ from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import absent_indexes
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.schema_state import SchemaState
-from duetime.scheduler.store.migrations.table_locks import BlockersNotice
+from duetime.scheduler.store.migrations.table_locks import BlockersNotice, unnoticed
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
@@ -186,7 +186,7 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
 
 
 def migrate_store(
-    url: str, reached: Callable[[str], None] = lambda _version: None, waiting: BlockersNotice = lambda _pids: None
+    url: str, reached: Callable[[str], None] = lambda _version: None, waiting: BlockersNotice = unnoticed
 ) -> Upgrade:
     """Upgrade the schema at the URL to the newest, then build the indexes that a server lacks or can have by now.
 

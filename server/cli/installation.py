@@ -59,10 +59,10 @@ def _show_progress(version: str) -> None:
         sys.stderr.flush()
 
 
-def show_waiting(pids: Sequence[int]) -> None:
+def show_waiting(blocker: str, pids: Sequence[int]) -> None:
     """Say for which of PostgreSQL's processes an upgrade waits."""
     named = ", ".join(map(str, pids))
-    output.note(f"Waiting for sessions that use its tables; PostgreSQL names the processes {named}.")
+    output.note(f"Waiting for {blocker}; PostgreSQL names the processes {named}.")
 
 
 def _end_progress() -> None:

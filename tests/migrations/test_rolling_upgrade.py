@@ -18,8 +18,10 @@ import pytest
 from duetime.scheduler.errors import SchemaTooNew
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store.database import postgres
 from duetime.scheduler.store.migrations import absent_indexes, table_locks, upgrade
 from duetime.scheduler.store.migrations import run as running
+from duetime.scheduler.store.migrations.table_locks import Blocker
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State
 from duetime.server.cli import main as cli
@@ -267,8 +269,8 @@ def test_an_upgrade_that_waits_for_sessions_says_for_which(
         old.exec_driver_sql("LOCK TABLE tasks IN ROW EXCLUSIVE MODE")
         said: list[list[int]] = []
 
-        def heard(pids: list[int]) -> None:
-            show_waiting(pids)
+        def heard(blocker: Blocker, pids: list[int]) -> None:
+            show_waiting(blocker, pids)
             said.append(pids)
             old.rollback()
 
@@ -277,6 +279,32 @@ def test_an_upgrade_that_waits_for_sessions_says_for_which(
     assert said == [[pid]]
     written = capsys.readouterr().err
     assert written == f"Waiting for sessions that use its tables; PostgreSQL names the processes {pid}.\n"
+
+
+@pytest.mark.postgres
+def test_an_upgrade_that_waits_for_another_one_says_so_at_once_and_waits_as_long_as_it_takes(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other one holds the table of the version too, as all tables, for longer than other locks are waited for."""
+    monkeypatch.setattr(postgres, "BUSY_TIMEOUT_S", 1)
+    database = connect(postgres_url)
+    database.migrate(lambda connection: running.run(connection, "0014"))
+    with ThreadPoolExecutor(1) as beside, database.engine.connect() as other:
+        pid = other.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        table_locks.hold_upgrades(other, table_locks.unnoticed)
+        other.exec_driver_sql("LOCK TABLE duetime_version IN ACCESS EXCLUSIVE MODE")
+        said: list[tuple[Blocker, list[int]]] = []
+
+        def heard(blocker: Blocker, pids: list[int]) -> None:
+            show_waiting(blocker, pids)
+            said.append((blocker, pids))
+            beside.submit(lambda: (other.exec_driver_sql("SELECT pg_sleep(1.5)"), other.rollback()))
+
+        assert migrate_store(postgres_url, waiting=heard).now == upgrade.HEAD_VERSION
+    database.close()
+    assert said == [(Blocker.UPGRADE, [pid])]
+    written = capsys.readouterr().err
+    assert written == f"Waiting for another upgrade of this database; PostgreSQL names the processes {pid}.\n"
 
 
 @pytest.mark.postgres

@@ -1,4 +1,4 @@
-"""All tables for an upgrade on PostgreSQL: their locks at once, or none.
+"""The locks of an upgrade on PostgreSQL: that of upgrades, then those of all tables at once, or none.
 
 Migrations alter one table after another. A transaction of an old process may hold the second one and ask for the first.
 It would wait for the upgrade, and the upgrade for it. PostgreSQL ends one of the two, and nothing says that it is the
@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from enum import StrEnum
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, func, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 _PATIENCE_MS = 300
@@ -33,8 +34,39 @@ _USERS = text("""
     ORDER BY pid
 """)
 
-BlockersNotice = Callable[[list[int]], None]
-"""Is called with the ids of the server's processes that use the tables, when they become known and when they change."""
+_UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a schema
+
+_UPGRADING = text("""
+    SELECT pid FROM pg_locks
+    WHERE granted AND locktype = 'advisory' AND classid = 0 AND objid = :lock_id AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY pid
+""")
+
+
+class Blocker(StrEnum):
+    """What holds up an upgrade, as a sentence goes on that begins with `Waiting for`."""
+
+    UPGRADE = "another upgrade of this database"
+    SESSIONS = "sessions that use its tables"
+
+
+BlockersNotice = Callable[[Blocker, list[int]], None]
+"""Is called with the ids of the server's processes that hold up the upgrade, when they become known or change."""
+
+
+def unnoticed(blocker: Blocker, pids: list[int]) -> None:
+    """Notify nobody of what holds up an upgrade."""
+
+
+def hold_upgrades(connection: Connection, waiting: BlockersNotice) -> None:
+    """Keep other upgrades away until the transaction ends; wait for the one that goes on as long as it takes."""
+    if connection.execute(select(func.pg_try_advisory_xact_lock(_UPGRADE_LOCK_ID))).scalar_one():
+        return
+    waiting(Blocker.UPGRADE, [*connection.execute(_UPGRADING, {"lock_id": _UPGRADE_LOCK_ID}).scalars()])
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+    connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
+    connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
 
 
 def lock_tables(connection: Connection, waiting: BlockersNotice) -> None:
@@ -49,7 +81,7 @@ def lock_tables(connection: Connection, waiting: BlockersNotice) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
     while not _got(connection, statement):
         if time.monotonic() >= notice_at and (users := [*connection.execute(_USERS).scalars()]) not in (known, []):
-            waiting(known := users)
+            waiting(Blocker.SESSIONS, known := users)
         time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # nosec B311 # noqa: S311 - two upgrades need not be unpredictable
     connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
 

@@ -17,11 +17,12 @@ from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.database.server_keys import make_keys
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
-from duetime.scheduler.store.migrations.table_locks import BlockersNotice, lock_tables
+from duetime.scheduler.store.migrations.table_locks import BlockersNotice, hold_upgrades, lock_tables, unnoticed
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import (
     Column,
@@ -30,7 +31,6 @@ from sqlalchemy import (
     String,
     Table,
     create_mock_engine,
-    func,
     insert,
     inspect,
     select,
@@ -42,8 +42,6 @@ HEAD_VERSION = "0052"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 NO_WAY_BACK = "No command takes a schema back: to leave the newer version, restore a backup from before its upgrade."
-
-_UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
 COMPATIBLE_FROM = "0025"
 """The oldest code, by its HEAD_VERSION, that may work on a database of this one.
@@ -95,13 +93,15 @@ def check(database: Database) -> None:
 
 
 def upgrade(
-    database: Database, reached: Reached = lambda _version: None, waiting: BlockersNotice = lambda _pids: None
+    database: Database, reached: Reached = lambda _version: None, waiting: BlockersNotice = unnoticed
 ) -> Upgrade:
     """Upgrade the schema to HEAD_VERSION from any older version, and return the versions before and after.
 
     Several processes may call this at once: one upgrades, the others wait and find it done. `reached` is called with
     each version on the way, `waiting` with the ids of PostgreSQL's processes that it waits for.
     """
+    if isinstance(database, Postgres):
+        database.write(lambda connection: hold_upgrades(connection, waiting))  # one that goes on locks the version too
     found = database.read(_usable)
     if found and _is_current(found):
         return Upgrade(found, found)
@@ -147,7 +147,7 @@ def _refuse_newer(found: str | None) -> None:
 
 def _bring_to_head(connection: Connection, reached: Reached, waiting: BlockersNotice) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
+        hold_upgrades(connection, waiting)
     found = _usable(connection)  # again: only now no other process can change it
     if found is None:
         _create(connection)
