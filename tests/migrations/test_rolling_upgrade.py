@@ -295,10 +295,14 @@ def test_an_upgrade_that_waits_for_another_one_says_so_at_once_and_waits_as_long
         other.exec_driver_sql("LOCK TABLE duetime_version IN ACCESS EXCLUSIVE MODE")
         said: list[tuple[Blocker, list[int]]] = []
 
+        def end_late() -> None:
+            other.exec_driver_sql("SELECT pg_sleep(1.5)")
+            other.rollback()
+
         def heard(blocker: Blocker, pids: list[int]) -> None:
             show_waiting(blocker, pids)
             said.append((blocker, pids))
-            beside.submit(lambda: (other.exec_driver_sql("SELECT pg_sleep(1.5)"), other.rollback()))
+            beside.submit(end_late)
 
         assert migrate_store(postgres_url, waiting=heard).now == upgrade.HEAD_VERSION
     database.close()
