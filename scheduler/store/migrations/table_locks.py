@@ -45,7 +45,7 @@ _UPGRADING = text("""
 
 
 class Blocker(StrEnum):
-    """What holds up an upgrade, as a sentence goes on that begins with `Waiting for`."""
+    """Kinds of what an upgrade waits for, as the end of a sentence that begins with `Waiting for`."""
 
     UPGRADE = "another upgrade of this database"
     SESSIONS = "sessions that use its tables"
