@@ -41,8 +41,9 @@ class Entry:
 
     `delay` counts on the queue's own clock, which may differ from the database's. `needs` maps pools to units; all of
     them are reserved together, or none. Runs of one tier, tenant, action and needs form a class. Tenants of one tier
-    take turns. A run without a tenant, and a run `by_deadline` whose key is not past, go by their key alone. Only
-    workers that know its `action` take a run; without an action every worker may.
+    take turns. A run without a tenant goes by its key alone. So does a run `by_deadline` whose key is not past, while
+    `rules.turns` let its tenant go out of turn. Only workers that know its `action` take a run; without an action every
+    worker may.
     """
 
     run_id: str
