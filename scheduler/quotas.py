@@ -121,6 +121,15 @@ class TenantQuotas:
         cost = self.daily_cost.today(tenant, now) if self.daily_cost else 0
         return partial(self._check, payloads, now, cost)
 
+    def check_change(self, tasks: TaskCounts, opened: int, new_bytes: int, now: datetime) -> None:
+        """Raise Refused unless the tenant may have so many more open tasks, and bytes of payload, by a change."""
+        if opened and self.open_tasks:
+            with self._counted(Quota.OPEN_TASKS):
+                self._check_open(tasks, opened, now)
+        if new_bytes and self.payload_bytes:
+            with self._counted(Quota.PAYLOAD_BYTES):
+                self._check_bytes(tasks, new_bytes, now)
+
     def rehearsal(
         self, tenant: str, payloads: Sequence[NewPayload], now: datetime
     ) -> Callable[[TaskCounts], None] | None:
@@ -132,12 +141,7 @@ class TenantQuotas:
         if new and self.daily_cost:
             with self._counted(Quota.DAILY_COST):
                 self.daily_cost.check(cost, now)
-        if new and self.open_tasks:
-            with self._counted(Quota.OPEN_TASKS):
-                self._check_open(tasks, len(new), now)
-        if new and self.payload_bytes:
-            with self._counted(Quota.PAYLOAD_BYTES):
-                self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new), now)
+        self.check_change(tasks, len(new), sum(json_bytes(each.task.payload) for each in new), now)
         if new and self.schedules_per_minute:
             with self._counted(Quota.SCHEDULES_PER_MINUTE):
                 self._check_rate(tasks, len(new), now)

@@ -90,6 +90,8 @@ class Scheduler:
         tracing: Tracing = NO_TRACING,
     ) -> None:
         self._store, self._planner = store, planner
+        if quotas.open_tasks or quotas.payload_bytes:
+            store.limit_changes(quotas.check_change)
         facts = RunFactReader(store, explainer)
         self._add_readers(facts, explainer)
         plan = replace(quiet, stored=store.quiet_hours.texts)

@@ -25,6 +25,7 @@ from duetime.scheduler.store.chains.chains import Chains
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database import transaction_order
+from duetime.scheduler.store.database.change_limits import ChangeLimits
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
@@ -40,6 +41,7 @@ from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
+from duetime.scheduler.store.lists.tenant_counts import ChangeAdmission
 from duetime.scheduler.store.migrations import absent_indexes
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.schema_state import SchemaState
@@ -111,6 +113,10 @@ class Store:
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
         return self._clock()
+
+    def limit_changes(self, check: ChangeAdmission) -> None:
+        """Check the quotas of a tenant in the transaction of each change of a caller, too."""
+        ChangeLimits.of(self._database.engine).check = check
 
     def check_writable(self) -> None:
         """Raise StoreUnwritable while writes fail because the disk is full or read-only. Writes nothing."""

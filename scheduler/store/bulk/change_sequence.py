@@ -13,6 +13,7 @@ from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store.bulk import lone_cancels, plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
+from duetime.scheduler.store.lists.tenant_counts import admit_change
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log
 from duetime.scheduler.task import State
@@ -81,6 +82,8 @@ class ChangeSequence:
 
     def _apply(self, record: TaskRecord, change: Change) -> TaskRecord:
         kind, reason = self._decision.kind, self._write.reason
+        if not self._decision.takes_back:
+            admit_change(self._connection, record, change, kind, self._now)
         return changing.apply(
             self._connection, record, change, kind=kind, reason=reason, now=self._now, **self._write.acting
         )

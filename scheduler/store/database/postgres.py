@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.database.change_limits import CHANGE_LIMITS_OPTION, ChangeLimits
 from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
 from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES, LockTaken
@@ -73,7 +74,7 @@ class Postgres(Database):
     """
 
     def __init__(self, url: URL) -> None:
-        known = {UNREADABLE_OPTION: Unreadable(), DIALECT: POSTGRES}
+        known = {UNREADABLE_OPTION: Unreadable(), DIALECT: POSTGRES, CHANGE_LIMITS_OPTION: ChangeLimits()}
         self.engine = _engine(url, _BY_INDEX, known, pool_size=8)
         self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=2)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.runtime.file_lock import FileLock
+from duetime.scheduler.store.database.change_limits import CHANGE_LIMITS_OPTION, ChangeLimits
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Work
 from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
 from duetime.scheduler.store.database.driver_errors import translated
@@ -40,7 +41,11 @@ class Sqlite(Database):
         self.engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
-            execution_options={UNREADABLE_OPTION: Unreadable(), DIALECT: SQLITE},
+            execution_options={
+                UNREADABLE_OPTION: Unreadable(),
+                DIALECT: SQLITE,
+                CHANGE_LIMITS_OPTION: ChangeLimits(),
+            },
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,

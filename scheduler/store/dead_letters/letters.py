@@ -28,6 +28,7 @@ from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
+from duetime.scheduler.store.lists.tenant_counts import admit_change
 from duetime.scheduler.store.schema.rows import DEAD_LETTER
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -156,6 +157,7 @@ class DeadLetters:
                 record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
             change = _completing(connection, run_id, decide(record))
+            admit_change(connection, record, change, EventKind.RUN_NOW, now)
             replayed = change.extra_run or change.next_run
             assert replayed is not None
             number = selection.replays(connection, [run_id]).get(run_id, 0) + 1

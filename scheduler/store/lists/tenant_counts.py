@@ -7,12 +7,16 @@ from datetime import datetime
 from typing import cast
 from zlib import crc32
 
-from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change, IdempotencyKey
+from duetime.scheduler.rules.sanitize import json_bytes
+from duetime.scheduler.store.database.change_limits import ChangeLimits
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, func, literal_column, select
 
 _FIRST_LOCK_ID = 0x71756F74 << 24  # "quot", and 24 bits of the tenant's name: tenants rarely wait for each other
@@ -78,6 +82,9 @@ class TenantCounts:
         return cast("datetime | None", found.scalar())
 
 
+ChangeAdmission = Callable[[TenantCounts, int, int, datetime], None]
+"""Raises `Refused` unless the tenant may have so many more open tasks, and bytes of payload, at a time."""
+
 Admission = Callable[[TenantCounts], None]
 """Raises `Refused` unless the tenant may store what a call asks for."""
 
@@ -86,3 +93,22 @@ def admit(connection: Connection, tenant: str, now: datetime, admission: Admissi
     """Check the quotas of a tenant; no other call of it passes until this transaction has ended."""
     dialect_of(connection).wait_for_lock(connection, _FIRST_LOCK_ID | crc32(tenant.encode()) & 0xFFFFFF)
     admission(TenantCounts(connection, tenant, now))
+
+
+def admit_change(connection: Connection, record: TaskRecord, change: Change, kind: EventKind, now: datetime) -> None:
+    """Check the quotas of a tenant for a change that opens a task again or makes a payload larger; an undo always may.
+
+    Changes at the same time may pass together: this holds the lock of a task, so it must not wait for that of `admit`.
+    """
+    check = ChangeLimits.of(connection).check
+    if check is None or (change.kind or kind) in _UNDO_KINDS:
+        return
+    was_open, is_open = record.run.ended_at is None, change.coming.ended_at is None
+    before = json_bytes(record.task.payload) if was_open else 0
+    added = json_bytes(change.task.payload) - before if is_open else 0
+    if (is_open and not was_open) or added > 0:
+        counts = TenantCounts(connection, record.task.tenant, now)
+        check(counts, int(is_open and not was_open), max(added, 0), now)
+
+
+_UNDO_KINDS = frozenset({EventKind.UNDONE, EventKind.CANCEL_UNDONE})

@@ -38,7 +38,8 @@ def create(
     tenant: Annotated[str | None, typer.Option(help="the tenant whose tasks it opens")] = None,
     user: Annotated[str | None, typer.Option(help="the user in whose name it acts")] = None,
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="what it may do: tasks, worker, admin:read or admin; may be repeated")
+        list[Scope] | None,
+        typer.Option(help="what it may do: tasks, admin:read or admin; may be repeated; worker opens nothing yet"),
     ] = None,
     expires: Annotated[str, typer.Option(help="after what time it ends: '90 days', or never")] = "365 days",
     reason: AuditReason = None,
@@ -170,6 +171,8 @@ def show_new(key: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
         f"{key['tenant']}, may use {', '.join(key['scopes'])} and ends {_ends(key.get('expires_at'), now)}. Send it as "
         "`Authorization: Bearer <key>`."
     )
+    if Scope.WORKER in key["scopes"]:
+        output.note("The scope worker is reserved: it opens nothing yet.")
     if key.get("replaces"):
         output.note(f"The old key {key['replaces']} ends {_ends(key.get('overlap_until'), now)}.")
 

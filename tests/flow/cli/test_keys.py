@@ -146,3 +146,12 @@ def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> N
     assert {key["id"]: key["state"] for key in listed(said)}[old["id"]] == "expired"
     assert "is expired" in said("keys", "rotate", old["id"], code=4)
     assert "overlap" in said("keys", "rotate", old["id"], "--overlap", "a year", code=2)
+
+
+@pytest.mark.parametrize(("scope", "is_said"), [("worker", True), ("tasks", False)])
+def test_a_scope_that_opens_nothing_yet_is_named_as_such(
+    said: Said, capsys: pytest.CaptureFixture[str], scope: str, is_said: bool
+) -> None:
+    said("keys", "list")
+    assert run(["keys", "create", "laptop", "--scope", scope]) == 0
+    assert ("The scope worker is reserved: it opens nothing yet." in capsys.readouterr().err) is is_said

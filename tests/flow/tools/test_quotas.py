@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -17,9 +18,11 @@ from duetime.scheduler.quotas import CostQuota, Quota, RateReached, TenantQuotas
 from duetime.scheduler.request import Request
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
 
 from tests.builders import Clock, settlement, started
 
+ROOT = Principal("acme", "root", frozenset({"tasks", "admin"}))
 ANN, BOB, OTHER = Principal("acme", "ann"), Principal("acme", "bob"), Principal("globex", "carol")
 
 
@@ -222,3 +225,61 @@ def test_an_undo_within_its_time_brings_back_more_than_the_quota(store: Store) -
     service.submit(request("two"), by=ANN)
     service.act(first.record.task.id, "undo", undo=cancelled.undo, by=ANN)
     assert len(service.tasks.list(by=ANN).views) == 2
+
+
+# -- changes of tasks that are stored already
+
+
+def sized(title: str, length: int) -> Request:
+    return Request(title, when="in 2 hours", payload={"message": "x" * length})
+
+
+def test_a_change_of_a_payload_stays_within_the_quota_and_a_smaller_one_always_may(store: Store) -> None:
+    service = scheduler(store, payload_bytes=200)
+    task_id = service.submit(sized("one", 100), by=ANN).record.task.id
+    with pytest.raises(Refused, match=r"^tenant_payload_bytes: .*200 bytes"):
+        service.reschedule(task_id, payload={"message": "x" * 1_900}, by=ANN)
+    with pytest.raises(Refused, match=r"^tenant_payload_bytes: "):
+        service.reschedule(task_id, payload={"message": "x" * 1_900}, dry_run=True, by=ANN)
+    assert service.tasks.get(task_id, by=ANN).record.task.payload == {"message": "x" * 100}
+    service.reschedule(task_id, payload={"message": "x" * 150}, by=ANN)
+    service.reschedule(task_id, title="another title", by=ANN)
+    tight = scheduler(store, payload_bytes=20)
+    tight.reschedule(task_id, payload={"message": "x" * 90}, by=ANN)
+
+
+def failed(store: Store, clock: Clock, count: int) -> list[str]:
+    """Store tasks of a tenant whose only run failed for good; return their ids."""
+    found = []
+    for _ in range(count):
+        claim = started(store, clock.at, tenant="acme")
+        ended = settlement(claim, State.FAILED, error="no address", reason="no address", dead_letter=True)
+        store.claims.settle([ended])
+        found.append(claim.run.task_id)
+    return found
+
+
+def test_tasks_that_run_again_count_as_open_and_no_more_run_than_may_be_open(store: Store, clock: Clock) -> None:
+    ids = failed(store, clock, 4)
+    service = scheduler(store, open_tasks=2)
+    done = service.letters.replay(reason="again", by=ROOT)
+    assert (len(done.closed), [skipped.why[:17] for skipped in done.skipped]) == (2, ["tenant_open_tasks"] * 2)
+    left = next(task_id for task_id in ids if task_id not in {letter.task_id for letter in done.closed})
+    with pytest.raises(Refused, match=r"^tenant_open_tasks: .* 2 open tasks"):
+        service.act(left, "run_now", by=ANN)
+
+
+def test_a_change_of_many_refuses_each_task_that_has_no_room(store: Store, clock: Clock) -> None:
+    ids = failed(store, clock, 3)
+    service = scheduler(store, open_tasks=2)
+    done = service.bulk.change("replay", ids, reason="again", by=ROOT)
+    assert done.counts == {Became.CHANGED: 2, Became.REFUSED: 1}
+
+
+def test_an_undo_gives_back_what_was_there_beyond_the_quotas(store: Store) -> None:
+    service = scheduler(store, open_tasks=1, payload_bytes=120)
+    first = service.submit(sized("one", 90), by=ANN).record.task.id
+    undo = service.cancel(first, by=ANN).undo
+    service.submit(sized("two", 90), by=ANN)
+    assert undo is not None
+    assert service.act(first, "undo", undo=undo, by=ANN).record.run.state is State.SCHEDULED
