@@ -69,6 +69,7 @@ OF_NO_TENANT = {
     "batches.is_changed_since",  # batches that were read for the tenant
     "batches.reopen",  # a batch that was read for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
+    "dependencies.listen_for_ends",  # likewise
     "dependencies.rehearsal",  # runs what its caller gives
     "dependencies.notify", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
