@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
@@ -120,6 +122,39 @@ def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Pa
     with store.retention.alone():
         assert "Another process" in said("retention", "run", code=4)
     store.close()
+
+
+def acts(tmp_path: Path) -> list[tuple[str, str | None]]:
+    """Return what callers did and why, the newest first."""
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    found = [(entry.kind.value, entry.reason) for entry in store.audit.page("local", AuditFilter(), limit=9).entries]
+    store.close()
+    return [(kind, why) for kind, why in found if kind != "rows_removed"]
+
+
+def test_a_run_and_an_import_are_in_the_audit_log_with_their_reason(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    text = (tmp_path / "duetime.toml").read_text()
+    (tmp_path / "duetime.toml").write_text(f'archive_directory = "{tmp_path / "archive"}"\n{text}')
+    said("retention", "run", "--dry-run", "--reason", "looking")
+    assert acts(tmp_path) == []
+    said("retention", "run", "--reason", "the disk is full")
+    [file] = [str(path) for path in (tmp_path / "archive").rglob("*.jsonl.gz")]
+    said("import", file, "--reason", "an inquiry")
+    assert acts(tmp_path) == [
+        ("rows_imported", "an inquiry"), ("retention_run", "the disk is full"), ("retention_begun", "the disk is full"),
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_cut_off_is_in_the_audit_log_all_the_same(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        raise StoreUnavailable("the database does not answer")
+
+    monkeypatch.setattr("duetime.server.cli.storage.retention.delete_due", cut_off)
+    said("retention", "run", code=1)
+    assert acts(tmp_path) == [("retention_begun", None)]
 
 
 def test_archived_and_deleted_rows_are_imported_again(said: Said, tmp_path: Path) -> None:
