@@ -97,7 +97,7 @@ FROM numbers, (SELECT 1 AS s UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SEL
 TABLES = (TASKS, LABELS, RUNS, ATTEMPTS, USAGE, EVENTS)
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-SINCE, UNTIL = START + 20 * DAY, START + 40 * DAY
+SINCE, UNTIL = (START + timedelta(days=days) for days in (20, 40))
 RUN_FILTERS: dict[str, RunFilter] = {
     "all": RunFilter(),
     "a time range": RunFilter(since=SINCE, until=UNTIL),

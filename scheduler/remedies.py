@@ -167,7 +167,7 @@ Sentences = Mapping[type[Remedy], str]
 
 
 class ErrorWords(Protocol):
-    """The syntax of one front end, in which an error is told."""
+    """The syntax of one front end, in which an error is written."""
 
     def argument(self, name: str) -> str:
         """Return the name of an argument as the caller writes it."""

@@ -13,7 +13,7 @@ from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
-"""A value that JSON can write. Values to be read are `Any`: only who wrote them knows their shape."""
+"""A value that JSON can write. Values to be read are `Any`: only their writer knows their shape."""
 
 
 class State(StrEnum):

@@ -199,7 +199,7 @@ class TaskPage:
     cursor: str | None = None
     unread: tuple[InboxMessage, ...] = ()
     unread_count: int = 0
-    quiet_count: int = 0  # outcomes of the last day that nobody was told of
+    quiet_count: int = 0  # outcomes of the last day of which nobody was notified
     held_count: int = 0  # deliveries that quiet hours hold, and when the first of them goes
     held_until: datetime | None = None
     now: datetime | None = None

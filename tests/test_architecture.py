@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,24 @@ UNITS = [
     "COUNT",
     "WEIGHT",
 ]
-IDENTIFIERS = ["VERSION", "CODE", "PORT", "LOCK_ID", "INDEX", "VALUE", "YEAR", "WEEKDAY", "UNTIL_DAY", "FROM_HOUR"]
+IDENTIFIERS = [
+    "VERSION",
+    "CODE",
+    "PORT",
+    "PID",
+    "FD",
+    "KEY",
+    "SEED",
+    "LOCK_ID",
+    "INDEX",
+    "VALUE",
+    "YEAR",
+    "WEEKDAY",
+    "UNTIL_DAY",
+    "FROM_HOUR",
+]
 """Last words of constants that count nothing: an exit code, the number of a lock, of a column, of a day, of an hour."""
+NUMERIC_CALLS = {"abs", "float", "int", "len", "max", "min", "pow", "round", "sum"}
 MEASURED = re.compile(
     rf"_*(?:\w+_(?:{'|'.join(UNITS + IDENTIFIERS)})|\w+_PER_\w+|(?:MAX|MIN)_(?:[A-Z]+_)*?[A-Z]*[A-RT-Z]S(?:_\w+)?)"
 )
@@ -509,7 +526,7 @@ def wrong_names(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 
 def numbers_without_a_unit(root: Path) -> list[str]:
-    """Constants of a module that are numbers end in a unit, or are the MAX_ or MIN_ of things that are counted."""
+    """Constants of modules and classes that are numbers end in a unit, or are the MAX_ or MIN_ of counted things."""
     return [
         f"{where(root, path, line)}: {name} has no unit"
         for path in kept_files(root)
@@ -520,15 +537,28 @@ def numbers_without_a_unit(root: Path) -> list[str]:
 
 
 def numeric_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in tree.body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or not is_number(node.value):
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from ((node.lineno, each.id) for each in targets if isinstance(each, ast.Name) and each.id.isupper())
+    """Yield the lines and names of a module's numbers and its classes'; members of an enum stand for no amount."""
+    classes = (node for node in nodes_of(tree) if isinstance(node, ast.ClassDef))
+    bodies = (each.body for each in classes if not any("Enum" in ast.unparse(base) for base in each.bases))
+    for node in chain(tree.body, chain.from_iterable(bodies)):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = chain.from_iterable(pairs(target, node.value) for target in targets)
+            yield from ((node.lineno, name) for name, value in named if name.isupper() and is_number(value))
+
+
+def pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield each name that an assignment binds with its value."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        yield from chain.from_iterable(map(pairs, target.elts, value.elts))
 
 
 def is_number(node: ast.expr | None) -> bool:
-    """Whether this is a literal number or arithmetic with one; a name alone takes the unit of what it names."""
+    """Whether this is a literal number, a call that returns one, or arithmetic; a name alone takes the unit it has."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in NUMERIC_CALLS
     if isinstance(node, ast.BinOp):
         parts = (node.left, node.right)
         return any(map(is_number, parts)) and all(is_number(one) or isinstance(one, ast.Name) for one in parts)
@@ -821,6 +851,19 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         "duetime: server imports itself by way of others",
     ),
     (numbers_without_a_unit, {"tools/a.py": "LONGEST = 60"}, "tools/a.py:1: LONGEST has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "LONGEST, SHORTEST = 60, 3"}, "tools/a.py:1: SHORTEST has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "NAME, (LEFT, RIGHT) = 'a', (1, 2)"}, "tools/a.py:1: RIGHT has no unit"),
+    (
+        numbers_without_a_unit,
+        {"tools/a.py": "class A:\n    LONGEST: ClassVar = 60"},
+        "tools/a.py:2: LONGEST has no unit",
+    ),
+    (numbers_without_a_unit, {"tools/a.py": "BASE = len(DIGITS)"}, "tools/a.py:1: BASE has no unit"),
+    (
+        numbers_without_a_unit,
+        {"tools/a.py": "STEPS = int(os.environ.get('STEPS', '9'))"},
+        "tools/a.py:1: STEPS has no unit",
+    ),
     (numbers_without_a_unit, {"tests/flow/a.py": "PATIENCE = 60"}, "tests/flow/a.py:1: PATIENCE has no unit"),
     (numbers_without_a_unit, {"benchmarks/a.py": "THREADS = 8"}, "benchmarks/a.py:1: THREADS has no unit"),
     (numbers_without_a_unit, {"tools/a.py": "_PAUSE: Final = 0.1"}, "tools/a.py:1: _PAUSE has no unit"),
@@ -891,7 +934,14 @@ def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, 
 
 @pytest.mark.parametrize(
     "text",
-    ["MAX_CLASSES_PER_TAKE = 1", "_MAX_ROWS_EXAMINED = 1", "LEASE_S = 30.0", "OLD = LEASE_S", "_UPGRADE_LOCK_ID = 7"],
+    [
+        "MAX_CLASSES_PER_TAKE = 1",
+        "_MAX_ROWS_EXAMINED = 1",
+        "LEASE_S = 30.0",
+        "OLD = LEASE_S",
+        "_UPGRADE_LOCK_ID = 7",
+        "class A(IntEnum):\n    LOW = 1",
+    ],
 )
 def test_a_number_with_its_unit_is_accepted(tmp_path: Path, text: str) -> None:
     assert not numbers_without_a_unit(bad_tree(tmp_path, {"tools/a.py": text}))

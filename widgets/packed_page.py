@@ -22,7 +22,7 @@ _DIGITS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) no
 """The printable characters but for those that could end the string, or begin a tag."""
 
 _PAIR_BITS: Final = 13
-_BASE: Final = len(_DIGITS)
+_DIGIT_COUNT: Final = len(_DIGITS)
 
 _UNPACK: Final = r"""(async () => {
 const digits = "DIGITS", packed = "PACKED", data = [];
@@ -122,7 +122,7 @@ def _encoded(data: bytes) -> str:
     found = []
     for _ in range(pairs):
         number, pair = number >> _PAIR_BITS, number & ((1 << _PAIR_BITS) - 1)
-        found.append(_DIGITS[pair % _BASE] + _DIGITS[pair // _BASE])
+        found.append(_DIGITS[pair % _DIGIT_COUNT] + _DIGITS[pair // _DIGIT_COUNT])
     return "".join(found)
 
 
@@ -130,5 +130,5 @@ def _decoded(text: str) -> bytes:
     value = {digit: place for place, digit in enumerate(_DIGITS)}
     number = 0
     for at in range(len(text) - 2, -1, -2):
-        number = number << _PAIR_BITS | value[text[at]] + value[text[at + 1]] * _BASE
+        number = number << _PAIR_BITS | value[text[at]] + value[text[at + 1]] * _DIGIT_COUNT
     return number.to_bytes(len(text) // 2 * _PAIR_BITS // 8 + 1, "little")

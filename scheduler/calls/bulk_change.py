@@ -62,8 +62,8 @@ class Became(StrEnum):
 class TaskOutcome:
     """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved.
 
-    `side_run_at` is when a recurring task runs besides its next occurrence. Then `was` is when that was due which
-    failed, or was moved past the next one. A changed task has a `why` where the moved occurrence falls on another one.
+    `side_run_at` is when a recurring task runs in addition to its next occurrence. Then `was` is the time of the one
+    that failed, or was moved past the next one. A changed task has a `why` where it falls on another.
     """
 
     record: TaskRecord
@@ -75,7 +75,7 @@ class TaskOutcome:
 
 
 def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
-    """Return when a changed task was due that is `due` now, and when it runs besides; None where that is the same."""
+    """Return when a changed task was due that is `due` now, and when its side run is; None where that is the same."""
     if change.next_run is None and change.run.state is State.CANCELLED:
         return None, None  # its next attempt was due at another time than its run, and neither comes
     if change.extra_run is not None and change.extra_run.slot is not None:  # moved past others

@@ -1,4 +1,4 @@
-"""A run that a worker has in hand, as operators see it: without a word that its tenant wrote."""
+"""A run that a worker holds, as operators see it: without a word that its tenant wrote."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from duetime.scheduler.view_parts import Occurrence
 WHOLE_DAY = "no time given: the end of that day"
 
 NOW_TOLERANCE_S = 5
-"""An instant that passed so few seconds ago means now: a program that says `datetime.now()` is heard a little later."""
+"""An instant that passed so few seconds ago means now: a program that says `datetime.now()` arrives a little later."""
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 

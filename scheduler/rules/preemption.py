@@ -1,7 +1,8 @@
 """Preemption: less urgent runs yield when urgent ones have waited too long for a thread, or for units of pools.
 
-It is cooperative: a handler that never calls `ctx.should_yield()` is never preempted. A run that yielded once is
-requested again only after it made progress, so that two runs cannot preempt each other for ever.
+Twin of `holders_to_ask`: lua/runs_to_preempt.lua. It is cooperative: a handler that never calls `ctx.should_yield()` is
+never preempted. A run that yielded once is requested again only after it made progress, so that two runs cannot preempt
+each other for ever.
 """
 
 from __future__ import annotations

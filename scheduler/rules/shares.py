@@ -1,6 +1,6 @@
-"""The choice of the next tier: the smallest key, but late tiers first, by their shares and ceilings. Twin.
+"""The choice of the next tier: the smallest key, but late tiers first, by their shares. Twin: lua/shares.lua.
 
-Lua/shares.lua. While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only
+While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only
 put another run before it. A tier is late while its best run that may start is past its key. So every run that waits is
 late some time, and none starves. Late tiers divide the dispatches: each earns its share with every dispatch during
 which it is late. A tier that has earned a whole dispatch gets the next one; among several, the tier whose next

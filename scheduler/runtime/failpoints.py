@@ -38,7 +38,7 @@ class Step(StrEnum):
     SETTLED = "settled"
     """The database has the outcome; the queue still holds the lease and the pools."""
     FINISHED = "finished"
-    """The queue has let go; nobody has been told."""
+    """The queue has released the run; no listener has been notified."""
 
 
 class FailPoint(Exception):

@@ -134,6 +134,6 @@ def _row(row: BulkRow, zone: str) -> Sequence[str]:
     why = row.why or (row.became or "")
     state = "paused" if row.paused else row.state
     when = times.describe(datetime.fromisoformat(row.when), zone)
-    if row.beside:
-        when = f"{times.describe(datetime.fromisoformat(row.beside), zone)}, and next {when}"
+    if row.side_run_at:
+        when = f"{times.describe(datetime.fromisoformat(row.side_run_at), zone)}, and next {when}"
     return row.id, row.title, was, when, state, why

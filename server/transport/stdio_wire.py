@@ -40,7 +40,7 @@ MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _MAX_LINES_AHEAD = 64
 _MAX_LINES_UNWRITTEN = 1_000
 _UNANSWERED = "subscriptions/listen"
-_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_STDIN_FD, _STDOUT_FD, _STDERR_FD = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Wire:
         """Take stdin and stdout. Call it first, before other code is imported."""
         with suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
-        wire = cls(os.dup(_STDIN), os.dup(_STDOUT))
+        wire = cls(os.dup(_STDIN_FD), os.dup(_STDOUT_FD))
         nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, _STDIN)
+        os.dup2(nothing, _STDIN_FD)
         try:
-            os.dup2(_STDERR, _STDOUT)
+            os.dup2(_STDERR_FD, _STDOUT_FD)
         except OSError:  # started without a stderr
-            os.dup2(nothing, _STDOUT)
+            os.dup2(nothing, _STDOUT_FD)
         os.close(nothing)
         return wire
 

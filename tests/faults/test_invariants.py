@@ -12,7 +12,7 @@ from duetime.scheduler.task import State
 from tests.faults.invariants import CHECKS, classes, problems, recovered_in
 from tests.faults.record import AttemptFact, EventFact, Fault, Line, Record, RunFact, Sample
 
-KILLED, ALIVE = 7, 8
+KILLED_PID, LIVING_PID = 7, 8
 START_S = 1_000.0
 
 
@@ -58,15 +58,15 @@ HEALTHY = Record(
         EventFact("td", "d", 4, START_S + 30, "deadline_missed", "duetime"),
     ),
     ledger=(
-        Line("start", "a", 1, ALIVE, START_S + 1),
-        Line("effect", "a", 1, ALIVE, START_S + 2),
-        Line("start", "b", 1, KILLED, START_S + 2.1),
-        Line("effect", "b", 1, KILLED, START_S + 2.9),
-        Line("start", "b", 2, ALIVE, START_S + 35),
-        Line("effect", "b", 2, ALIVE, START_S + 36),
-        Line("start", "c", 1, ALIVE, START_S + 3.1),
+        Line("start", "a", 1, LIVING_PID, START_S + 1),
+        Line("effect", "a", 1, LIVING_PID, START_S + 2),
+        Line("start", "b", 1, KILLED_PID, START_S + 2.1),
+        Line("effect", "b", 1, KILLED_PID, START_S + 2.9),
+        Line("start", "b", 2, LIVING_PID, START_S + 35),
+        Line("effect", "b", 2, LIVING_PID, START_S + 36),
+        Line("start", "c", 1, LIVING_PID, START_S + 3.1),
     ),
-    faults=(Fault("a kill", START_S + 3, START_S + 3, "process 7 died in run b", deaths=(KILLED,)),),
+    faults=(Fault("a kill", START_S + 3, START_S + 3, "process 7 died in run b", deaths=(KILLED_PID,)),),
     letters=("c",),
     messages=("a", "b", "c"),
     samples=(Sample(START_S + 1, "gpu", 1, 1), Sample(START_S + 9, "gpu", 0, 1)),
@@ -130,15 +130,15 @@ def silent_for_a_minute(record: Record) -> Record:
     return replace(late, backlog=1_000.0, turn=1_000.0)
 
 
-SECOND_EFFECT = Line("effect", "a", 1, ALIVE, START_S + 2.5)
+SECOND_EFFECT = Line("effect", "a", 1, LIVING_PID, START_S + 2.5)
 
 BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
     "a task is dropped": ("I1", lambda r: without_run(r, "c")),
     "a task is never run": ("I1", lambda r: runs(r, "a", state=S.READY)),
     "a task nobody scheduled is there": ("I1", lambda r: replace(r, acknowledged=r.acknowledged - {"ta"})),
     "an attempt has its effect twice": ("I2", lambda r: more(r, SECOND_EFFECT)),
-    "an effect has no cause": ("I2", lambda r: more(r, Line("effect", "x", 1, ALIVE, START_S))),
-    "an effect has no attempt": ("I2", lambda r: more(r, Line("effect", "a", 2, ALIVE, START_S))),
+    "an effect has no cause": ("I2", lambda r: more(r, Line("effect", "x", 1, LIVING_PID, START_S))),
+    "an effect has no attempt": ("I2", lambda r: more(r, Line("effect", "a", 2, LIVING_PID, START_S))),
     "a success has no effect": ("I2", lambda r: replace(r, ledger=tuple(x for x in r.ledger if x.run_id != "a"))),
     "an extra effect has no fault": ("I2", lambda r: replace(r, faults=())),
     "an extra effect is of a process that was not hit": (
@@ -153,8 +153,8 @@ BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
         "I3",
         lambda r: more(
             runs(r, "c", attempt=2),
-            Line("start", "c", 2, ALIVE, START_S + 1.5),
-            Line("effect", "c", 2, ALIVE, START_S + 4),
+            Line("start", "c", 2, LIVING_PID, START_S + 1.5),
+            Line("effect", "c", 2, LIVING_PID, START_S + 4),
         ),
     ),
     "a lease leaks": ("I4", lambda r: replace(r, leftovers={"leases": 1})),

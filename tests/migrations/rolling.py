@@ -35,7 +35,7 @@ from tests.services import own_postgres, own_valkey
 
 HANDLERS = Path(__file__).parent / "handlers"
 PATIENCE_S = 120.0
-POOL, CAPACITY = "gpu", 2
+POOL, SLOT_COUNT = "gpu", 2
 LOOK_S = 0.05
 
 
@@ -163,7 +163,7 @@ class Rollout:
             "DUETIME_REDIS_URL": self.redis,
             "DUETIME_HANDLERS": "noted_work",
             "DUETIME_TIMEZONE": "UTC",
-            "DUETIME_POOLS": json.dumps({POOL: {"kind": "slots", "capacity": CAPACITY}}),
+            "DUETIME_POOLS": json.dumps({POOL: {"kind": "slots", "capacity": SLOT_COUNT}}),
             "DUETIME_THREADS": "4",
             "DUETIME_DESKTOP_NOTIFICATIONS": "off",
             "DUETIME_YIELD_TO_LOAD": "false",
@@ -182,8 +182,8 @@ class Rollout:
         finally:
             store.close()
         held, _ = most_held(record, POOL)
-        if held > CAPACITY:
-            broken.append(f"handlers held {held:g} of the {CAPACITY} units of a pool")
+        if held > SLOT_COUNT:
+            broken.append(f"handlers held {held:g} of the {SLOT_COUNT} units of a pool")
         strangers = {run.task_id for run in record.runs} - load.acknowledged
         return Result(
             sorts=dict(classes(record)),

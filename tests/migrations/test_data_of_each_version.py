@@ -28,7 +28,7 @@ from tests.migrations.rows_of_before import NOON, SEALED, TENANT, USER
 
 VERSIONS = range(1, int(upgrade.HEAD_VERSION) + 1)
 ALICE = Principal(TENANT, USER)
-MOST = 2 * len(VERSIONS) + 1
+MAX_TASKS = 2 * len(VERSIONS) + 1
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ def test_tasks_of_each_version_are_shown_with_all_that_belongs_to_them(walked: W
 
 def test_lists_messages_and_dead_letters_have_those_of_each_version(walked: Walked) -> None:
     failed = {f"r_{version}_failed" for version in VERSIONS}
-    page, _ = walked.store.tasks.page(TENANT, TaskFilter(), limit=MOST)
+    page, _ = walked.store.tasks.page(TENANT, TaskFilter(), limit=MAX_TASKS)
     assert len(page) == 2 * len(VERSIONS)
-    assert {message.run_id for message in walked.store.inbox.unread(TENANT, USER, limit=MOST)} == failed
+    assert {message.run_id for message in walked.store.inbox.unread(TENANT, USER, limit=MAX_TASKS)} == failed
     assert {walked.store.dead_letters.get(TENANT, run_id).run_id for run_id in failed} == failed
-    listed, _ = walked.store.tasks.page(TENANT, TaskFilter((State.FAILED,)), limit=MOST)
+    listed, _ = walked.store.tasks.page(TENANT, TaskFilter((State.FAILED,)), limit=MAX_TASKS)
     assert {record.run.id for record in listed} == failed
 
 
 def test_open_tasks_of_each_version_run(walked: Walked) -> None:
-    ready = walked.store.claims.make_ready(limit=MOST)
+    ready = walked.store.claims.make_ready(limit=MAX_TASKS)
     assert {run.run_id for run in ready} == {f"r_{version}" for version in VERSIONS}
     starts = [Start(run.run_id) for run in ready]
     claims = walked.store.claims.start(starts, worker="today", epoch=None, lease=timedelta(minutes=1))

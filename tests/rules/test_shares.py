@@ -14,7 +14,7 @@ from tests.search import examples
 Heads = tuple[float | None, ...]
 
 NOW_MS = 0.0
-LATE, EARLY = -1.0, 1.0
+LATE_KEY, EARLY_KEY = -1.0, 1.0
 
 ARRIVALS = st.lists(
     st.tuples(*[st.none() | st.floats(-1e12, 1e12) for _ in range(TIER_COUNT)]), min_size=50, max_size=120
@@ -67,8 +67,8 @@ def spiteful(shares: Shares, victim: int, balance: ShareBalance) -> int:
     waited = 0
     while waited <= 2 * shares.bound(victim + 1):
         worst: list[tuple[float, ShareBalance]] = []
-        for shown in product([None if waited % 2 else EARLY, 2 * LATE], repeat=TIER_COUNT):
-            heads = tuple(LATE if tier == victim else head for tier, head in enumerate(shown))
+        for shown in product([None if waited % 2 else EARLY_KEY, 2 * LATE_KEY], repeat=TIER_COUNT):
+            heads = tuple(LATE_KEY if tier == victim else head for tier, head in enumerate(shown))
             after = ShareBalance(list(balance.owed), list(balance.room))
             if dispatched(shares, after, heads) != victim:
                 worst.append((sum(after.owed) - after.owed[victim], after))
@@ -102,7 +102,7 @@ def test_no_late_tier_waits_longer_than_its_bound_with_the_usual_shares(arrivals
 @pytest.mark.parametrize("greedy", range(TIER_COUNT))
 def test_tiers_that_are_always_late_get_their_shares_and_the_greedy_one_its_ceiling(greedy: int) -> None:
     shares, balance = Shares(), ShareBalance()
-    heads: Heads = tuple(-1e9 if tier == greedy else LATE - tier for tier in range(TIER_COUNT))
+    heads: Heads = tuple(-1e9 if tier == greedy else LATE_KEY - tier for tier in range(TIER_COUNT))
     got = [0] * TIER_COUNT
     for _ in range(10_000):
         tier = dispatched(shares, balance, heads)
@@ -115,7 +115,7 @@ def test_tiers_that_are_always_late_get_their_shares_and_the_greedy_one_its_ceil
 @pytest.mark.parametrize("ceiling", [0.5, 0.7, 0.8])
 def test_a_ceiling_is_reached_and_not_passed_while_one_other_is_late(ceiling: float) -> None:
     shares, balance = Shares(ceilings=(ceiling, 0.9, 0.9, 0.9, 0.9)), ShareBalance()
-    got = sum(dispatched(shares, balance, (2 * LATE, LATE, None, None, None)) == 0 for _ in range(10_000))
+    got = sum(dispatched(shares, balance, (2 * LATE_KEY, LATE_KEY, None, None, None)) == 0 for _ in range(10_000))
     assert abs(got - 10_000 * ceiling) <= 3
 
 
@@ -124,36 +124,36 @@ def test_a_turn_that_nobody_is_owed_goes_by_key() -> None:
     assert choose(shares, balance, (5.0, 4.0, 3.0, 2.0, 1.0), NOW_MS) == 4
     assert choose(shares, balance, (1.0, 1.0, 1.0, 1.0, 1.0), NOW_MS) == 0
     assert choose(shares, balance, (None, None, 9.0, None, None), NOW_MS) == 2
-    assert choose(shares, balance, (LATE, 5 * LATE, None, None, None), NOW_MS) == 1
+    assert choose(shares, balance, (LATE_KEY, 5 * LATE_KEY, None, None, None), NOW_MS) == 1
     assert choose(shares, balance, (None,) * TIER_COUNT, NOW_MS) is None
 
 
 def test_while_nobody_is_late_the_key_alone_decides_and_nothing_is_earned() -> None:
     shares, balance = Shares(), ShareBalance([2.0] * TIER_COUNT, [-2.0] * TIER_COUNT)
-    early: Heads = (5.0, 4.0, 3.0, 2.0, EARLY)
+    early: Heads = (5.0, 4.0, 3.0, 2.0, EARLY_KEY)
     assert {dispatched(shares, balance, early) for _ in range(1000)} == {4}
     assert balance == ShareBalance([2.0] * TIER_COUNT, [-2.0] * TIER_COUNT)
 
 
 def test_a_late_tier_is_not_kept_waiting_for_what_others_are_owed_that_are_not_late() -> None:
     shares, balance = Shares(), ShareBalance([2.0, 2.0, 2.0, 2.0, 0.0], [2.0, 2.0, 2.0, 2.0, -2.0])
-    assert dispatched(shares, balance, (EARLY, EARLY, EARLY, EARLY, LATE)) == 4
+    assert dispatched(shares, balance, (EARLY_KEY, EARLY_KEY, EARLY_KEY, EARLY_KEY, LATE_KEY)) == 4
 
 
 def test_a_tier_at_its_ceiling_gives_way_to_late_ones_alone() -> None:
     shares, balance = Shares(), ShareBalance(room=[-2.0, 2.0, 2.0, 2.0, 2.0])
-    assert choose(shares, balance, (3 * LATE, EARLY, 2 * LATE, None, LATE), NOW_MS) == 2
-    assert choose(shares, balance, (3 * LATE, EARLY, EARLY, None, None), NOW_MS) == 0
+    assert choose(shares, balance, (3 * LATE_KEY, EARLY_KEY, 2 * LATE_KEY, None, LATE_KEY), NOW_MS) == 2
+    assert choose(shares, balance, (3 * LATE_KEY, EARLY_KEY, EARLY_KEY, None, None), NOW_MS) == 0
 
 
 def test_a_tier_alone_is_never_held_back() -> None:
     shares, balance = Shares(), ShareBalance()
-    assert {dispatched(shares, balance, (None, None, None, None, 7 * LATE)) for _ in range(1000)} == {4}
+    assert {dispatched(shares, balance, (None, None, None, None, 7 * LATE_KEY)) for _ in range(1000)} == {4}
 
 
 def test_an_idle_tier_saves_up_two_dispatches_and_no_more() -> None:
     shares, balance = Shares(), ShareBalance()
-    everyone: Heads = (3 * LATE, 2 * LATE, None, None, LATE)
+    everyone: Heads = (3 * LATE_KEY, 2 * LATE_KEY, None, None, LATE_KEY)
     for _ in range(1000):
         dispatched(shares, balance, everyone)
     assert all(0 <= owed <= 2 for owed in balance.owed)

@@ -13,7 +13,7 @@ from itertools import count
 
 UNDO = timedelta(seconds=35)
 SAME_CLICK = timedelta(seconds=30)
-ATTEMPTS, ATTEMPTS_OF_SPAWNED = 3, 5
+ATTEMPT_COUNT, SPAWNED_ATTEMPT_COUNT = 3, 5
 PATIENCE = timedelta(hours=2)
 """For how long an attempt waits for its event."""
 
@@ -107,7 +107,7 @@ class Step:
     undone: bool = False
     waited: bool = False
     failures: int = 0
-    attempts: int = ATTEMPTS
+    attempts: int = ATTEMPT_COUNT
     valid: bool = True
     ended_at: datetime | None = None
     run: int = field(default_factory=lambda: next(_serial))
@@ -462,7 +462,7 @@ class ChainModel:
         new: dict[str, Step] = {}
         for name, after in spawned.items():
             edges = [Edge(new[each]) for each in after]
-            new[name] = Step(f"{step.name}/{name}", now, now, after=edges, attempts=ATTEMPTS_OF_SPAWNED)
+            new[name] = Step(f"{step.name}/{name}", now, now, after=edges, attempts=SPAWNED_ATTEMPT_COUNT)
             new[name].begin(now, later=False)
         for lower in self.all:
             policies = [edge.policy for edge in lower.waits_for if edge.upstream is step]

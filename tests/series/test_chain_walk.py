@@ -38,10 +38,10 @@ from tests.series.chain_model import PATIENCE, PAUSE_BETWEEN_ATTEMPTS, ChainMode
 from tests.series.house import RETRY, House
 from tests.series.test_series_walk import SEED
 
-GROUPS = int(os.environ.get("CHAIN_GROUPS", "6"))
-GROUPS_ON_POSTGRES = int(os.environ.get("CHAIN_GROUPS_ON_POSTGRES", "1"))
-CHAINS, STEPS = 50, 20
-CHAINS_ON_POSTGRES, STEPS_ON_POSTGRES = 10, 15
+GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS", "6"))
+POSTGRES_GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS_ON_POSTGRES", "1"))
+CHAIN_COUNT, STEP_COUNT = 50, 20
+POSTGRES_CHAIN_COUNT, POSTGRES_STEP_COUNT = 10, 15
 MINUTE = timedelta(minutes=1)
 SPANS = (0 * MINUTE, MINUTE, 10 * MINUTE, 60 * MINUTE, 300 * MINUTE)
 SCHEMA = {"type": "object", "required": ["rows"]}
@@ -522,18 +522,18 @@ def house(tmp_path: Path) -> Iterator[House]:
     store.close()
 
 
-@pytest.mark.parametrize("number", range(GROUPS), ids=lambda number: f"seed {SEED}, group {number}")
+@pytest.mark.parametrize("number", range(GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
 def test_chains_agree_with_the_reference_whatever_is_done_to_them(house: House, number: int) -> None:
-    walks = [Walk(house, random.Random(f"{SEED}/{number}/{chain}")) for chain in range(CHAINS)]
-    Group(house, walks, random.Random(f"{SEED}/{number}")).run(STEPS)
+    walks = [Walk(house, random.Random(f"{SEED}/{number}/{chain}")) for chain in range(CHAIN_COUNT)]
+    Group(house, walks, random.Random(f"{SEED}/{number}")).run(STEP_COUNT)
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
+@pytest.mark.parametrize("number", range(POSTGRES_GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
 def test_chains_agree_with_the_reference_on_postgresql_too(migrated_postgres_url: str, number: int) -> None:
     clock = Clock(NOON)
     store = open_store(migrated_postgres_url, clock=clock)
     house = House(store, clock)
-    walks = [Walk(house, random.Random(f"{SEED}/postgres/{number}/{chain}")) for chain in range(CHAINS_ON_POSTGRES)]
-    Group(house, walks, random.Random(f"{SEED}/postgres/{number}")).run(STEPS_ON_POSTGRES)
+    walks = [Walk(house, random.Random(f"{SEED}/postgres/{number}/{chain}")) for chain in range(POSTGRES_CHAIN_COUNT)]
+    Group(house, walks, random.Random(f"{SEED}/postgres/{number}")).run(POSTGRES_STEP_COUNT)
     store.close()

@@ -40,12 +40,12 @@ from tests.series.house import RETRY, House
 from tests.series.model import Model, Refuses, Run, Terms
 from tests.series.mutations import MUTATIONS, ROOT, planted
 
-GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
-GROUPS_ON_POSTGRES = int(os.environ.get("SERIES_GROUPS_ON_POSTGRES", "1"))
+GROUP_COUNT = int(os.environ.get("SERIES_GROUPS", "6"))
+POSTGRES_GROUP_COUNT = int(os.environ.get("SERIES_GROUPS_ON_POSTGRES", "1"))
 _ASKED = os.environ.get("SERIES_SEED", "0")
 SEED = random.SystemRandom().randrange(10**9) if _ASKED == "random" else int(_ASKED)
-TASKS, STEPS = 50, 40
-TASKS_ON_POSTGRES, STEPS_ON_POSTGRES = 10, 20
+TASK_COUNT, STEP_COUNT = 50, 40
+POSTGRES_TASK_COUNT, POSTGRES_STEP_COUNT = 10, 20
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata")
 BEGINS = tuple(  # before clock changes and the ends of short months
     datetime(*day, hour=5, tzinfo=UTC)
@@ -427,7 +427,7 @@ class Group:
     walks: Sequence[Walk]
     draw: random.Random
 
-    def run(self, steps: int = STEPS) -> None:
+    def run(self, steps: int = STEP_COUNT) -> None:
         for walk in self.walks:
             walk.schedule()
         for _ in range(steps):
@@ -574,25 +574,25 @@ def test_each_defect_of_which_the_walk_is_known_to_find_it_can_still_be_planted(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
+@pytest.mark.parametrize("number", range(POSTGRES_GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
 def test_series_agree_with_the_reference_on_postgresql_too(migrated_postgres_url: str, number: int) -> None:
     seed = f"{SEED}/postgres/{number}"
     clock = Clock(BEGINS[number % len(BEGINS)])
     store = open_store(migrated_postgres_url, clock=clock)
     house = House(store, clock)
-    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASKS_ON_POSTGRES)]
-    Group(house, walks, random.Random(seed)).run(STEPS_ON_POSTGRES)
+    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(POSTGRES_TASK_COUNT)]
+    Group(house, walks, random.Random(seed)).run(POSTGRES_STEP_COUNT)
     store.close()
 
 
-@pytest.mark.parametrize("number", range(GROUPS), ids=lambda number: f"seed {SEED}, group {number}")
+@pytest.mark.parametrize("number", range(GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
 def test_series_agree_with_the_reference_whatever_is_done_to_them(house: House, number: int) -> None:
     seed = f"{SEED}/{number}"
     draw = random.Random(seed)
     years = number // len(BEGINS)
     begins = BEGINS[number % len(BEGINS)] + years * 728 * DAY
     house.clock.at = begins
-    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASKS)]
+    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASK_COUNT)]
     try:
         Group(house, walks, draw).run()
     except AssertionError as error:

@@ -46,7 +46,7 @@ class BulkPart(BaseModel):
 class BulkRow(ListRow):
     """A row with what became of the task where it was not changed, and `was`: when a moved one was due before.
 
-    `beside` is when a task that recurs runs next to its next time: its last failure again, or an occurrence that was
+    `side_run_at` is when a recurring task runs in addition to its next time: its last failure again, or an occurrence
     moved past that. Then `was` is when it was due. In `why` a moved one says that it falls on another one, and a
     cancelled one that no undo brings it back.
     """
@@ -54,7 +54,7 @@ class BulkRow(ListRow):
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None
     why: str | None = None
     was: str | None = None
-    beside: str | None = None
+    side_run_at: str | None = None
 
 
 class BulkListPayload(TaskListPayload):
@@ -101,6 +101,6 @@ def _row(row: ListRow, outcome: TaskOutcome, final: str | None) -> dict[str, Any
         "became": None if outcome.became is Became.CHANGED else outcome.became,
         "why": cut(why, MAX_SENTENCE_CHARS) if why else None,
         "was": utc(outcome.was) if outcome.was else None,
-        "beside": utc(outcome.side_run_at) if outcome.side_run_at else None,
+        "side_run_at": utc(outcome.side_run_at) if outcome.side_run_at else None,
     }
     return {**row.model_dump(exclude_none=True), **parts}

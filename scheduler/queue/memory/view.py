@@ -1,7 +1,4 @@
-"""The waiting runs as one take sees them, for the queue in memory: those whose actions its worker knows.
-
-Twin: lua/view.lua.
-"""
+"""The waiting runs that one take sees, by the actions of its worker. Twins: lua/view.lua and lua/decisions.lua."""
 
 from __future__ import annotations
 

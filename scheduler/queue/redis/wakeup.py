@@ -33,7 +33,7 @@ from redis.retry import Retry
 MAX_BLOCKING_S = 2.0
 """Seconds for which one command may block Redis, which bounds the time until a dead connection is noticed."""
 
-LEAST_BEFORE, MOST_BEFORE = 0.005, 0.03
+MIN_EARLY_S, MAX_EARLY_S = 0.005, 0.03
 """Bounds, in seconds, of how long before the end of a wait the listener pushes: as long as pushes took lately.
 
 On an idle machine that is some milliseconds, most of them until the thread is awake; the rest is slept.
@@ -79,7 +79,7 @@ class WakeupToken:
         self._mine = f"{key}:woken:{secrets.token_hex(6)}-{os.getpid()}"
         self._changed = Condition()
         self._listening = False
-        self._before = LEAST_BEFORE
+        self._before = MIN_EARLY_S
         self.generation = 0
 
     def wait(self, generation: int, timeout: float, tier: int = TIER_COUNT, lanes: Sequence[str] = ()) -> None:
@@ -174,7 +174,7 @@ class WakeupToken:
             return connection.read_response() is not None
         ended = self._end_listening(another)
         answer = connection.read_response()
-        self._before = min(MOST_BEFORE, max(LEAST_BEFORE, time.monotonic() - until, self._before * 0.9))
+        self._before = min(MAX_EARLY_S, max(MIN_EARLY_S, time.monotonic() - until, self._before * 0.9))
         if answer is not None and answer[0] in (self._mine, self._mine.encode()):
             return False
         if ended:

@@ -1,8 +1,7 @@
-"""Feedback of a pool from outcomes: a circuit breaker, and throttling in proportion to the shortage.
+"""Feedback of a pool from outcomes: a circuit breaker, and proportional throttling. Twin: lua/feedback.lua.
 
 The breaker is closed, open until a time, or half-open after that time, when one probe decides (Nygard, Release It!,
-2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989). Twin:
-lua/feedback.lua.
+2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989).
 """
 
 from __future__ import annotations

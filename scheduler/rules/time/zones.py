@@ -26,7 +26,7 @@ GAP = "gap"
 FOLD = "fold"
 
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
-_LONGEST, _SHORTEST = 60, 3
+_MAX_NAME_CHARS, _MIN_NAME_CHARS, _MIN_WORDS = 60, 3, 3
 _FIRST_RULED_YEAR = 2090
 """From here on no zone has a table of its changes: a year has those of every year that begins on the same weekday."""
 
@@ -59,7 +59,7 @@ class Placed:
 
 def find(name: str, *, argument: str = "timezone") -> ZoneInfo:
     """Return the zone of an IANA name in any case; raise `InvalidArgument` with the nearest real names."""
-    known = _folded().get(name.strip().casefold()) if len(name) <= _LONGEST else None
+    known = _folded().get(name.strip().casefold()) if len(name) <= _MAX_NAME_CHARS else None
     if known is None:
         near = nearest(name)
         shown = (f"{found} (always {_fixed_text(found)})" if found.startswith("Etc/") else found for found in near)
@@ -88,11 +88,11 @@ def load(name: str) -> ZoneInfo:
 
 def nearest(name: str, count: int = 3) -> tuple[str, ...]:
     """Return the real zone names most like `name`, by the whole name or by its city."""
-    wanted = re.sub(r"[^a-z0-9/+_-]+", "_", name[:_LONGEST].strip().casefold())
+    wanted = re.sub(r"[^a-z0-9/+_-]+", "_", name[:_MAX_NAME_CHARS].strip().casefold())
     folded = _folded()
     cities = (
         [full for full in folded if wanted.rsplit("/", 1)[-1] in full.rsplit("/", 1)[-1]]
-        if len(wanted) >= _SHORTEST
+        if len(wanted) >= _MIN_NAME_CHARS
         else []
     )
     found = sorted(cities, key=lambda full: (not full.endswith(wanted), len(full), full))
@@ -105,7 +105,7 @@ def nearest(name: str, count: int = 3) -> tuple[str, ...]:
 
 def usual(name: str) -> str | None:
     """Return the zone usually meant by what is no zone's name: `PST`, `eastern time`, `UTC+2`."""
-    folded = _SUFFIX.sub("", " ".join(name[:_LONGEST].casefold().split()))
+    folded = _SUFFIX.sub("", " ".join(name[:_MAX_NAME_CHARS].casefold().split()))
     shifted = _OFFSET.fullmatch(folded)
     if shifted is None:
         return _ABBREVIATIONS.get(folded)
@@ -118,7 +118,7 @@ def usual(name: str) -> str | None:
 def split_city(text: str) -> tuple[str, str] | None:
     """Take a city off the end of a phrase, as its zone: `9am`, `Asia/Tokyo` of `9am Tokyo time`; None without one."""
     words = text.split()
-    if len(words) < _SHORTEST or words[-1].casefold() != "time":
+    if len(words) < _MIN_WORDS or words[-1].casefold() != "time":
         return None
     for start in range(max(1, len(words) - 4), len(words) - 1):
         zone = _cities().get("_".join(words[start:-1]).casefold())

@@ -63,7 +63,7 @@ class TopRunPayload(RestPayload):
 
 
 class TopWorkerPayload(RestPayload):
-    """A worker and the runs that it has in hand; of a process without workers of its own only these are known.
+    """A worker and the runs that it holds; of a process without workers of its own only these are known.
 
     `withheld` threads start nothing, while the machine is short of memory or CPU.
     """

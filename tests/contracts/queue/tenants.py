@@ -10,23 +10,23 @@ from duetime.scheduler.queue import DispatchQueue, Entry
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
 
-FRESH, OVERDUE = 1e6, -1e6
+FRESH_KEY, OVERDUE_KEY = 1e6, -1e6
 
 
 class TenantsContract(QueueCase):
     """A backlog of one tenant delays another by one run, behind pools too; deadlines that can be kept go first."""
 
-    def run(self, clock: Clock, run_id: str, key: float = FRESH, **more: object) -> Entry:
+    def run(self, clock: Clock, run_id: str, key: float = FRESH_KEY, **more: object) -> Entry:
         """Make a run of the tenant that its id begins with."""
         return replace(self.entry(clock, run_id, key), tenant=run_id.partition(".")[0], **more)  # type: ignore[arg-type]  # fields of Entry
 
-    def backlog(self, queue: DispatchQueue, clock: Clock, tenant: str, n: int = 100, key: float = FRESH) -> None:
+    def backlog(self, queue: DispatchQueue, clock: Clock, tenant: str, n: int = 100, key: float = FRESH_KEY) -> None:
         queue.put([self.run(clock, f"{tenant}.{number:03}", key + number) for number in range(n)])
 
     def tenants(self, queue: DispatchQueue, turns: int, n: int = 1) -> list[str]:
         return [run_id.partition(".")[0] for _ in range(turns) for run_id in self.taken(queue, n)]
 
-    @pytest.mark.parametrize("key", [FRESH, OVERDUE])
+    @pytest.mark.parametrize("key", [FRESH_KEY, OVERDUE_KEY])
     def test_a_backlog_delays_another_tenant_by_one_run(self, queue: DispatchQueue, clock: Clock, key: float) -> None:
         self.backlog(queue, clock, "a", key=key)
         assert self.tenants(queue, 3) == ["a"] * 3
@@ -37,8 +37,8 @@ class TenantsContract(QueueCase):
 
     def test_tenants_with_backlogs_alternate_within_one_take_as_well(self, queue: DispatchQueue, clock: Clock) -> None:
         self.backlog(queue, clock, "a")
-        self.backlog(queue, clock, "b", key=2 * FRESH)
-        self.backlog(queue, clock, "c", key=3 * FRESH)
+        self.backlog(queue, clock, "b", key=2 * FRESH_KEY)
+        self.backlog(queue, clock, "c", key=3 * FRESH_KEY)
         assert self.tenants(queue, 2, 7) == (["a", "b", "c"] * 5)[:14]
 
     def test_a_tenant_that_puts_its_next_run_after_each_does_not_pass_one_that_waits(
@@ -48,11 +48,11 @@ class TenantsContract(QueueCase):
         got = []
         for number in range(6):
             clock.ms += 10
-            queue.put([self.run(clock, f"b.{number}", OVERDUE)])
+            queue.put([self.run(clock, f"b.{number}", OVERDUE_KEY)])
             got += self.tenants(queue, 1)
         assert got == ["a", "b"] * 3
 
-    @pytest.mark.parametrize("key", [FRESH, OVERDUE])
+    @pytest.mark.parametrize("key", [FRESH_KEY, OVERDUE_KEY])
     def test_a_backlog_behind_a_pool_delays_another_tenant_by_one_run(
         self, queue: DispatchQueue, clock: Clock, key: float
     ) -> None:
@@ -75,7 +75,10 @@ class TenantsContract(QueueCase):
     ) -> None:
         queue.set_pool("gpu", slots(1))
         queue.put(
-            [self.run(clock, f"a.{number:03}", OVERDUE, needs={"gpu": 1, f"key:{number}": 1}) for number in range(40)]
+            [
+                self.run(clock, f"a.{number:03}", OVERDUE_KEY, needs={"gpu": 1, f"key:{number}": 1})
+                for number in range(40)
+            ]
         )
         first = self.taken(queue)
         queue.put([self.run(clock, "b.1", 5e6, needs={"gpu": 1})])
@@ -94,7 +97,7 @@ class TenantsContract(QueueCase):
         queue.put([self.run(clock, f"{next(small)}.{number}", 1e6, needs={"gpu": 1}) for number in range(40)])
         running = self.taken(queue)
         assert len(running) == 2
-        queue.put([self.run(clock, "a.large", OVERDUE, needs={"gpu": 2})])
+        queue.put([self.run(clock, "a.large", OVERDUE_KEY, needs={"gpu": 2})])
         passed = 0
         while "a.large" not in running:
             ended = running.pop(0)
@@ -110,7 +113,7 @@ class TenantsContract(QueueCase):
         self.backlog(queue, clock, "a", 20)
         queue.put([self.run(clock, f"b.{number}", 1000 + number, by_deadline=True) for number in range(5)])
         assert self.tenants(queue, 7) == ["b", "a", "b", "b", "a", "b", "b"]
-        queue.put([self.run(clock, f"b.{number}", OVERDUE, by_deadline=True) for number in range(5, 10)])
+        queue.put([self.run(clock, f"b.{number}", OVERDUE_KEY, by_deadline=True) for number in range(5, 10)])
         assert self.tenants(queue, 4) == ["a", "b"] * 2
 
     def test_turns_change_which_run_of_a_tier_starts_and_not_when_the_tier_does(

@@ -42,7 +42,7 @@ from duetime.scheduler.rules.policies.decision import replayed
 
 from tests.contracts.queue.suite import Clock
 
-STEPS = int(os.environ.get("WALK_STEPS", "3000"))
+STEP_COUNT = int(os.environ.get("WALK_STEPS", "3000"))
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("WALK_SEEDS", "3")))
 RUNS = [f"r{number:03}" for number in range(220)]
@@ -431,7 +431,7 @@ def test_both_queues_give_the_same_answers(valkey_url: str, seed: int) -> None:
     redis = RedisQueue(valkey_url, namespace=f"walk-{uuid4().hex}", clock=clock)
     try:
         walk = Walk(seed, clock, MemoryQueue(clock), redis)
-        walk.go(STEPS)
-        assert walk.replayed > STEPS / 20, "the walk replays the decisions of both"
+        walk.go(STEP_COUNT)
+        assert walk.replayed > STEP_COUNT / 20, "the walk replays the decisions of both"
     finally:
         redis.close()

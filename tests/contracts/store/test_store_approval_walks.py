@@ -36,11 +36,11 @@ from tests.invariants import assert_sound
 
 APPROVE, REJECT = ApprovalAnswer
 ASKED = os.environ.get("APPROVAL_WALKS")
-WALKS = int(ASKED or "100")
+WALK_COUNT = int(ASKED or "100")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
-STEPS_COUNT, WALKS_OF_STORE = 40, 25
-WALKS_ON_POSTGRES = WALKS_OF_STORE if ASKED else 5
-WALKS_OF_SERIES = int(ASKED or "6")
+STEPS_COUNT, STORE_WALK_COUNT = 40, 25
+WALKS_ON_POSTGRES = STORE_WALK_COUNT if ASKED else 5
+SERIES_WALK_COUNT = int(ASKED or "6")
 """Each has a store of its own, since its clock begins at noon."""
 
 
@@ -131,7 +131,7 @@ class Walk:
         self.change(EventKind.RUN_NOW, partial(changes.run_now, now=self.clock()))
 
     def expire(self) -> None:
-        self.store.approvals.expire(limit=WALKS_OF_STORE)
+        self.store.approvals.expire(limit=STORE_WALK_COUNT)
 
     def finish(self) -> None:
         if self.record().run.state is State.SCHEDULED:
@@ -154,10 +154,10 @@ def _accepted(step: Callable[[], None]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + WALKS, WALKS_OF_STORE))
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + WALK_COUNT, STORE_WALK_COUNT))
 def test_a_walk_ends_where_the_model_says(url: str, store: Store, clock: Clock, first: int) -> None:
-    most = WALKS_OF_STORE if url.startswith("sqlite") else WALKS_ON_POSTGRES
-    for seed in range(first, min(first + most, FIRST_SEED + WALKS)):
+    most = STORE_WALK_COUNT if url.startswith("sqlite") else WALKS_ON_POSTGRES
+    for seed in range(first, min(first + most, FIRST_SEED + WALK_COUNT)):
         _walk(store, clock, seed)
     assert_sound(store)
 
@@ -352,7 +352,7 @@ class SeriesWalk(Walk):
             assert approval.ends_at == model.ends
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + WALKS_OF_SERIES))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SERIES_WALK_COUNT))
 def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock, seed: int) -> None:
     draw = random.Random(seed)
     default = draw.choice([APPROVE, REJECT])

@@ -181,7 +181,7 @@ def test_the_replay_of_a_series_says_when_it_failed_that_it_runs_now_and_its_nex
     done = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert bulk_text(done).splitlines()[-1] == bulk_text(looked).splitlines()[-1]
     [row] = bulk_payload(done).tasks
-    assert (row.was, row.beside, row.when) == tuple(map(utc, times))
+    assert (row.was, row.side_run_at, row.when) == tuple(map(utc, times))
 
 
 def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target: Desk) -> None:

@@ -27,10 +27,10 @@ from sqlalchemy import bindparam, select, true
 from tests.builders import TENANT, Clock, a_task, added, restarted, settlement
 
 ASKED = os.environ.get("SIGNAL_WALKS")
-WALKS = int(ASKED or "100")
+WALK_COUNT = int(ASKED or "100")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
-STEPS, WALKS_OF_STORE = 40, 25
-WALKS_ON_POSTGRES = WALKS_OF_STORE if ASKED else 5
+STEP_COUNT, STORE_WALK_COUNT = 40, 25
+WALKS_ON_POSTGRES = STORE_WALK_COUNT if ASKED else 5
 MINUTE = timedelta(minutes=1)
 CURRENT = select(runs.c.task_id, runs.c.state).where(
     runs.c.task_id.in_(bindparam("of_tasks", expanding=True)), runs.c.current == true()
@@ -179,7 +179,7 @@ class Walk:
 
     def run(self) -> None:
         steps = [self.schedule] * 3 + [self.send] * 4 + [self.pass_time] * 2 + [self.end_upstream, self.cancel_and_undo]
-        for _ in range(STEPS):
+        for _ in range(STEP_COUNT):
             self.draw.choice(steps)()
             self.check()
 
@@ -188,11 +188,11 @@ def _meets(wait: SignalWait, name: str, k: int) -> bool:
     return wait.name == name and wait.match.get("k", k) == k
 
 
-@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + WALKS, WALKS_OF_STORE))
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + WALK_COUNT, STORE_WALK_COUNT))
 def test_waits_and_signals_in_any_order_agree_with_the_model(url: str, store: Store, clock: Clock, first: int) -> None:
-    most = WALKS_OF_STORE if url.startswith("sqlite") else WALKS_ON_POSTGRES
+    most = STORE_WALK_COUNT if url.startswith("sqlite") else WALKS_ON_POSTGRES
     came_to: set[State] = set()
-    seeds = range(first, min(first + most, FIRST_SEED + WALKS))
+    seeds = range(first, min(first + most, FIRST_SEED + WALK_COUNT))
     for seed in seeds:
         walk = Walk(store, clock, seed, random.Random(seed))
         try:
@@ -200,5 +200,5 @@ def test_waits_and_signals_in_any_order_agree_with_the_model(url: str, store: St
         except AssertionError as error:
             raise AssertionError("\n".join([f"seed {seed}", *walk.told, str(error)])) from error
         came_to.update(each.state for each in walk.tasks)
-    if len(seeds) == WALKS_OF_STORE:  # fewer may leave one out
+    if len(seeds) == STORE_WALK_COUNT:  # fewer may leave one out
         assert {State.WAITING, State.SCHEDULED, State.CANCELLED, *ENDS.values()} <= came_to

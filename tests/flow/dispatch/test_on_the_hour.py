@@ -33,7 +33,7 @@ from tests.builders import Clock
 from tests.series.house import House
 
 HOUR = datetime(2026, 11, 23, 9, tzinfo=UTC)
-TENANTS, CAPACITY, TAKES = 200, 10, timedelta(seconds=6)
+TENANT_COUNT, SLOT_COUNT, TAKES = 200, 10, timedelta(seconds=6)
 SPREAD = timedelta(minutes=2)
 
 
@@ -77,7 +77,7 @@ class Rush:
 
         Of tenants that are due at once the order is the one in which they did start.
         """
-        slots = [HOUR] * CAPACITY
+        slots = [HOUR] * SLOT_COUNT
         starts = {}
         for tenant in sorted(self.due, key=lambda each: (self.due[each], self.first[each])):
             starts[tenant] = max(self.due[tenant], heapq.heappop(slots))
@@ -104,8 +104,8 @@ def queue(request: pytest.FixtureRequest, clock: Clock) -> Iterator[DispatchQueu
 def rush(store: Store, clock: Clock, queue: DispatchQueue) -> Rush:
     clock.at = HOUR - timedelta(minutes=30)
     house = House(store, clock, queue)
-    pool = Pool("api", capacity=CAPACITY)
-    queue.set_pool("api", Limits(Kind.SLOTS, CAPACITY))
+    pool = Pool("api", capacity=SLOT_COUNT)
+    queue.set_pool("api", Limits(Kind.SLOTS, SLOT_COUNT))
     planner = Planner(Handlers([import_orders]), "UTC", pools=lambda: {"api": pool}, spread=SPREAD)
     return Rush(house, Scheduler(store, planner))
 
@@ -117,11 +117,11 @@ def test_each_tenant_starts_within_twice_its_ideal_and_the_pool_is_never_over_ca
     """A tenant whose turn comes while all slots are taken waits for the first of them: runs are never interrupted."""
     for _ in range(50):  # one tenant alone asks for a quarter as much as all the others, and asks first
         rush.schedule("t000", jitter)
-    for number in range(1, TENANTS):
+    for number in range(1, TENANT_COUNT):
         rush.schedule(f"t{number:03}", jitter)
     rush.pass_by(HOUR + timedelta(minutes=10))
-    assert len(rush.first) == TENANTS
-    assert rush.most_at_once == CAPACITY
+    assert len(rush.first) == TENANT_COUNT
+    assert rush.most_at_once == SLOT_COUNT
     busy = TAKES if jitter is None else timedelta(0)
     bounds = {tenant: HOUR + 2 * (start - HOUR) + busy for tenant, start in rush.ideal().items()}
     late = {tenant: rush.first[tenant] - bound for tenant, bound in bounds.items() if rush.first[tenant] > bound}

@@ -21,7 +21,7 @@ from tests.flow.protocol.serve_process import ServerLog
 from tests.flow.rest.served import environment, new_key
 from tests.search import examples
 
-SEED = int(os.environ.get("WALK_FIRST_SEED", "1"))
+FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "1"))
 EXAMPLES = examples(3).max_examples
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/openapi.json"
 REPORT = "requests.har"
@@ -54,7 +54,7 @@ parameters = {{ key_id = "{spare}" }}
 
 def checked(folder: Path, address: str, key: str) -> subprocess.CompletedProcess[str]:
     command = [Path(sys.executable).with_name("st"), "--config-file", folder / "schemathesis.toml", "run"]
-    options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", SEED, "--no-color"]
+    options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", FIRST_SEED, "--no-color"]
     drawn = ["--max-examples", EXAMPLES, "-H", f"Authorization: Bearer {key}", "--continue-on-failure"]
     told = ["--report", "har", "--report-har-path", folder / REPORT]
     words = [str(word) for word in (*command, *options, *drawn, *told)]

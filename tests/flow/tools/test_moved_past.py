@@ -203,7 +203,7 @@ def test_a_move_of_many_says_where_an_occurrence_falls_on_another_one(ask: Ask, 
     rows = {row["id"]: row for row in found["tasks"]}
     assert rows[stretch]["why"] == AS_ONE
     assert AS_ONE in text
-    assert (rows[john]["was"], rows[john]["beside"]) == ("2026-10-29T19:00:00Z", "2026-11-02T15:30:00Z")
+    assert (rows[john]["was"], rows[john]["side_run_at"]) == ("2026-10-29T19:00:00Z", "2026-11-02T15:30:00Z")
     assert "Thu 29 Oct 2026 15:00 -> Mon 2 Nov 2026 10:30, and next Fri 30 Oct 2026 15:00" in text
 
 

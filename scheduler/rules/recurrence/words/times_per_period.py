@@ -10,7 +10,7 @@ _ADVERBS = {"twice": 2, "thrice": 3}
 _PERIODS = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "night": "day",
             "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "hourly": "hour"}  # fmt: skip
 _WEEKDAYS = {2: (0, 3), 3: (0, 2, 4), 4: (0, 1, 3, 4), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
-_FIRST_HOUR, _HOURS, _MONTH_DAYS, _MAX_TIMES = 9, 8, 30, 9
+_WORKDAY_FROM_HOUR, _SPREAD_HOURS, _MONTH_DAYS, _MAX_TIMES = 9, 8, 30, 9
 
 
 def read_times_per_period(row: Tokens, draft: Draft) -> bool:
@@ -43,7 +43,7 @@ def _count(row: Tokens) -> int | None:
 def _times_of_day(count: int) -> str:
     if count > _MAX_TIMES:
         return "every hour between 9:00 and 17:00"
-    hours = [_FIRST_HOUR + round(_HOURS * index / (count - 1)) for index in range(count)]
+    hours = [_WORKDAY_FROM_HOUR + round(_SPREAD_HOURS * index / (count - 1)) for index in range(count)]
     return f"every day at {_listed([f'{hour}:00' for hour in hours])}"
 
 

@@ -1,4 +1,4 @@
-"""Tables of alerts: their phases, what channels were told of them, and whose turn it is to look."""
+"""Tables of alerts: their phases, the notices that channels got, and whose turn it is to look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of what users are told: the inbox and deliveries; and when they are told nothing."""
+"""The tables of notifications: the inbox, deliveries, and the hours without any."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import ForeignKey, Index, false
 
 
 class InboxRow(Base):
-    """An outcome in a user's inbox. Of `quiet` ones nobody was told."""
+    """An outcome in a user's inbox. Of `quiet` ones nobody was notified."""
 
     __tablename__ = "inbox"
     __table_args__ = (
