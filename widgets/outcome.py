@@ -44,7 +44,7 @@ MAX_SENTENCE_CHARS = 240
 MAX_CARD_MESSAGE_CHARS = 90
 MAX_UNREAD_MESSAGES = 5
 TOLD_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
-"""Ends of runs that the user is told of."""
+"""Ends of runs of which the user is notified."""
 
 MAX_DETAIL_CHARS = 240
 """Characters of a payload, and of a result, as JSON, that an answer to a model has room for."""

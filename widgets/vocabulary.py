@@ -49,7 +49,7 @@ def look_of(
     blocked: bool = False,
     notify: Notify | None = None,
 ) -> str:
-    """Return how a task looks: its state, or what stands before that; a reminder that somebody was told of looks so."""
+    """Return how a task looks: its state, or what stands before that; a reminder that has notified looks so."""
     if state not in OPEN:
         return "reminded" if has_reminded(state, action, notify) else state.value
     for look, stands in (("damaged", damaged), ("stopping", stopping), ("paused", paused), ("blocked", blocked)):

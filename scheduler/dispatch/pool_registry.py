@@ -95,7 +95,7 @@ class PoolRegistry:
         self.policies = PolicyRegistry(store)
         store.usage.declared, store.usage.currency = self.priced, currency
         self.published: Mapping[str, Pool] | None = None
-        """The pools that this process last told the queue; None when they may have changed since."""
+        """The pools that this process last sent to the queue; None when they may have changed since."""
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name, at most a second old; without a database, the last known ones."""

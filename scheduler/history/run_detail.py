@@ -27,7 +27,7 @@ class RunDetail:
     """A run of the task of `record`; the task's current run may be another one.
 
     `attempts` and `events` are in the order of time, of many events the newest. `units` are what each attempt used of
-    each pool, `costs` what that cost, where a pool has a price. `message` is what its outcome told the user.
+    each pool, `costs` what that cost, where a pool has a price. `message` is what its outcome reported to the user.
     """
 
     record: TaskRecord

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class RunnerTerm:
     """Takes over, recovers the runs of the last runner, and runs due tasks from `start` until `end`.
 
-    When another process has raised the epoch, `replaced` turns True, `notifier` is told, and nothing starts any more.
+    When another process has raised the epoch, `replaced` turns True, `notifier` is called, and nothing starts any more.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Inbox:
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     def quiet_count(self, tenant: str, user: str, *, most: int) -> int:
-        """Return how many outcomes of the last day the user was not told of, counted up to `most`."""
+        """Return how many outcomes of the last day the user was not notified of, counted up to `most`."""
         recent = inbox.c.quiet, inbox.c.created_at > self._now() - QUIET_WINDOW
         counted = _of(select(inbox.c.id).where(*recent), tenant, user).limit(most).subquery()
         statement = select(func.count()).select_from(counted)

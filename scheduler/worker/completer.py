@@ -237,7 +237,7 @@ class BatchCompleter:
             return Failed(clean_text(f"it cannot spawn its tasks: {refused}", MAX_REFUSAL_CHARS), ending.result), ()
 
     def _before(self, claim: Claim) -> Run | None:
-        """Return the last run of the task that ended; None at a shutdown without a database: its user is told then."""
+        """Return the last run of the task that ended; None at a shutdown without a database, which still notifies."""
         tasks, run = self._store.tasks, claim.run
         try:
             return self._retried(lambda: tasks.get(run.tenant, run.task_id)).last_run

@@ -85,7 +85,7 @@ class Executor:
     def _check_needs(self, handler: Handler, held: ActiveRun) -> AttemptResult | None:
         """Return a wait if what the run needs is missing; notify its user once if it is missing for good.
 
-        A run whose user could not be told as the database stayed away is handed back, and checked again.
+        A run whose user could not be notified as the database stayed away is handed back, and checked again.
         """
         run = held.claim.run
         since = run.started_at or self._store.now()

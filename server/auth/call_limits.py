@@ -12,7 +12,7 @@ from duetime.scheduler.errors import DuetimeError
 
 CALL_WINDOW_S = 60.0
 MIN_MISSING_RATIO = 1e-6
-"""A smaller part of a call is counted as none: who waits as long as he was told must not be a nanosecond early."""
+"""A smaller part of a call is counted as none: an obedient caller must not be a nanosecond early."""
 
 MAX_TENANTS_COUNTED = 10_000
 """Tenants whose calls are counted; beyond them, those that have not called lately are forgotten."""

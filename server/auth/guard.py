@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The providers of tokens, and what callers without a right token are told."""
+    """The providers of tokens, and the answers to callers without a right token."""
 
     verifier: Verifier
     settings: AuthSettings

@@ -55,7 +55,7 @@ class IssuerKey:
 
 
 class IssuerKeys:
-    """The keys of one issuer. Thread-safe; one thread fetches, others that need its answer are told to try again."""
+    """The keys of one issuer. Thread-safe; one thread fetches, others that need its answer are asked to retry."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Notifies subscribers of either protocol era that a task changed or fired, wherever it did.
 
-Changes of this process are told at once. Changes of another process that shares the database follow within a second,
+Changes of this process are sent at once. Changes of another process that shares the database follow within a second,
 when the next look at the events finds them. Nobody looks while nobody is subscribed.
 """
 
@@ -57,7 +57,7 @@ EventSource = Callable[[], SubscribedHistory | None]
 class Subscriptions:
     """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras.
 
-    A subscriber is told of its own tenant alone, whatever it subscribes to.
+    A subscriber receives changes of its own tenant alone, whatever it subscribes to.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ class Signature:
         return values
 
     def words(self, owner: str) -> MethodWords:
-        """Return the words in which errors of the method are told."""
+        """Return the words in which errors of the method are written."""
         return MethodWords(owner, self.method, self.arguments.table.keys(), self.first)
 
 

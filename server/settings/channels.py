@@ -20,7 +20,7 @@ def _client(name: str) -> str:
 OutcomeName = Literal["succeeded", "failed", "expired"]
 Outcomes = Annotated[tuple[OutcomeName, ...], BeforeValidator(comma_separated), Field(min_length=1)]
 ALL_OUTCOMES: Outcomes = ("succeeded", "failed", "expired")
-"""The outcomes that users are told: a run that was cancelled or skipped has no message."""
+"""The outcomes of which users are notified: a run that was cancelled or skipped has no message."""
 
 
 _SIGNS = "signs the webhook, which has to have one; of the form of `webhook_secret`"

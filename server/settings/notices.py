@@ -1,4 +1,4 @@
-"""The settings of what operators are told: alerts, and the report of the week."""
+"""The settings of notifications to operators: alerts, and the report of the week."""
 
 from __future__ import annotations
 

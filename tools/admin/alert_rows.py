@@ -13,7 +13,7 @@ _ORDER = (Phase.FIRING, Phase.PENDING, Phase.RESOLVED)
 
 
 def alerts_json(alerts: Iterable[Alert], *, watched: bool) -> dict[str, Json]:
-    """Return alerts, those that fire first; `watched` says whether channels are told."""
+    """Return alerts, those that fire first; `watched` says whether channels are notified."""
     found = sorted(_known(alerts), key=lambda pair: (_ORDER.index(pair[0].phase), pair[0].rule))
     rows: list[Json] = [_row(alert, rule) for alert, rule in found]
     return {"schema": "duetime.alerts/1", "watched": watched, "alerts": rows}

@@ -13,7 +13,7 @@ from duetime.widgets.formats.rows import present
 def inbox_json(
     found: Iterable[InboxMessage], unread: int, *, quiet: int = 0, held: HeldDeliveries = NOTHING_HELD
 ) -> dict[str, Json]:
-    """Return outcomes, and how many are unread; of `quiet` ones nobody was told, and quiet hours hold others."""
+    """Return outcomes, and how many are unread; of `quiet` ones nobody was notified, and quiet hours hold others."""
     counts: dict[str, Json] = {
         "unread_count": unread,
         "quiet_count": quiet or None,

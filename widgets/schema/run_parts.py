@@ -107,7 +107,7 @@ class WaitPart(PayloadPart):
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
     `event` is the name of the one that it waits for, `match` what its data have to be. Without its event or answer a
     run `goes_on` at `until`, or not.
-    `default_answer` is what the handler is told then, where it asked. `count` says how many reasons `more` stands for.
+    `default_answer` is what the handler gets then, where it asked. `count` says how many reasons `more` stands for.
     """
 
     kind: str

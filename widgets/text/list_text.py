@@ -128,7 +128,7 @@ def held_in_words(held: HeldDeliveries, zone: str) -> str:
 
 
 def quiet_in_words(count: int) -> str:
-    """Say what nobody was told of; empty where there is none."""
+    """Say of what nobody was notified; empty where there is none."""
     return f"{count} quiet outcome{'' if count == 1 else 's'} of the last 24 hours left out." if count else ""
 
 

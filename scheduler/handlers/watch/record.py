@@ -15,7 +15,7 @@ from duetime.scheduler.runtime.secret_mask import masked_json
 from duetime.scheduler.task import Json
 
 MAX_WATCHED_VALUE_BYTES: Final = 2048
-"""A larger value is kept as the start of its text; whether it changed is told by its digest."""
+"""A larger value is kept as the start of its text; its digest shows whether it changed."""
 
 MAX_WATCHED_VALUE_CHARS: Final = 500
 MAX_WORDS_CHARS: Final = 120

@@ -57,7 +57,7 @@ def check_expected(request: Request | Reschedule, handlers: Handlers, action: st
 
 @dataclass(frozen=True, slots=True)
 class FollowUpReader:
-    """Reads what is to follow from a failure: `channels` can be told, `task_of` plans what is to run."""
+    """Reads what is to follow from a failure: `channels` can be notified, `task_of` plans what is to run."""
 
     channels: Channels
     task_of: TaskOf

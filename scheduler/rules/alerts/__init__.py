@@ -1,1 +1,1 @@
-"""Alerts: which state of an installation somebody has to be told of, and when. Pure."""
+"""Alerts: the states of an installation that need a notification, and when. Pure."""

@@ -21,7 +21,7 @@ MIN_RETRIES: Final = 20
 
 _SOON, _LATER = timedelta(minutes=1), timedelta(minutes=2)
 _MAINTENANCE = timedelta(minutes=5)
-"""Workers are drained on purpose; nobody is told until that lasts."""
+"""Workers are drained on purpose; nobody is notified until that lasts."""
 
 
 def _starvation(seen: Observation) -> Mapping[str, float] | None:

@@ -155,7 +155,7 @@ def settle_waiting(
 ) -> Ends:
     """Let those of the waiting runs go, or end them, for which that is decided; return what ended and is followed.
 
-    `why` they go is told where it is no end of another task. The `failing` runs end, each with its reason.
+    `why` they go is given where it is not the end of another task. The `failing` runs end, each with its reason.
     """
     if not task_ids:
         return {}

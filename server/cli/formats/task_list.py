@@ -40,7 +40,7 @@ ReadChain = Callable[[str], TaskPayload]
 
 
 def show_list(context: typer.Context, found: ListJson, zone: str, chain_of: ReadChain) -> None:
-    """Write a page of tasks as the options of a verb ask for, and how to get the next one; bounds are told in `zone`.
+    """Write a page of tasks as the options of a verb ask for, and how to get the next one; bounds are in `zone`.
 
     In a table, chains stand above the first of their steps on the page.
     """

@@ -1,1 +1,1 @@
-"""The verbs that decide when users are told."""
+"""The verbs that decide when users are notified."""

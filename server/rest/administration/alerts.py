@@ -25,7 +25,7 @@ class AlertPayload(RestPayload):
 
 
 class AlertsPayload(RestPayload):
-    """Alerts, those that fire first; unless they are `watched`, no process looks for any and no channel is told."""
+    """Alerts, those that fire first; unless they are `watched`, no process looks for any and no channel is notified."""
 
     schema_: Annotated[Literal["duetime.alerts/1"], Field(alias="schema")] = "duetime.alerts/1"
     watched: bool

@@ -29,7 +29,7 @@ class InboxMessagePayload(RestPayload):
 
 
 class InboxPayload(RestPayload):
-    """Unread outcomes, newest first, and how many: of `quiet_count` in the last 24 hours nobody was told.
+    """Unread outcomes, newest first, and how many: of `quiet_count` in the last 24 hours nobody was notified.
 
     Quiet hours hold `held_count` deliveries, the first of them until `held_until`.
     """

@@ -40,7 +40,7 @@ class DeliveryPayload(RestPayload):
 class RunDetailPayload(RestPayload):
     """A run, whole. Secrets in `payload`, `result` and `checkpoint` are `***`.
 
-    `message` is what its outcome told the user, `dead_letter` why it is out of attempts, `cost` what its attempts cost
+    `message` is the text of its outcome, `dead_letter` why it is out of attempts, `cost` what its attempts cost
     together, in the installation's currency. `events` are the newest. `idempotency_key` is there by a template.
     """
 

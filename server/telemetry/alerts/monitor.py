@@ -125,7 +125,7 @@ def _absence(host: str) -> str:
 
 
 def message_of(alert: Alert, rule: AlertRule, now: datetime) -> InboxMessage:
-    """Return what a channel is told; its id is the same for each try of one notice."""
+    """Return the message to a channel; its id is the same for each try of one notice."""
     resolved = alert.phase is Phase.RESOLVED
     name = f"{alert.rule}{f' ({alert.key})' if alert.key else ''}"
     text = f"{rule.sentence(alert)}{'; it is over' if resolved else ''}"

@@ -102,7 +102,7 @@ def _key(monday: datetime) -> str:
 
 
 def _forget_earlier(store: Store, notices: Mapping[NoticeKey, Notice], monday: datetime) -> None:
-    """Delete what channels were told of earlier reports: no rule is evaluated that would."""
+    """Delete the notices of earlier reports: no rule is evaluated that would."""
     earlier = {key for rule, key, _ in notices if rule == REPORT and key < _key(monday)}
     if earlier:
         store.alerts.forget(REPORT, sorted(earlier))

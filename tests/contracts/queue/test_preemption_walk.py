@@ -15,7 +15,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 
 from tests.contracts.queue.suite import Clock
-from tests.contracts.queue.test_random_walk import SEEDS, STEPS, Walk
+from tests.contracts.queue.test_random_walk import SEEDS, STEP_COUNT, Walk
 
 POOLS = ["cpu", "gpu", "tpm"]
 MADE_ON_USE = "key:1"
@@ -60,7 +60,7 @@ def test_both_queues_preempt_the_same_runs(valkey_url: str, seed: int) -> None:
     redis = RedisQueue(valkey_url, namespace=f"walk-{uuid4().hex}", clock=clock)
     try:
         walk = PreemptionWalk(seed, clock, MemoryQueue(clock), redis)
-        walk.go(STEPS // 3)
-        assert STEPS < 3000 or walk.requests, "nothing was compared"
+        walk.go(STEP_COUNT // 3)
+        assert STEP_COUNT < 3000 or walk.requests, "nothing was compared"
     finally:
         redis.close()

@@ -1,4 +1,4 @@
-"""Questions whether runs may go: asked with the run, told to the user once, withdrawn with their answer.
+"""Questions whether runs may go: asked with the run, sent to the user once, withdrawn with their answer.
 
 A question is the one message that its run has in the inbox until it is answered; the outcome comes in its place.
 """
