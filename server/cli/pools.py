@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.lateness import throughput_text
 from duetime.scheduler.history.work_report import Throughput
 from duetime.scheduler.remedies import reason_in
@@ -17,6 +15,7 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
+from duetime.server.cli.formats.json_text import read_json
 from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.resources.stats import read_stats, stats_json
@@ -178,11 +177,6 @@ def say_removed(name: str) -> None:
 
 
 def read_spec(text: str) -> dict[str, Any]:
-    example = '\'{"kind": "slots", "capacity": 2}\''
-    try:
-        found = json.loads(text)
-    except ValueError as wrong:
-        raise InvalidArgument("JSON", f"is not JSON: {wrong}", accepted="one object", example=example) from None
-    if not isinstance(found, dict):
-        raise InvalidArgument("JSON", f"is {type(found).__name__}", accepted="one object", example=example)
+    example = """json='{"kind": "slots", "capacity": 2}'"""
+    found: dict[str, Any] = read_json(text, "json", accepted="a JSON object", example=example)
     return found

@@ -65,7 +65,9 @@ _OPTIONS = {
     "needs": "--need",
     "idempotency_key": "--key",
     "event_id": "--id",
+    "data": "--data",
     "title": "TITLE",
+    "json": "JSON",
     "task_id": "ID",
     "task_ids": "ID",
     "change": "CHANGE",
@@ -138,7 +140,7 @@ def _typed(option: str, value: object) -> str:
     if isinstance(value, dict) and option in _IN_PAIRS:
         return " ".join(f"{option} {shlex.quote(_pair(name, part))}" for name, part in value.items())
     text = _in_json(value) if isinstance(value, dict) else str(value)
-    by_position = option in {_OPTIONS[name] for name in ("title", "task_id", "change", "undo")}
+    by_position = option in {_OPTIONS[name] for name in ("title", "json", "task_id", "change", "undo")}
     return shlex.quote(text) if by_position else f"{option} {shlex.quote(text)}"
 
 

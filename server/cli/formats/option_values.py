@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
 from duetime.scheduler.task import ApprovalRequest, Json
+from duetime.server.cli.formats.json_text import read_json
 
 MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
 ApprovalOption = Annotated[
@@ -49,13 +49,8 @@ def read_object(text: str | None, name: str = "payload") -> Mapping[str, Json] |
     """Read a JSON object. Raises InvalidArgument for anything else."""
     if text is None:
         return None
-    try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise _bad_object(name, "it is not JSON") from error
-    if not isinstance(value, dict):
-        raise _bad_object(name, "it is not an object")
-    return value
+    found: Mapping[str, Json] = read_json(text, name, accepted="a JSON object", example=_EXAMPLES[name])
+    return found
 
 
 def read_steps(paths: list[Path] | None) -> list[Any]:
@@ -69,19 +64,17 @@ def read_steps(paths: list[Path] | None) -> list[Any]:
         raise _bad_steps(f"it is given {len(paths)} times")
     [path] = paths
     try:
-        value = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _bad_steps(f"{str(path)[:80]!r} cannot be read as JSON") from error
-    if not isinstance(value, list):
-        raise _bad_steps("it is not a list")
-    return value
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise _bad_steps(f"{str(path)[:80]!r} cannot be read as text") from error
+    found: list[Any] = read_json(
+        text, "steps", kind=list, accepted="a JSON file with a list", example=_EXAMPLES["steps"]
+    )
+    return found
 
 
 def _bad_steps(problem: str) -> InvalidArgument:
-    accepted = (
-        """a JSON file such as [{"name": "fetch", "action": "webhook"}, {"name": "report", "after": ["fetch"]}]"""
-    )
-    return InvalidArgument("steps", problem, accepted=accepted, example="steps='chain.json'")
+    return InvalidArgument("steps", problem, accepted="a JSON file with a list", example=_EXAMPLES["steps"])
 
 
 def read_wait(text: str | None) -> Mapping[str, Json] | None:
@@ -147,12 +140,9 @@ _EXAMPLES = {
     "on_failure": """on_failure='{"run": {"action": "reminder"}}'""",
     "wait_for": """wait_for='{"event": "order.paid", "timeout": "2 days"}'""",
     "valid_output": """valid_output='{"type": "object"}'""",
+    "steps": """steps=[{"name": "fetch", "action": "webhook"}, {"name": "report", "after": ["fetch"]}]""",
     "data": """data='{"order": {"id": 7}}'""",
 }
-
-
-def _bad_object(name: str, problem: str) -> InvalidArgument:
-    return InvalidArgument(name, problem, accepted="a JSON object", example=_EXAMPLES[name])
 
 
 def more_of(

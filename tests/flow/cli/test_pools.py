@@ -188,7 +188,7 @@ def test_the_removal_of_a_pool_says_what_becomes_of_what_needs_it(cli: Run, name
     [
         ('{"capacity": -1}', "pools.gpu.capacity: is -1"),
         ('{"capacity": 1', "is not JSON"),
-        ("[1]", "is list"),
+        ("[1]", "it is not an object"),
     ],
 )
 def test_a_wrong_declaration_is_refused_in_one_sentence(cli: Run, spec: str, said: str) -> None:

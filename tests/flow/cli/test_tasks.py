@@ -163,7 +163,7 @@ def test_a_change_says_what_it_changed(cli: Run) -> None:
         (("Call John", "--when", "soonish"), "duetime: --when: "),
         (
             ("Call John", "--when", "in 1 h", "--payload", "{"),
-            "duetime: --payload: it is not JSON.",
+            "duetime: --payload: it is not JSON: ",
         ),
         (("Call John", "--when", "in 1 h", "--payload", "[1]"), "duetime: --payload: it is not an object."),
         (("Call John", "--when", "in 1 h", "--action", "dance"), "duetime: --action: no action 'dance'"),
