@@ -31,13 +31,17 @@ from duetime.scheduler.intake.terms.step_request import (
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.sanitize import check_title
-from duetime.scheduler.task import Json, RepeatPolicy, State, Task
-from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.task import Json, RepeatPolicy, Run, State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
 Read = TypeVar("Read")
+
+_POLICY_OF_CHAINS = ("jitter", "except")
+"""Members of `repeat_policy` that a chain has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +103,13 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     plans = _plans(planner, timed, steps, problems, by=by, now=now)
     if problems:
         raise problems.error(request)
-    if series and series.policy and series.policy.leave_out:
-        left_out = RepeatPolicy(leave_out=series.policy.leave_out)
-        plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)
-    chain = _recurring(chain, series) if series else chain
-    warnings = dict.fromkeys((*_at_once(steps, plans), *(each for plan in plans.values() for each in plan.warnings)))
+    if series:
+        chain = _recurring(chain, series)
+        plans = _spread(chain, series.policy, [(each.name, plans[each.name]) for each in steps])
+    said = as_assumed(series.assumptions) if series else ()
+    of_steps = (each for plan in plans.values() for each in plan.warnings)
+    warnings = dict.fromkeys((*said, *_at_once(steps, plans), *of_steps))
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
@@ -161,12 +166,27 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
     policy = policy_of(request)
-    unheeded = [name for name in (policy.parts() if policy else {}) if name != "except"]
+    unheeded = [name for name in (policy.parts() if policy else {}) if name not in _POLICY_OF_CHAINS]
     if unheeded:
         problem = f"a chain has no {unheeded[0]}: it runs again when all of its steps have ended"
         example = "repeat_policy={'except': ['2026-12-24']}"
-        raise InvalidArgument("repeat_policy", problem, accepted="except alone", example=example)
-    return planner.times.timing(request, now)
+        accepted = " and ".join(_POLICY_OF_CHAINS)
+        raise InvalidArgument("repeat_policy", problem, accepted=accepted, example=example)
+    actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
+    return planner.times.timing(request, now, actions=actions)
+
+
+def _spread(chain: Chain, policy: RepeatPolicy | None, steps: Sequence[tuple[str, Plan]]) -> dict[str, Plan]:
+    """Return the plans of a chain that recurs, its first steps later than their time by one part of the jitter."""
+    if policy is None:
+        return dict(steps)
+    planned = [(name, replace(plan, task=replace(plan.task, repeat_policy=policy))) for name, plan in steps]
+    delay = delay_of(chain.as_series(planned[0][1].task)[0])
+    return {name: replace(plan, run=_later(plan.run, delay)) for name, plan in planned}
+
+
+def _later(run: Run, delay: timedelta) -> Run:
+    return replace(run, wake_at=run.wake_at + delay) if run.wake_at else run
 
 
 def _check_deadline_of_each(planner: Planner, request: Request, series: Timing, now: datetime) -> bool:

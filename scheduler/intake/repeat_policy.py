@@ -88,6 +88,19 @@ def spread(rule: Recurrence, policy: RepeatPolicy | None, usual: timedelta) -> R
     return replace(policy or RepeatPolicy(), jitter=usual)
 
 
+def respread(
+    rule: Recurrence, policy: RepeatPolicy | None, usual: timedelta, given: Mapping[str, Any] | None
+) -> RepeatPolicy | None:
+    """Return the policy of a series with a new rule, or with another policy (`given`), spread as a new task is.
+
+    The usual jitter that it had before is none of its own. Raises InvalidArgument as `spread` does.
+    """
+    if policy and usual and given is None and policy.jitter == usual:
+        exact = replace(policy, jitter=None)
+        policy = None if exact == RepeatPolicy() else exact
+    return spread(rule, policy, usual)
+
+
 def spread_note(policy: RepeatPolicy | None, first: Occurrence, zone: str) -> tuple[str, ...]:
     """Say between which times a run starts."""
     if policy is None or not policy.jitter:

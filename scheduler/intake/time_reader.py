@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 
@@ -36,15 +37,16 @@ class TimeReader:
     holidays: str
     spread: timedelta = timedelta(0)
 
-    def timing(self, request: Request, now: datetime) -> Timing:
-        """Resolve when, repeat, until and max_runs together, all in the same zone."""
+    def timing(self, request: Request, now: datetime, *, actions: Sequence[str] = ()) -> Timing:
+        """Resolve when, repeat, until and max_runs together, all in the same zone; a chain has several `actions`."""
         problems = ProblemCollector()
         zone = self.zone_of(request)
         start = problems.of(self._start, request, now, zone)
         if request.timezone:
             problems.of(zones.find, request.timezone)
         if request.repeat is not None:
-            return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
+            reader = self.for_work(*(actions or (request.action,)), of_agent=request.raw is not None)
+            return self._recurring(request, start, reader, zone=zone, now=now, known=problems)
         problems.of(refuse_ends_without_repeat, request)
         problems.of(policy_of, request)
         if start is None or problems:
@@ -82,16 +84,15 @@ class TimeReader:
     def _recurring(
         self,
         request: Request,
-        repeat: str,
         start: Resolved | None,
+        reader: TimeReader,
         *,
         zone: str | None,
         now: datetime,
         known: ProblemCollector,
     ) -> Timing:
-        policy = known.of(policy_of, request)
+        policy, repeat = known.of(policy_of, request), request.repeat or ""
         begin, skipped = (start.instant, start.skipped) if start else (None, None)
-        reader = self._for_programs(request)
         read = known.of(reader.recurrence, repeat, zone, begin, now, skipped=skipped, policy=policy)
         rule = read.rule if read else None
         begins = read.first.instant if read else now
@@ -101,18 +102,21 @@ class TimeReader:
         known.of(refuse_second_count, rule, request.max_runs)
         if read is None or known:
             raise known.error()
-        policy = spread(read.rule, policy, timedelta(0) if request.action == REMINDER_ACTION else self.spread)
+        policy = spread(read.rule, policy, reader.spread)
         note = spread_note(policy, read.first, read.rule.zone)
         assumptions = dict.fromkeys((*(start.assumptions if start else ()), *read.notes, *note))
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, tuple(assumptions), policy)
 
-    def _for_programs(self, request: Request) -> TimeReader:
-        """Return the reader of a request: work that a program schedules may recur each second, unless it is configured.
+    def for_work(self, *actions: str, of_agent: bool) -> TimeReader:
+        """Return the reader of what recurs with these actions. A series that only reminds is not spread.
 
-        An agent says what it sent (`raw`), and gets an error with a longer interval: it may have meant that.
+        Work that a program schedules may recur each second, unless the shortest interval is configured. An agent gets
+        an error with a longer interval: it may have meant that.
         """
-        as_usual = self.minimum_interval != USUAL_INTERVAL or request.raw is not None
-        return self if as_usual or request.action == REMINDER_ACTION else replace(self, minimum_interval=MIN_INTERVAL)
+        if all(action == REMINDER_ACTION for action in actions):
+            return replace(self, spread=timedelta(0))
+        as_usual = self.minimum_interval != USUAL_INTERVAL or of_agent
+        return self if as_usual else replace(self, minimum_interval=MIN_INTERVAL)
 
     def recurrence(
         self,

@@ -96,6 +96,12 @@ def delay_of(task: Task) -> timedelta:
     return timedelta(milliseconds=window // timedelta(milliseconds=1) * part // 2**32)
 
 
+def latest_delay(task: Task) -> timedelta:
+    """Return how much later than its time a run may start: a step has the delay of its chain, within the jitter."""
+    policy = task.repeat_policy
+    return delay_of(task) if task.repeat or policy is None else policy.jitter or timedelta(0)
+
+
 class TooManyOccurrences(Exception):
     """A series with a number of runs has too many before a time to count them."""
 

@@ -13,7 +13,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY, has_failed, with_follow_up
-from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.rules.occurrences import latest_delay
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.continuation import continued
 from duetime.scheduler.rules.signals.suspension import suspended
@@ -257,7 +257,7 @@ def _lateness(claim: Claim) -> list[str]:
     """Describe that a run was late, and which occurrences it stands for."""
     run, zone = claim.run, claim.task.timezone
     sentences = []
-    if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER + delay_of(claim.task):
+    if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER + latest_delay(claim.task):
         sentences.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
     if run.missed:
         sentences.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")

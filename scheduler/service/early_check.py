@@ -1,24 +1,28 @@
-"""Preflight when scheduled: what a new task misses is said in the answer, and the task is stored as blocked.
+"""Preflight when scheduled, or with another payload: what a task misses is said in the answer, and it is blocked.
 
 A check has little time, on a thread of its own: one that hangs keeps no caller, and only so many hang at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 from typing import Final
 
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers.contract.preflight import is_blocked
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord
 
 MAX_CHECK_S: Final = 2.0
 """Time that all checks of one call have together; a run is checked again before it starts."""
@@ -26,6 +30,10 @@ MAX_CHECK_S: Final = 2.0
 MAX_STEPS_NAMED: Final = 3
 MAX_MISSING_CHARS: Final = 120
 """Of one reason in the note: a note is a sentence."""
+
+_NOT_BEGUN: Final = (State.SCHEDULED, State.WAITING, State.READY)
+
+Decide = Callable[[TaskRecord], Change]
 
 _QUOTES: Final = str.maketrans("«»", "\u2039\u203a")
 CHECKED_LATER: Final = Translatable.of(
@@ -44,7 +52,7 @@ def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
 
 
 class EarlyChecks:
-    """Checks what new tasks need, where their handlers have a preflight; the others cost nothing."""
+    """Checks what tasks need, where their handlers have a preflight; the others cost nothing."""
 
     def __init__(self, store: Store, planner: Planner, *, limit_s: float = MAX_CHECK_S) -> None:
         self._store = store
@@ -68,14 +76,43 @@ class EarlyChecks:
         renamed = [replace(each, warnings=tuple(named.get(text, text) for text in each.warnings)) for each in plans]
         return chain.with_plans(renamed)
 
+    def with_payload(
+        self, payload: object, decide: Decide, find: Callable[[], TaskRecord], now: datetime
+    ) -> tuple[Decide, tuple[str, ...]]:
+        """Check another payload of a task; return the decision with what the run misses by it, and the notes on that.
+
+        The check is made here, before the transaction of the change.
+        """
+        if payload is None:
+            return decide, ()
+        try:
+            record = find()
+            tried = decide(record)
+        except DuetimeError:  # the change itself says what is wrong
+            return decide, ()
+        if tried.task.payload == record.task.payload or tried.coming.state not in _NOT_BEGUN:
+            return decide, ()
+        missing, notes = self._missing(tried.task, tried.coming, now, monotonic() + self._limit_s)
+
+        def decided(found: TaskRecord) -> Change:
+            change = decide(found)
+            return replace(change, run=replace(change.run, summary=missing)) if missing else change
+
+        return decided, notes
+
     def _checked(self, plan: Plan, now: datetime, ends_at: float) -> Plan:
-        handler = self._handlers.get(plan.task.action)
+        missing, notes = self._missing(plan.task, plan.run, now, ends_at)
+        run = replace(plan.run, summary=missing) if missing else plan.run
+        return replace(plan, run=run, warnings=(*plan.warnings, *notes)) if notes else plan
+
+    def _missing(self, task: Task, run: Run, now: datetime, ends_at: float) -> tuple[str | None, tuple[str, ...]]:
+        """Return what a run misses, None where it has all or nobody knows, and the notes of the answer."""
+        handler = self._handlers.get(task.action)
         if handler is None or not handler.has_early_check:
-            return plan
-        answer = self._checks.look(handler, plan.task, plan.run, now=now, ends_at=ends_at)
+            return None, ()
+        answer = self._checks.look(handler, task, run, now=now, ends_at=ends_at)
         if answer is not None and answer.wait is None:
-            return plan
+            return None, ()
         if answer is None or answer.wait is None or not is_blocked(answer.wait.reason):
-            return replace(plan, warnings=(*plan.warnings, CHECKED_LATER))
-        run = replace(plan.run, summary=answer.wait.reason)
-        return replace(plan, run=run, warnings=(*plan.warnings, blocked_note(answer.wait.reason)))
+            return None, (CHECKED_LATER,)
+        return answer.wait.reason, (blocked_note(answer.wait.reason),)

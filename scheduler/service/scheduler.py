@@ -99,7 +99,7 @@ class Scheduler:
         self.inbox_changes = InboxService(store)
         self.signals = SignalService(store)
         self.addresses = FireAddressService(store, recall=recall, on_change=on_change)
-        early = EarlyChecks(store, planner)
+        self._early = early = EarlyChecks(store, planner)
         self.task_creator = TaskCreator(
             store,
             planner,
@@ -136,7 +136,9 @@ class Scheduler:
             store, planner, targets=targets, writer=bulk, undo=bulk_undo, letters=self.letters, via=via
         )
         self.task_approvals = ApprovalService(store, facts, **notices)
-        self.task_changes = ChangeService(store, planner, facts, self.tasks, self.task_approvals, **notices)
+        self.task_changes = ChangeService(
+            store, planner, facts, self.tasks, self.task_approvals, early=self._early, **notices
+        )
         self.chain_approvals = ChainApprovalService(
             store, facts, self.chains, self.task_approvals, on_change=on_change, via=via
         )

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 from duetime.scheduler import remedies
-from duetime.scheduler.calls.reschedule import (
-    CallArguments,
-    Repeatable,
-    Reschedule,
-    RescheduleCall,
-    split_arguments,
-)
+from duetime.scheduler.calls.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, split_arguments
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
@@ -49,6 +44,7 @@ from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import asked_anew
 from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -67,6 +63,7 @@ class ChangeService:
         tasks: TaskReader,
         approvals: ApprovalService,
         *,
+        early: EarlyChecks,
         recall: Callable[[Sequence[str]], None],
         on_change: Callable[[Sequence[str]], None],
         via: str | None,
@@ -76,6 +73,7 @@ class ChangeService:
         self._facts = facts
         self._tasks = tasks
         self._approvals = approvals
+        self._early = early
         self._recall = recall
         self._on_change = on_change
         self._via = via
@@ -100,13 +98,15 @@ class ChangeService:
             change, notes[:] = decide_reschedule(record, asked, planner, now, recurs=recurs)
             return change
 
+        find = partial(self._store.tasks.get, tenant, task_id)
+        checked, early = self._early.with_payload(asked.payload, decide, find, now)
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         if dry_run:
-            view = without_ids(self._rehearsed(repeatable, call, decide, locks, planner))
+            view = without_ids(self._rehearsed(repeatable, call, checked, locks, planner))
         else:
-            view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
-        return replace(view, warnings=tuple(dict.fromkeys((*notes, *view.warnings))))
+            view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=checked, locks=locks)
+        return replace(view, warnings=tuple(dict.fromkeys((*notes, *early, *view.warnings))))
 
     def _rehearsed(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -10,15 +10,18 @@ from typing import Any, Final
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.after import FOR_A_SERIES, NOT_AFTER_OTHERS
-from duetime.scheduler.chain.chain import Chain, ChainRecord
+from duetime.scheduler.chain.chain import Chain, ChainRecord, is_spawned
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.repeat_policy import respread
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
+from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import check_max_runs
+from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import next_run
+from duetime.scheduler.rules.occurrences import delay_of, next_run, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.time.times import describe
@@ -53,9 +56,8 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     fields: dict[str, Any] = {}
     if repeat is not None:
         policy = found.steps[0].record.task.repeat_policy
-        rule, first, _ = planner.times.recurrence(
-            repeat, chain.timezone, None, now, moved_from=chain.due_at, policy=policy
-        )
+        times = _times_of(found, planner)
+        rule, first, _ = times.recurrence(repeat, chain.timezone, None, now, moved_from=chain.due_at, policy=policy)
         refuse_second_count(rule, given.get("max_runs"))
         fields = {"repeat": rule.rule, "anchor": rule.anchor}
         fields |= {} if has_begun(found) else {"due_at": first.instant}
@@ -66,6 +68,36 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     if given.get("until") is not None:
         fields["until"] = _end(chain, given["until"], fields, planner, now)
     return fields
+
+
+def _times_of(found: ChainRecord, planner: Planner) -> TimeReader:
+    actions = [step.record.task.action for step in found.steps]
+    return planner.times.for_work(*actions, of_agent=planner.of_agent)
+
+
+def spread_by_rule(
+    found: ChainRecord, own: ChainChange, planner: Planner, decide: Callable[[TaskRecord, LastChange | None], Change]
+) -> Callable[[TaskRecord, LastChange | None], Change]:
+    """Return the decision about each step of a chain with a new rule, its generations spread as those of a new chain.
+
+    First steps that move to the first time of the rule are as late as in the next generations.
+    """
+    series, _ = own.applied(found.chain).as_series(found.steps[0].record.task)
+    rule, usual = recurrence_of(series), _times_of(found, planner).spread
+    policy = respread(rule, series.repeat_policy, usual, None) if rule else None
+    own_ids = {step.record.task.id for step in found.steps if not is_spawned(step.name)}
+    delay, moves = delay_of(replace(series, repeat_policy=policy)), "due_at" in own.after
+
+    def spread(record: TaskRecord, last: LastChange | None) -> Change:
+        change = decide(record, last)
+        if record.task.id not in own_ids:
+            return change
+        task, run = replace(change.task, repeat_policy=policy), change.run
+        if moves and run.state is State.SCHEDULED and run.wake_at == run.scheduled_for:
+            run = replace(run, wake_at=run.scheduled_for + delay)
+        return replace(change, task=task, run=run)
+
+    return spread
 
 
 def changes_rule(request: Reschedule) -> bool:

@@ -28,7 +28,7 @@ from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.examples.corrected import corrects_examples
 from duetime.scheduler.intake.instants import resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.repeat_policy import changed_policy
+from duetime.scheduler.intake.repeat_policy import changed_policy, respread, spread_note
 from duetime.scheduler.intake.series_end import never_recurs
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -41,6 +41,7 @@ from duetime.scheduler.intake.validation import (
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_title
@@ -127,7 +128,7 @@ def _timing_step(draft: ChangeDraft) -> ChangeDraft:
     request = timed.request
     recurs = timed.task.repeat or draft.record.task.repeat or request.repeat_policy  # that of a step is its chain's
     if recurs and (timed.task.repeat or request.repeat is None):
-        timed = timed.with_task(repeat_policy=changed_policy(timed.task, request))
+        timed = _policy_step(timed)
     if request.all_following:
         timed = move_series_step(timed)
     elif request.repeat is not None or (timed.task.repeat is not None and has_new_days(timed)):
@@ -135,6 +136,19 @@ def _timing_step(draft: ChangeDraft) -> ChangeDraft:
     elif request.when is not None or has_new_zone(timed):
         timed = _new_time_step(timed)
     return replace(end_step(timed), request=draft.request)
+
+
+def _policy_step(draft: ChangeDraft) -> ChangeDraft:
+    """Change the policy of a series; a new rule is spread with its times."""
+    task, request, times = draft.task, draft.request, draft.planner.times
+    policy, rule = changed_policy(task, request), recurrence_of(task)
+    is_new = request.repeat_policy is not None or "repeat_policy" in request.remove
+    if rule is None or request.repeat is not None or not is_new:
+        return draft.with_task(repeat_policy=policy)
+    usual = times.for_work(task.action, of_agent=draft.planner.of_agent).spread
+    policy, coming = respread(rule, policy, usual, request.repeat_policy), rule.after(draft.now)
+    note = spread_note(policy, coming, rule.zone) if coming else ()
+    return draft.with_task(repeat_policy=policy).assuming(*note)
 
 
 def _new_time_step(draft: ChangeDraft) -> ChangeDraft:

@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import check_end, check_runs_left, end_in_zone, refuse_cancelled
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
-from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
+from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of, respread, spread_note
 from duetime.scheduler.intake.series_end import refuse_second_count
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
@@ -178,16 +178,18 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
         start = _in_zone(task.anchor, draft.record.task.timezone, zone)
     elif start is None:
         start, after = _begin_of_new(draft, repeat)
-    policy, times = changed_policy(replace(task, repeat=repeat), request), draft.planner.times
+    policy = changed_policy(replace(task, repeat=repeat), request)
+    times = draft.planner.times.for_work(task.action, of_agent=draft.planner.of_agent)
     reader = times if request.repeat else replace(times, minimum_interval=recurrence.MIN_INTERVAL)
     skipped = given.skipped if given else None
     rule, first, notes = reader.recurrence(repeat, zone, start, after, skipped=skipped, moved_from=had, policy=policy)
     refuse_second_count(rule, request.max_runs)
+    policy = respread(rule, policy, times.spread, request.repeat_policy)
     if request.when is None and _keeps_its_run(draft.record, rule, now):
         return draft.with_task(repeat_policy=policy)
     until = end_in_zone(task, rule.zone)
     ruled = draft.with_task(repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy, until=until)
-    ruled = ruled.assuming(*(given.assumptions if given else ()), *notes)
+    ruled = ruled.assuming(*(given.assumptions if given else ()), *notes, *spread_note(policy, first, rule.zone))
     has_started = changes.has_started(run)
     if not has_started:
         first, again = _without_skipped(draft, rule, first, words or request.when)

@@ -19,7 +19,7 @@ from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import left_out
-from duetime.scheduler.intake.changes.chain_rule import own_change
+from duetime.scheduler.intake.changes.chain_rule import own_change, spread_by_rule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
@@ -63,7 +63,7 @@ class ChainService:
         given = given_to_chain(found, wanted)
         if _is_now(given) and self._is_replay(found, given, call):
             return self._run_again(found, given, call, dry_run=dry_run)
-        decision = self._decision(found, given, self._store.now())
+        decision = self._decision(found, given, self._planner.asked_by(call.get("raw")), self._store.now())
         _check(found, decision)
         if dry_run:
             view = self._writer.tried(found, decision, given, call)
@@ -89,18 +89,21 @@ class ChainService:
             )
         return self._undo.undo(chain_id, undo, call)
 
-    def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
+    def _decision(self, found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> BulkDecision:
         """Return what a reschedule does to each step."""
         zone = given.get("timezone") or found.chain.timezone
         if given.keys() & set(PAUSE_ARGUMENTS):
             paused, end = given.get("pause", True), given.get("pause_until")
-            pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
+            pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, planner, now, end, zone=zone)
             return replace(pause, decide=partial(of_open, pause))
-        own, due = own_change(found, given, self._planner, now), self._moves.due(found, now)
+        own, due = own_change(found, given, planner, now), self._moves.due(found, now)
         to = given.get("when") or (own.after.get("due_at") if own else None)
         move = self._moves.to_time(found, to, zone, now) if to else None
         kind = EventKind.SKIPPED if SKIP_NEXT in given else EventKind.RESCHEDULED
-        return replace(chain_decision(found, given, move, self._planner, now, due=due), chain=own, kind=kind)
+        decision = replace(chain_decision(found, given, move, planner, now, due=due), chain=own, kind=kind)
+        if own is None or own.after.get("repeat") is None:
+            return decision
+        return replace(decision, decide=spread_by_rule(found, own, planner, decision.decide))
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""

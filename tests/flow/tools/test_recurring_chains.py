@@ -181,7 +181,7 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
     assert f"{scheduler.get(chain_id).record.run.scheduled_for:%d %H}" == "27 13"
 
 
-@pytest.mark.parametrize(("name", "value"), [("overlap", "buffer_one"), ("jitter", "5 min"), ("pause_after", 2)])
+@pytest.mark.parametrize(("name", "value"), [("overlap", "buffer_one"), ("coalesce", "latest"), ("pause_after", 2)])
 def test_a_part_of_a_policy_that_a_chain_ignores_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
         scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
@@ -61,12 +62,17 @@ class Bank:
             """Transfer money."""
             return Done("transferred")
 
-        self.store, self.handlers = store, Handlers([transfer, reminder])
+        @handler("pay", preflight=check)
+        def pay(_ctx: Context, payload: dict[str, str]) -> Done:
+            """Pay somebody."""
+            return Done(f"paid {payload['to']}")
+
+        self.store, self.handlers = store, Handlers([transfer, pay, reminder])
         self.scheduler = Scheduler(store, Planner(self.handlers, "UTC"))
 
     def schedule(self, **more: Any) -> TaskView:
-        given = {"when": "in 1 hour", **more}
-        return self.scheduler.schedule("Pay rent", action="transfer", by=ALICE, **given)
+        given = {"when": "in 1 hour", "action": "transfer", **more}
+        return self.scheduler.schedule("Pay rent", by=ALICE, **given)
 
 
 @pytest.fixture
@@ -352,3 +358,30 @@ def test_another_payload_is_not_blocked_by_what_the_old_one_missed(store: Store)
     assert changed.waiting_for == ()
     undone = scheduler.act(view.record.task.id, "undo", undo=f"u_{changed.record.task.revision}", by=ALICE)
     assert undone.waiting_for == ("blocked: no account",)
+
+
+def test_another_payload_is_checked_as_that_of_a_new_task_is(bank: Bank) -> None:
+    bank.missing = None
+    task_id = bank.schedule(action="pay", payload={"to": "Ann"}).record.task.id
+    bank.missing = MISSING
+    view = bank.scheduler.reschedule(task_id, payload={"to": "Bob"}, by=ALICE)
+    assert view.warnings == (blocked_note(MISSING),)
+    assert task_payload(bank.scheduler.get(task_id, by=ALICE)).blocked
+    looks = bank.looks
+    bank.scheduler.reschedule(task_id, title="Pay the rent", by=ALICE)
+    assert bank.looks == looks, "another title needs nothing"
+    bank.missing = None
+    assert not bank.scheduler.reschedule(task_id, payload={"to": "Eve"}, by=ALICE).warnings
+    assert not task_payload(bank.scheduler.get(task_id, by=ALICE)).blocked
+
+
+def test_a_payload_of_a_dry_run_is_checked_and_what_is_refused_is_not(bank: Bank) -> None:
+    bank.missing = None
+    task_id = bank.schedule(action="pay", payload={"to": "Ann"}).record.task.id
+    bank.missing, looks = MISSING, bank.looks
+    tried = bank.scheduler.reschedule(task_id, payload={"to": "Bob"}, dry_run=True, by=ALICE)
+    assert blocked_note(MISSING) in tried.warnings
+    assert not task_payload(bank.scheduler.get(task_id, by=ALICE)).blocked
+    with pytest.raises(InvalidArgument):
+        bank.scheduler.reschedule(task_id, payload={"to": "Bob"}, deadline="soonish", by=ALICE)
+    assert bank.looks == looks + 1

@@ -144,7 +144,7 @@ def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
         scheduled_for=due,
         state=State.WAITING if waits else State.SCHEDULED,
         number=coming.number,
-        wake_at=None if waits else due,
+        wake_at=None if waits else coming.wake_at,
         missed=coming.missed,
     )
     return without_early_deadline(task, dated_like(task, again, run))
