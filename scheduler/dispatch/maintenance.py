@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.dispatch.dispatcher import refill
+from duetime.scheduler.dispatch.dispatcher import ExpiryReport, refill
 from duetime.scheduler.dispatch.new_keys import NewKeys
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.events import EventKind
@@ -36,6 +36,7 @@ KEY_CLEANUP_INTERVAL = timedelta(hours=1)
 _MAX_KEYS_FORGOTTEN = 500
 _MAX_ENDS_FOLLOWED = 200
 _MAX_APPROVALS_ANSWERED = 200
+_MAX_HELD_RUNS_EXPIRED = 200
 _MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
@@ -93,9 +94,9 @@ class Maintenance:
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
-    The same step gives approvals their default answers, and removes expired leases from the queue; a run that had not
-    started returns at once. It refreshes outdated statistics of tables. Once an hour it removes expired idempotency
-    keys and signals.
+    The same step gives approvals their default answers, and expires runs that their series holds up. It removes expired
+    leases from the queue; a run that had not started returns at once. It refreshes outdated statistics of tables. Once
+    an hour it removes expired idempotency keys and signals.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class Maintenance:
         could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
         self._do({"clock": self._check_clock, "old keys": self._forget, "approvals": self._answer})
+        self._do({"held runs": self._expire_held})
         if could_look:
             self._do({"leases": self._recover})
         else:
@@ -242,6 +244,15 @@ class Maintenance:
             self._queue.finish(NO_LIVE_WORKER, [Finish(run_id, token) for run_id, token in tokens.items() if token])
         except (QueueLost, QueueUnavailable) as error:
             log.debug("cannot release the leases in the queue, they expire on their own: %s", error)
+
+    def _expire_held(self) -> None:
+        """Expire runs that wait for another one of their series: the dispatcher's timers leave them out."""
+        report = ExpiryReport(self._queue, self._store.now)
+        expired = self._store.claims.expire(limit=_MAX_HELD_RUNS_EXPIRED, conclude=report.conclude, held=True)
+        self._notifier.changed([run.task_id for run in expired])
+        self._notifier.happened([report.event(run.run_id) for run in expired])
+        if expired:
+            self._dispatcher.wake()
 
     def _answer(self) -> None:
         """Give the default answers to approvals whose deadline has passed."""

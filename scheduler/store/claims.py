@@ -173,16 +173,16 @@ class Claims:
             self._fail([wish.run_id for wish in starts])
             return Tried(unanswered=True)
 
-    def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
-        """End at most `limit` waiting runs whose hard deadline cannot be met any more.
+    def expire(self, *, limit: int, conclude: Conclude | None = None, held: bool = False) -> list[Expired]:
+        """End at most `limit` waiting runs whose hard deadline cannot be met, or those `held` up by their series.
 
         Any number of processes may call. Paused tasks are left alone. `conclude` adds message, deliveries and next run.
         """
 
         def work(only: Only) -> list[Expired]:
-            return self._ending(lambda connection: expire.expire(connection, only, limit, conclude, self._now()))
+            return self._ending(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
 
-        lost = partial(expire.lost, limit=limit, now=self._now())
+        lost = partial(expire.lost, limit=limit, now=self._now(), held=held)
         return apart.gathered(self._database, work, lost, _NOT_EXPIRED)
 
     def relax(self, *, limit: int) -> list[ReadyRun]:

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.times import about, describe_deadline
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
-from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.rows import IS_PAUSED, NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.policies import NEWEST_POLICY
 from duetime.scheduler.store.schema.tables.pools import POOL_REVISION
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -50,6 +50,15 @@ _LOST = (
     .limit(bindparam("most"))
 )
 _LOST_LOCKED = _LOST.with_for_update(of=[runs, tasks], skip_locked=True)
+_LOST_HELD = (
+    select(runs.c.id)
+    .select_from(RUNS_OF_TASKS)
+    .where(IS_PAUSED, runs.c.ended_at.is_(None), tasks.c.paused == false())
+    .where(runs.c.drop_at <= bindparam("now", type_=Instant()), _HARD, _NOT_RUNNING)
+    .order_by(runs.c.drop_at)
+    .limit(bindparam("most"))
+)
+_LOST_HELD_LOCKED = _LOST_HELD.with_for_update(of=[runs, tasks], skip_locked=True)
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _EXPIRE = Batch(
     update(runs)
@@ -130,9 +139,9 @@ def next_times(connection: Connection) -> NextTimes:
     return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), series, pause)
 
 
-def lost(connection: Connection, limit: int, now: datetime) -> list[str]:
-    """Return at most `limit` runs whose hard deadline cannot be met any more."""
-    wanted = unreadable.without(connection, _LOST, runs.c.id)
+def lost(connection: Connection, limit: int, now: datetime, *, held: bool = False) -> list[str]:
+    """Return at most `limit` runs whose hard deadline cannot be met any more; `held` ones wait for their series."""
+    wanted = unreadable.without(connection, _LOST_HELD if held else _LOST, runs.c.id)
     return list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
 
 
@@ -143,9 +152,15 @@ def late(connection: Connection, limit: int, now: datetime) -> list[str]:
 
 
 def expire(
-    connection: Connection, only: Collection[str] | None, limit: int, conclude: Conclude | None, now: datetime
+    connection: Connection,
+    only: Collection[str] | None,
+    limit: int,
+    conclude: Conclude | None,
+    now: datetime,
+    *,
+    held: bool = False,
 ) -> list[Expired]:
-    wanted = unreadable.without(connection, _LOST_LOCKED, runs.c.id, only)
+    wanted = unreadable.without(connection, _LOST_HELD_LOCKED if held else _LOST_LOCKED, runs.c.id, only)
     found = list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
     if not found:
         return []

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from duetime.scheduler.dispatch.maintenance import Maintenance, NoNeighbours
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import StoppedByRequest
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
@@ -52,6 +54,16 @@ def why(desk: Desk, task_id: str, kind: EventKind) -> list[str | None]:
     return [event.reason for event in desk.scheduler.past.events(EventFilter(task_id=task_id, kind=kind)).events]
 
 
+class Working(NoNeighbours):
+    """A worker that is still at these runs."""
+
+    def __init__(self, run_ids: list[str]) -> None:
+        self._run_ids = run_ids
+
+    def held(self) -> list[str]:
+        return self._run_ids
+
+
 def explained(desk: Desk, task_id: str) -> str:
     return " ".join(desk.scheduler.explain(task_id)[1])
 
@@ -82,6 +94,33 @@ def test_a_moved_occurrence_waits_for_the_open_run_of_its_series_where_that_is_t
     assert desk.store.backlog.paused_runs() == {}, "nobody paused it"
     ended(desk, claims, 10, 40)
     assert starting(desk, 10, 40) == [(10, 30)]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_moved_occurrence_that_waits_expires_at_its_deadline_unless_its_task_is_paused(
+    desk: Desk, paused: bool
+) -> None:
+    view = desk.scheduler.schedule(
+        "Import",
+        repeat="every hour at :00",
+        repeat_policy={"overlap": "buffer_one"},
+        deadline="20 min",
+        deadline_type="hard",
+        estimate="1 s",
+    )
+    task_id = view.record.task.id
+    desk.scheduler.reschedule(task_id, when=at(10, 30))
+    claims = desk.start(10)
+    assert starting(desk, 10, 30) == []
+    if paused:
+        desk.scheduler.reschedule(task_id, pause=True)
+    queue, worker = MemoryQueue(lambda: desk.clock().timestamp() * 1000), Working([claim.run.id for claim in claims])
+    maintenance = Maintenance(desk.store, queue, worker=worker)
+    for minute, expired in ((40, False), (51, not paused)):
+        desk.clock.at = at(10, minute)
+        maintenance.step()
+        assert (states(desk, task_id)["10:30"] is State.EXPIRED) == expired
+    assert states(desk, task_id)["10:00"] is State.RUNNING
 
 
 def test_a_moved_occurrence_goes_before_those_that_fell_due_later_for_the_same_run(desk: Desk) -> None:
