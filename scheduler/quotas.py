@@ -121,8 +121,20 @@ class TenantQuotas:
         cost = self.daily_cost.today(tenant, now) if self.daily_cost else 0
         return partial(self._check, payloads, now, cost)
 
-    def check_change(self, tasks: TaskCounts, opened: int, new_bytes: int, now: datetime) -> None:
-        """Raise Refused unless the tenant may have so many more open tasks, and bytes of payload, by a change."""
+    def check_change(
+        self,
+        tasks: TaskCounts,
+        opened: int,
+        new_bytes: int,
+        now: datetime,
+        dry_run: bool,
+    ) -> None:
+        """Check a change like `check_growth`; the refusals of a dry run are not counted."""
+        quotas = replace(self, refused=uncounted) if dry_run else self
+        quotas.check_growth(tasks, opened, new_bytes, now)
+
+    def check_growth(self, tasks: TaskCounts, opened: int, new_bytes: int, now: datetime) -> None:
+        """Raise Refused unless the tenant may have so many more open tasks, and bytes of payload."""
         if opened and self.open_tasks:
             with self._counted(Quota.OPEN_TASKS):
                 self._check_open(tasks, opened, now)
@@ -141,7 +153,7 @@ class TenantQuotas:
         if new and self.daily_cost:
             with self._counted(Quota.DAILY_COST):
                 self.daily_cost.check(cost, now)
-        self.check_change(tasks, len(new), sum(json_bytes(each.task.payload) for each in new), now)
+        self.check_growth(tasks, len(new), sum(json_bytes(each.task.payload) for each in new), now)
         if new and self.schedules_per_minute:
             with self._counted(Quota.SCHEDULES_PER_MINUTE):
                 self._check_rate(tasks, len(new), now)

@@ -273,7 +273,7 @@ class Tasks:
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
-            tenant_counts.admit_change(connection, record, change, by.kind, now)
+            tenant_counts.admit_change(connection, record, change, by.kind, now, dry_run=dry_run)
             changed = changing.apply(
                 connection, record, change, actor=by.actor, kind=by.kind, now=now, reason=by.reason, via=by.via
             )

@@ -114,7 +114,7 @@ class Batches:
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
-            sequence = ChangeSequence(connection, decision, write, now, [*found.values()])
+            sequence = ChangeSequence(connection, decision, write, now, [*found.values()], dry_run=dry_run)
             for task_id in ids:
                 if task_id in behind:  # the change of an earlier one may have moved those that come after it
                     sequence.flush()

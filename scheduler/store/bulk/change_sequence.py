@@ -38,11 +38,14 @@ class ChangeSequence:
         write: BatchWrite,
         now: datetime,
         records: Sequence[TaskRecord],
+        *,
+        dry_run: bool = False,
     ) -> None:
         self._connection = connection
         self._decision = decision
         self._write = write
         self._now = now
+        self._dry_run = dry_run
         undone = records if decision.takes_back else ()
         self._last = event_log.last_changes(connection, [each.task for each in undone])
         self._lone_cancels = lone_cancels.among(connection, undone)
@@ -83,7 +86,7 @@ class ChangeSequence:
     def _apply(self, record: TaskRecord, change: Change) -> TaskRecord:
         kind, reason = self._decision.kind, self._write.reason
         if not self._decision.takes_back:
-            admit_change(self._connection, record, change, kind, self._now)
+            admit_change(self._connection, record, change, kind, self._now, dry_run=self._dry_run)
         return changing.apply(
             self._connection, record, change, kind=kind, reason=reason, now=self._now, **self._write.acting
         )

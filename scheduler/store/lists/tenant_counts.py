@@ -82,8 +82,11 @@ class TenantCounts:
         return cast("datetime | None", found.scalar())
 
 
-ChangeAdmission = Callable[[TenantCounts, int, int, datetime], None]
-"""Raises `Refused` unless the tenant may have so many more open tasks, and bytes of payload, at a time."""
+ChangeAdmission = Callable[[TenantCounts, int, int, datetime, bool], None]
+"""Raises `Refused` unless the tenant may have so many more open tasks, and bytes of payload, at a time.
+
+The last argument says whether it is a dry run.
+"""
 
 Admission = Callable[[TenantCounts], None]
 """Raises `Refused` unless the tenant may store what a call asks for."""
@@ -95,7 +98,15 @@ def admit(connection: Connection, tenant: str, now: datetime, admission: Admissi
     admission(TenantCounts(connection, tenant, now))
 
 
-def admit_change(connection: Connection, record: TaskRecord, change: Change, kind: EventKind, now: datetime) -> None:
+def admit_change(
+    connection: Connection,
+    record: TaskRecord,
+    change: Change,
+    kind: EventKind,
+    now: datetime,
+    *,
+    dry_run: bool = False,
+) -> None:
     """Check the quotas of a tenant for a change that opens a task again or makes a payload larger; an undo always may.
 
     Changes at the same time may pass together: this holds the lock of a task, so it must not wait for that of `admit`.
@@ -108,7 +119,7 @@ def admit_change(connection: Connection, record: TaskRecord, change: Change, kin
     added = json_bytes(change.task.payload) - before if is_open else 0
     if (is_open and not was_open) or added > 0:
         counts = TenantCounts(connection, record.task.tenant, now)
-        check(counts, int(is_open and not was_open), max(added, 0), now)
+        check(counts, int(is_open and not was_open), max(added, 0), now, dry_run)
 
 
 _UNDO_KINDS = frozenset({EventKind.UNDONE, EventKind.CANCEL_UNDONE})

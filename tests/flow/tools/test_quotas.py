@@ -248,6 +248,18 @@ def test_a_change_of_a_payload_stays_within_the_quota_and_a_smaller_one_always_m
     tight.reschedule(task_id, payload={"message": "x" * 90}, by=ANN)
 
 
+@pytest.mark.parametrize(("dry_run", "counted"), [(False, [Quota.PAYLOAD_BYTES]), (True, [])])
+def test_a_refused_change_is_counted_and_a_dry_run_of_it_is_not(
+    store: Store, counted: list[Quota], *, dry_run: bool
+) -> None:
+    refused = list[Quota]()
+    service = scheduler(store, payload_bytes=200, refused=refused.append)
+    task_id = service.submit(sized("one", 100), by=ANN).record.task.id
+    with pytest.raises(Refused):
+        service.reschedule(task_id, payload={"message": "x" * 1_900}, dry_run=dry_run, by=ANN)
+    assert refused == counted
+
+
 def failed(store: Store, clock: Clock, count: int) -> list[str]:
     """Store tasks of a tenant whose only run failed for good; return their ids."""
     found = []
