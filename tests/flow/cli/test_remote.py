@@ -282,7 +282,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(
     one, two = sorted(letter["run_id"] for letter in json.loads(said("dead", "--json"))["dead_letters"])
     assert "AT (Asia/Tokyo)" in said("dead", "list", "--label", "crm")
     assert "502 Bad Gateway" in said("dead", "show", one)
-    assert said("dead", "replay", "--all", "--dry-run") == "2 match.\n"
+    assert said("dead", "replay", "--all", "--dry-run") == "2 match; 2 would be replayed.\n"
     assert "name runs" in said("dead", "replay", code=2)
     assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
     assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
