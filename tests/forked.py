@@ -79,7 +79,7 @@ else:
 
 
 class _Forked(_Popen):
-    """A child of the process that forked it, which also waits for it and tells its status."""
+    """A child of the process that forked it, which also waits for it and reports its status."""
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         cwd, env = rest[4:6]

@@ -303,7 +303,7 @@ def _valkey_command(folder: Path, port: int) -> list[str]:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """Yield a port that stays the caller's, also while its server is down: nobody else is given it meanwhile.
+    """Yield a port that stays the caller's, also while its server is down: nobody else is given it.
 
     Linux lets a server listen where a socket is bound that does not listen, if both allow it (SO_REUSEADDR), as
     PostgreSQL and Valkey do. Other systems do not, and there the port is only a free one.
@@ -395,7 +395,7 @@ def _server_process(command: list[str], folder: Path, log: IO[bytes], as_user: s
 
 @contextmanager
 def _running(command: list[str], folder: Path, as_user: str | None = None) -> Iterator[Callable[[], bool]]:
-    """Run a server; yields a function that tells whether it still runs. Interrupts of the tests do not reach it."""
+    """Run a server; yields a function that returns whether it still runs. Interrupts of the tests do not reach it."""
     with (folder / "log").open("wb") as log:
         process = _server_process(command, folder, log, as_user)
         try:

@@ -456,14 +456,20 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
             yield node.value
 
 
+def phrases(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the strings of more than one word, docstrings too; a single word is a name."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node
+
+
 def figures_of_speech(root: Path) -> list[str]:
-    """Strings, docstrings and comments with a word that this field does not use; a string of one word is a name."""
+    """Strings, docstrings and comments with a word that this field does not use; tests quote what they like."""
     texts = [
-        (path, text.lineno, text.value)
+        (path, text.lineno, str(text.value))
         for path in kept_files(root)
-        if path.suffix == ".py" and path.relative_to(root).parts[0] != "tests"
-        for text in nodes_of(parsed(path))
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and " " in text.value
+        if path.suffix == ".py"
+        for text in (docstrings if path.relative_to(root).parts[0] == "tests" else phrases)(parsed(path))
     ]
     comments = [
         (path, number, found[1])
@@ -806,6 +812,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
     (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
     (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),
+    (figures_of_speech, {"tests/a.py": '"""It starts anew."""'}, "tests/a.py:1: anew"),
     (figures_of_speech, {"examples/a.py": '"""It tells failures."""'}, "examples/a.py:1: tells"),
     (figures_of_speech, {"tools/a.py": "x = 1\n# it starts anew"}, "tools/a.py:2: anew"),
     (figures_of_speech, {"tests/a.py": "x = 1\n# meanwhile"}, "tests/a.py:2: meanwhile"),

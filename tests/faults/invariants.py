@@ -232,7 +232,7 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
 
 
 def _allowed(record: Record, since: float, until: float) -> float:
-    """Return the seconds that recovery may take, where more was broken meanwhile."""
+    """Return the seconds that recovery may take, where more was broken in that time."""
     return _broken_between(record, since, until) + RECOVERY_S + SLACK_S
 
 

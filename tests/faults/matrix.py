@@ -1,4 +1,4 @@
-"""Plays scenarios, each on an installation of its own, and tells what came of it."""
+"""Plays scenarios, each on an installation of its own, and reports what came of it."""
 
 from __future__ import annotations
 

@@ -260,9 +260,7 @@ def bulk_cut_off(world: World) -> None:
         cut_off(world, cut, "pause", **call)
         assert _paused(world) == held, "all or nothing"
     again = world.app.scheduler.bulk.change(BulkVerb.PAUSE, **call, by=CALLER)
-    assert (again.repeated, len(again.outcomes)) == (True, TASK_COUNT), (
-        "whoever repeats it hears the answer that was lost"
-    )
+    assert (again.repeated, len(again.outcomes)) == (True, TASK_COUNT), "a repeated call gets the answer that was lost"
     world.app.scheduler.bulk.change(BulkVerb.UNDO, undo=again.undo, by=CALLER)
     assert _paused(world) == 0, "and can take all of it back"
     world.app.scheduler.bulk.change(BulkVerb.MOVE, ids, to="now", by=CALLER)

@@ -24,7 +24,7 @@ class Breaking(MemoryQueue):
         self.asked: Counter[str] = Counter()
 
     def lose_everything(self) -> None:
-        """Be as a server that was started anew, with nothing in it."""
+        """Be as a server that was restarted, with nothing in it."""
         self.begin_rebuild("nobody")
         self.end_rebuild("nobody")
         self.lost = True

@@ -1,7 +1,7 @@
 """A rolling upgrade of a whole installation under load: real servers and workers of an old version become new ones.
 
 Servers and workers of the old code run on PostgreSQL and Redis while tasks are scheduled and listed over MCP. The
-schema is upgraded meanwhile; then one process after the other is started anew with the new code. In the end every
+schema is upgraded under load; then one process after the other is restarted with the new code. In the end every
 task that a caller was answered for has run once, and every invariant of the fault matrix holds.
 """
 

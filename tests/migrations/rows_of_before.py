@@ -98,7 +98,7 @@ def _tasks(task: str, run: str, failed: str, failed_run: str, n: int) -> Iterato
 
 
 def _around(task: str, run: str, n: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Return the rows that a run leaves beside itself when it fails."""
+    """Return the rows that a run leaves next to itself when it fails."""
     of_run = {"tenant": TENANT, "task_id": task, "run_id": run}
     yield "idempotency_keys", [
         {"tenant": TENANT, "key": f"k_{n}", "task_id": task, "fingerprint": {"title": "x"}, "derived": False,

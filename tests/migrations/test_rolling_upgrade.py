@@ -186,7 +186,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="session")
 def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Put the code of an older version together from the history, as a package beside its tests."""
+    """Put the code of an older version together from the history, as a package next to its tests."""
     found = unpack(SCHEMA_14, tmp_path_factory.mktemp("old"))
     if found is None:
         pytest.skip("the history of the repository is not here")

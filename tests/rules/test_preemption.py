@@ -95,7 +95,7 @@ def test_a_run_asked_a_moment_ago_counts_as_giving_way_and_one_that_did_not_obey
         (replace(TURN, anew=True, seconds=MIN_TURN_S), ["r"]),
         (replace(TURN, since_request_s=99.0, progressed=True), []),
     ],
-    ids=["first attempt", "started anew", "got further", "ran for long", "asked already"],
+    ids=["first attempt", "started again", "got further", "ran for long", "asked already"],
 )
 def test_a_run_is_asked_again_only_after_it_got_further(turn: RunningTurn, expected: list[str]) -> None:
     assert asked(CRITICAL, of=[turn]) == expected

@@ -1,4 +1,4 @@
-"""A shadow policy beside recorded decisions: what it would have chosen, and by how much keys move."""
+"""A shadow policy next to recorded decisions: what it would have chosen, and by how much keys move."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Step:
         self.asked, self.opened, self.wanted, self.failed = None, None, None, ""
 
     def once_more(self, state: str, at: datetime, now: datetime) -> None:
-        """Begin another run in place of one that ended: its yes stands if it never started, else it asks anew."""
+        """Begin another run in place of one that ended: its yes stands if it never started, else it asks again."""
         asked, started, failed = self.asked, self.started, self.failed
         self.letters = tuple(each for each in self.letters if each != failed)
         self.again(state, at, now)
@@ -230,7 +230,7 @@ class ChainModel:
     def move(self, step: Step, to: datetime, now: datetime, *, around: bool = False) -> None:
         """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then.
 
-        A step that is asked for when it is due is asked for anew then.
+        A step that is asked for when it is due is asked for again then.
 
         It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
         """
@@ -519,7 +519,7 @@ class ChainModel:
                         self._reopen(lower, now)
 
     def _lose_turn(self, step: Step, edge: Edge) -> None:
-        """Let a step that was not approved wait for its turn again, and be asked anew then."""
+        """Let a step that was not approved wait for its turn again, and be asked again then."""
         approved = step.asked is not None and step.asked.answer == "approve"
         waits = step.state in ("scheduled", "waiting") and not step.started
         if waits and edge.how is not None and self._asks_later(step) and not approved:

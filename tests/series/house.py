@@ -103,7 +103,7 @@ class House:
             self._end(together)
 
     def _end(self, ended: Sequence[tuple[Claim, str]]) -> None:
-        """End attempts; where a task was changed since the claim its end is decided anew, as a worker does."""
+        """End attempts; where a task was changed since the claim its end is decided again, as a worker does."""
         found = [settle(claim, _result(claim, how), now=self.clock(), jitter=0.0) for claim, how in ended]
         verdicts = self.store.claims.settle(found) if found else []
         assert Verdict.FENCED not in verdicts

@@ -101,7 +101,7 @@ class Run:
 
 @dataclass
 class Model:
-    """One task: its rule and ends, its current run, and those beside it."""
+    """One task: its rule and ends, its current run, and its side runs."""
 
     rule: Rule | None
     zone: str
@@ -214,7 +214,7 @@ class Model:
         self.overlap = overlap
 
     def new_terms(self, **terms: Any) -> None:
-        """Change the terms; the tier is that of a run which is to come, and orders it anew."""
+        """Change the terms; the tier is that of a run which is to come, and reorders it."""
         run = self.run
         if "priority" in terms:
             _refuse(run.ended is not None or (self.rule is None and run.state in ("running", "retrying")))
@@ -567,7 +567,7 @@ class Model:
         self.run = Run(following, self.run.number, wake=following)
 
     def _beside(self, done_again: Run | None, to: datetime) -> None:
-        """Begin a run beside the current one, which may do again what one has not completed."""
+        """Begin a side run, which may do again what one has not completed."""
         first = done_again.left_undone if done_again else ""
         number = done_again.number if done_again else self.run.number
         self.beside.append(Run(to, number, counts=False, wake=to, first=first))

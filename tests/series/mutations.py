@@ -118,7 +118,7 @@ MUTATIONS = (
         (("rules/changes.py", "slot=slot, number=run.number + 1, occ", "slot=slot, number=run.number, occ"),),
     ),
     Mutation(
-        "runs beside the current one are only seen while the task recurs",
+        "side runs are only seen while the task recurs",
         (("statements/read.py", "for task in of if task.revision > 1]", "for task in of if task.repeat]"),),
     ),
     Mutation(
@@ -190,7 +190,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "a run beside which another began is asked to stop",
+        "a run next to which another began is asked to stop",
         (
             (
                 "series/overtake.py",
@@ -200,7 +200,7 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "an older run that ends beside a newer one lets its series go on twice",
+        "an older run that ends next to a newer one lets its series go on twice",
         (("series/continuation.py", "not run.current or ends_series(run)", "ends_series(run)"),),
     ),
     Mutation(

@@ -296,7 +296,7 @@ class Walk:
             self.wait_again(same, record.run if same is self.model.run else beside.get(same.at))
 
     def wait_again(self, same: Run, run: StoredRun | None) -> None:
-        """Let a run that was due wait for its timer again, which has passed: the dispatcher makes it ready anew."""
+        """Let a run that was due wait for its timer again, which has passed: the dispatcher makes it ready again."""
         if run is not None and run.started_at is None and same is not self.model.run:
             same.started, same.failures = False, 0  # what a change had ended stays so: another run takes its place
         if run is not None and run.wake_at is not None and run.wake_at <= self.now and same.wake <= self.now:

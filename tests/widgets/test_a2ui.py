@@ -1,4 +1,4 @@
-"""Payloads as A2UI messages: valid by the schemas of A2UI 0.9, which lie beside (Apache-2.0, a2ui.org)."""
+"""Payloads as A2UI messages: valid by the schemas of A2UI 0.9, which lie next to it (Apache-2.0, a2ui.org)."""
 
 from __future__ import annotations
 

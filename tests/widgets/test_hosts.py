@@ -59,7 +59,7 @@ def remote(browser: Browser, script: str, site: int) -> Iterator[Page]:
 
 
 def call(server: str, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Ask the server beside the chat, and give its structured answer."""
+    """Ask the server directly, and give its structured answer."""
     params = {"_meta": MODERN, "name": tool, "arguments": arguments}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28"}
     named = {"Mcp-Method": "tools/call", "Mcp-Name": tool}

@@ -1,4 +1,4 @@
-"""Finds, or brings, what the card tests need beside Python: Node with the official AppBridge, and a Chromium.
+"""Finds, or brings, what the card tests need in addition to Python: Node with the official AppBridge, and a Chromium.
 
 A tool that cannot be brought either skips these tests on a laptop and says what would help; where CI is set it fails
 them.

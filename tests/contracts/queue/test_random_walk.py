@@ -385,7 +385,7 @@ class Walk:
             self.leases[entry.run_id] = (entry, token, token)
 
     def rebuild(self) -> None:
-        """Empty both, sometimes with a look at what else may be asked meanwhile, sometimes without an end."""
+        """Empty both, sometimes with a look at what else may be asked then, sometimes without an end."""
         owner = self.chance.choice(OWNERS)
         if self.both("begin_rebuild", owner) is not True:
             return

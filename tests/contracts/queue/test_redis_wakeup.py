@@ -1,4 +1,4 @@
-"""A wait for the queue in Redis ends at its time, asks for nothing meanwhile, and takes no baton without saying so."""
+"""A wait for the queue in Redis ends at its time, sends nothing until then, and takes no baton without saying so."""
 
 from __future__ import annotations
 

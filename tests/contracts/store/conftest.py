@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def postgres_tables(postgres_server: str) -> Iterator[str]:
-    """Make one database with Duetime's tables, to be emptied for each test: much faster than making them anew."""
+    """Make one database with Duetime's tables, to be emptied for each test: much faster than making them again."""
     with services.postgres_database(postgres_server) as url:
         open_store(url).close()
         sessions.share(str(make_url(url).database))

@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 from tests.contracts.store.sessions import session
 
 IDENTITY = frozenset({"id", "run_id", "task_id", "tenant", "current", "seq", "number", "phase"})
-"""Columns by which a row is found, and what the database computes: a test of them tells nothing about reading."""
+"""Columns by which a row is found, and what the database computes: a test of them shows nothing about reading."""
 
 _SHAPES: Mapping[type, Sequence[str]] = {
     Units: ["'[\"gpu\"]'", '\'{"gpu": "two"}\'', "'7'"],

@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 @contextmanager
 def statements_of(store: Store) -> Iterator[list[str]]:
-    """Give the statements that a store executes meanwhile; a batch of rows is one."""
+    """Give the statements that a store executes in the block; a batch of rows is one."""
     found: list[str] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:

@@ -3,7 +3,7 @@
 A second model is of a series, which asks before each run: its occurrence, its pauses, and what an undo brings back.
 
 120 walks: 25 with each store on SQLite, 5 on PostgreSQL. `APPROVAL_WALKS=3000` asks for so many on each database,
-`WALK_FIRST_SEED` for others. The first seed with a store is part of each test's name, and a difference tells its own.
+`WALK_FIRST_SEED` for others. The first seed with a store is part of each test's name, and a difference names its own.
 """
 
 from __future__ import annotations

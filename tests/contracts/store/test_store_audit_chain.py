@@ -1,4 +1,4 @@
-"""The hash chain of a tenant holds whatever Duetime does, and tells whatever else was done to its rows."""
+"""The hash chain of a tenant holds whatever Duetime does, and reveals whatever else was done to its rows."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_progress_that_was_moved_on_leaves_out_rows_which_is_found(filled: Store
 
 
 def cut_the_tail(store: Store) -> KeptHead:
-    """Take away the last segment and its row, and set back all that tells of it; return the head as it was before."""
+    """Take away the last segment and its row, and set back all that shows it; return the head as it was before."""
     [head] = store.audit_chain.heads()
     behind_its_back(
         store,
@@ -329,7 +329,7 @@ def test_a_chain_of_a_key_holds_with_it(keyed: Callable[..., Store]) -> None:
 
 @pytest.mark.damages
 def test_a_chain_cannot_be_rebuilt_without_the_key(keyed: Callable[..., Store]) -> None:
-    """Without a key he can: then only a head kept elsewhere tells."""
+    """Without a key he can: then only a head kept elsewhere reveals it."""
     fill(keyed(OLD))
     behind_its_back(
         keyed(),

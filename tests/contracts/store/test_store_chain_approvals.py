@@ -1,4 +1,4 @@
-"""Chains that recur and ask, on each database: each generation asks anew, a no leaves out that generation alone."""
+"""Chains that recur and ask, on each database: each generation asks again, a no leaves out that generation alone."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def scheduler(store: Store) -> Scheduler:
 
 @pytest.fixture
 def chain_id(scheduler: Scheduler, store: Store, clock: Clock) -> str:
-    """Make a chain whose second step fails, and another one beside it."""
+    """Make a chain whose second step fails, and another chain."""
     scheduler.schedule("Other", steps=STEPS)
     made = scheduler.schedule("Book", steps=STEPS).record.task.id
     for outcome in (Done("fetched"), Failed("no paper")):

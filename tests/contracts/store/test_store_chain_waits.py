@@ -145,7 +145,7 @@ def test_a_cancelled_chain_waits_for_its_event_again_after_the_undo(desk: Desk) 
     undo = desk.scheduler.cancel(chain_id).undo
     desk.scheduler.signals.send("paid", {"order": 7})
     desk.scheduler.act(chain_id, "undo", undo=undo)
-    assert states(desk, chain_id) == [SCHEDULED, WAITING], "what came meanwhile counts"
+    assert states(desk, chain_id) == [SCHEDULED, WAITING], "events that came since count"
 
 
 def test_a_step_has_the_retries_and_the_zone_of_the_chain_or_its_own(desk: Desk) -> None:

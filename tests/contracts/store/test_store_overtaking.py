@@ -1,4 +1,4 @@
-"""Occurrences that do not wait for the run before them, on each database: it is cancelled, or goes on beside them."""
+"""Occurrences that do not wait for the run before them, on each database: it is cancelled, or goes on next to them."""
 
 from __future__ import annotations
 

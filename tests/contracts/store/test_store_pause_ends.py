@@ -86,7 +86,7 @@ def test_a_task_goes_on_at_the_end_of_its_pause_and_the_history_says_who_resumed
     assert ended(desk, 11) == [task_id]
     assert state_of(desk, task_id) == (False, None)
     assert last_event(desk, task_id) == (EventKind.RESUMED, "duetime", "its pause is over")
-    assert [claim.task.id for claim in desk.start(11)] == [task_id], "what fell due meanwhile runs at once"
+    assert [claim.task.id for claim in desk.start(11)] == [task_id], "a run that fell due in the pause runs at once"
     assert ended(desk, 12) == []
 
 

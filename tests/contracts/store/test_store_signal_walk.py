@@ -2,7 +2,7 @@
 
 A wait is for one of up to three signals. 120 walks: 25 with each store on SQLite, 5 on PostgreSQL. `SIGNAL_WALKS=3000`
 asks for so many on each database, `WALK_FIRST_SEED` for others. The first seed with a store is part of each test's
-name, and a difference tells its own and the steps to it.
+name, and a difference names its own and the steps to it.
 """
 
 from __future__ import annotations

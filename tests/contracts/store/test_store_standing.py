@@ -1,4 +1,4 @@
-"""Filters by how runs stand beside their states: unverified, without what is expected, and blocked."""
+"""Filters by how runs stand within their states: unverified, without what is expected, and blocked."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_many_tasks_after_each_other_touch_no_row_twice(store: Store, said: Coun
 
 
 def told(store: Store) -> TaskRecord:
-    """Return a daily task with a key, whose first run has ended and was delivered, and with a run beside the next."""
+    """Return a daily task with a key, whose first run has ended and was delivered, and with a side run."""
     task, run = a_task(repeat="FREQ=DAILY")
     store.tasks.add(task, run, actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     store.claims.make_ready(limit=9)

@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
             assert self.store.tasks.counts(TENANT, TaskFilter()) == counts
 
     def counted_as(self, pick: int) -> set[State]:
-        """Return the states that a task counts as: a failure that nothing followed counts beside the run to come."""
+        """Return the states that a task counts as: a failure that nothing followed counts with the run to come."""
         record = self.record(pick)
         ended = record.last_run
         failed = ended is not None and ended.state in {State.FAILED, State.EXPIRED}

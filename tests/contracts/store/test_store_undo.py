@@ -54,7 +54,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Act]] = {
     "pause": (DAILY, lambda s, i: s.reschedule(i, pause=True)),
     "skip": (DAILY, lambda s, i: s.act(i, "skip_next")),
     "skip by a change": (DAILY, lambda s, i: s.reschedule(i, skip_next=True)),
-    "run now beside": (DAILY, lambda s, i: s.act(i, "run_now")),
+    "run now in addition": (DAILY, lambda s, i: s.act(i, "run_now")),
     "run now": ({"when": "tomorrow 9am"}, lambda s, i: s.act(i, "run_now")),
     "snooze": ({"when": "in 10 minutes"}, lambda s, i: s.act(i, "snooze", minutes=30)),
     "move": ({"when": "tomorrow 9am"}, lambda s, i: s.reschedule(i, when="tomorrow 11am")),
@@ -172,7 +172,7 @@ def test_an_undo_that_comes_too_late_is_refused(target: Desk) -> None:
     assert "was not changed in the last 30 s" in refused(target, task_id, changed.undo)
 
 
-@pytest.mark.parametrize("arguments", [{"when": "tomorrow 9am"}, DAILY], ids=["once", "beside a series"])
+@pytest.mark.parametrize("arguments", [{"when": "tomorrow 9am"}, DAILY], ids=["once", "next to a series"])
 def test_a_task_that_has_run_since_stays(target: Desk, arguments: dict[str, Any]) -> None:
     task_id = target.schedule(**arguments)
     changed = target.scheduler.act(task_id, "run_now")

@@ -1,4 +1,4 @@
-"""Tasks that wait for a run are read with it, and who orders ready runs hears when they change."""
+"""Tasks that wait for a run are read with it, and changes of them are sent to those that order ready runs."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Target:
         if answer.status_code >= 400 and not page and len(answer.content) > MAX_REFUSAL_BYTES:
             self.wrong.append(f"{said}: a refusal of {len(answer.content)} bytes")
         if CANARY in answer.text or CANARY in str(answer.headers):
-            self.wrong.append(f"{said}: tells of tenant A")
+            self.wrong.append(f"{said}: reveals tenant A")
         if took_s > MAX_ANSWER_CPU_S:
             self.wrong.append(f"{said}: took {took_s:.1f} s")
 

@@ -62,7 +62,7 @@ def refusal(text: str) -> bool:
 
 
 def test_clients_that_ask_and_never_read_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each asks for megabytes at once, or for the changes for ever, and reads nothing; others are served meanwhile."""
+    """Each asks for megabytes at once, or for the changes for ever, and reads nothing; others are still served."""
     for name, value in {"DATABASE_URL": f"sqlite:///{tmp_path}/duetime.db", "PORT": "0", "TIMEZONE": "UTC"}.items():
         monkeypatch.setenv(f"DUETIME_{name}", value)
     with served(tmp_path / "server.log", "text") as address, httpx2.Client(timeout=60) as http, ExitStack() as readers:

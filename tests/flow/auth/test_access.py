@@ -1,4 +1,4 @@
-"""Routes beside MCP know their caller by one check, and refuse foreign hosts, pages and long bodies."""
+"""Routes other than MCP know their caller by one check, and refuse foreign hosts, pages and long bodies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_caller_without_the_scope_is_told_which_one_it_needs(
     answer = await site.http.get("/who", headers=bearer(site.key()) if headers is None else headers)
     assert (answer.status_code, answer.json()["error"]) == (status, code)
     challenge = answer.headers["WWW-Authenticate"]
-    assert challenge.endswith('scope="admin:read"'), "and no scope of another route beside it"
+    assert challenge.endswith('scope="admin:read"'), "and no scope of another route"
 
 
 async def test_without_auth_the_caller_is_the_local_user(serve: Serve) -> None:

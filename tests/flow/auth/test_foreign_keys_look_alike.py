@@ -1,4 +1,4 @@
-"""An idempotency key of another tenant takes the same statements as an unknown one, so no clock tells them apart."""
+"""An idempotency key of another tenant takes the same statements as an unknown one, so no clock distinguishes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALL: dict[str, Any] = {"title": "Pay", "when": "in 2 hours"}
 
 @contextmanager
 def statements() -> Iterator[list[str]]:
-    """Gather the statements that reach a database meanwhile, with how many rows each was sent."""
+    """Gather the statements that reach a database in the block, with how many rows each was sent."""
     found: list[str] = []
 
     def hear(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""`duetime serve`, `duetime` alone and the verbs beside them, as processes of their own on one file."""
+"""`duetime serve`, `duetime` alone and the verbs next to them, as processes of their own on one file."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_a_terminal_gets_frames_until_a_signal_and_is_left_as_it_was(end: signal
 
 
 def _rest(terminal: int) -> bytes:
-    """Return what is written until the end, which Linux tells as an error."""
+    """Return what is written until the end, which Linux reports as an error."""
     found = b""
     while True:
         try:

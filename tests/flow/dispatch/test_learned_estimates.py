@@ -1,4 +1,4 @@
-"""Learned estimates: read by key, cached with a bound, and read again beside the caller."""
+"""Learned estimates: read by key, cached with a bound, and read again in the background."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_news_reach_all_others_of_the_namespace_and_nobody_else(valkey_url: str,
         one.send("due")
         return bool(ears[other].words)
 
-    eventually(told, "the other hears it")
+    eventually(told, "the other receives it")
     assert set(ears[other].words) == {"due"}
     assert ears[one].words == ears[stranger].words == []
     for news in ears:

@@ -1,4 +1,4 @@
-"""Offers beside the tools: buttons where a client draws no cards, prompts, completions, open tasks."""
+"""Offers next to the tools: buttons where a client draws no cards, prompts, completions, open tasks."""
 
 from __future__ import annotations
 

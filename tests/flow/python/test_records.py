@@ -1,4 +1,4 @@
-"""Records of the past that a program reads beside runs and events: decisions of the queue, and reports."""
+"""Records of the past that a program reads next to runs and events: decisions of the queue, and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the answers on `docs/requests.md` anew: `python -m tests.flow.requests`."""
+"""Writes the answers on `docs/requests.md` again: `python -m tests.flow.requests`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def conversation(store: Store, clock: Clock) -> AsyncIterator[Conversation
 
 
 async def test_a_client_gets_the_answers_of_the_page_and_no_others(conversation: Conversation) -> None:
-    """`python -m tests.flow.requests` writes the answers anew."""
+    """`python -m tests.flow.requests` writes the answers again."""
     for request in some(requests(PAGE.read_text("utf-8"))):
         for call, answer in await conversation.answers(request):
             assert answer == call.answer, f"{request.title}: {call.tool}"

@@ -31,7 +31,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def sent(site: Site, method: str, path: str, *, token: str | None = None, **given: Any) -> httpx2.Response:
-    """Send a request to a path below `/v1`; `body` is sent as JSON, `headers` beside those of the caller."""
+    """Send a request to a path below `/v1`; `body` is sent as JSON, `headers` next to those of the caller."""
     headers = {**(bearer(token) if token is not None else {}), **given.pop("headers", {})}
     content = {"json": given.pop("body")} if "body" in given else {}
     answer = await site.http.request(method, f"/v1{path}", headers=headers, **content, **given)

@@ -34,7 +34,7 @@ def modules() -> Path:
 
 @pytest.fixture
 def program(modules: Path, tmp_path: Path) -> Path:
-    """Return the compiled program over a client that is generated anew."""
+    """Return the compiled program over a client that is generated again."""
     folder = tmp_path / "client"
     shutil.copytree(SOURCES, folder)
     (folder / "node_modules").symlink_to(modules)

@@ -53,7 +53,7 @@ OF_SQLITE = "DuetimeDiskNearlyFull"
 
 
 class House:
-    """The processes of an installation, and an application beside them that schedules."""
+    """The processes of an installation, and an application that schedules."""
 
     def __init__(self, folder: Path, database: str, redis: str) -> None:
         self.folder = folder

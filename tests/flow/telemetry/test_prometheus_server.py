@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes an endpoint that tells it of trouble, and then that all is well: what fires, and ends.
+"""A real Prometheus scrapes an endpoint that reports trouble, and then that all is well: what fires, and ends.
 
 That each state arises in an installation, and is told by its processes, is for test_prometheus_installation.py.
 """

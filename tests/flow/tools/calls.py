@@ -1,4 +1,4 @@
-"""Calls of tools without a client: what a model reads, and the structure beside it."""
+"""Calls of tools without a client: what a model reads, and the structure next to it."""
 
 from __future__ import annotations
 

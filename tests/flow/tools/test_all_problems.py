@@ -1,4 +1,4 @@
-"""One refusal tells the problems of all steps, and of all members of what follows from a failure."""
+"""One refusal names the problems of all steps, and of all members of what follows from a failure."""
 
 from __future__ import annotations
 

@@ -624,7 +624,7 @@ def test_cancelling_takes_back_a_snooze_that_outlives_its_recurrence(house: Hous
 
 
 def _end_current(house: House) -> Callable[[TaskRecord], Change]:
-    """End the current run as skipped and leave what runs beside it."""
+    """End the current run as skipped and leave its side runs."""
     return lambda record: Change(
         record.task, replace(record.run, state=State.SKIPPED, wake_at=None, ended_at=house.clock.now)
     )

@@ -1,4 +1,4 @@
-"""A refusal shows what was meant, and nothing beside it that would be something else."""
+"""A refusal shows what was meant, and nothing else that would be something else."""
 
 from __future__ import annotations
 

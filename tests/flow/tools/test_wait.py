@@ -54,7 +54,7 @@ def waits(scheduler: Scheduler) -> bool:
 
 
 def ends(scheduler: Scheduler, store: Store, tell: Callable[[str], None] = lambda _id: None) -> str:
-    """Schedule a task, and let it end on another thread as soon as somebody waits for it."""
+    """Schedule a task, and let it end on another thread once a call waits for it."""
     task_id = scheduler.schedule("Import", when="now", payload={"message": "x"}).record.task.id
 
     def end() -> None:

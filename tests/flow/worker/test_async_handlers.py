@@ -56,7 +56,7 @@ def test_an_async_handler_that_ends_its_program_ends_its_own_attempt_alone(
 
     @handler("stays", time_limit=600)
     async def stays(_ctx: Context) -> Done:
-        """Run beside it."""
+        """Run next to it."""
         begun.set()
         await asyncio.to_thread(go.wait, 60)
         return Done("undisturbed")

@@ -152,7 +152,7 @@ def test_delays_are_kept_whatever_the_clock_of_the_database_says(
 
 
 def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
-    """The reason why no hook decides what may run, but the gate; should it change, this tells."""
+    """The reason why no hook decides what may run, but the gate; should it change, this fails."""
 
     class Broken(dramatiq.Middleware):
         def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's

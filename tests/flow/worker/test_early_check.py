@@ -187,7 +187,7 @@ def test_at_its_time_it_runs_when_that_was_mended_and_its_user_is_told_when_not(
 
 
 def looks(bank: Bank, clock: Clock, minutes: float) -> tuple[BlockedChecks, list[str]]:
-    """Look every five seconds for some time; return who looks, and the tasks of which it tells."""
+    """Look every five seconds for some time; return who looks, and the tasks that it reports."""
     changed: list[str] = []
     checks = BlockedChecks(bank.store, bank.handlers, changed.extend)
     for _ in range(int(minutes * 60 / checks.step())):

@@ -1,6 +1,6 @@
 """The pictures of the docs are taken of the pages as they are; looking at them is part of a change.
 
-A picture that is missing is taken, and each anew where `ADMIN_PICTURES` is set; else no browser is needed.
+A picture that is missing is taken, and each again where `ADMIN_PICTURES` is set; else no browser is needed.
 """
 
 from __future__ import annotations
