@@ -202,17 +202,22 @@ OVERTAKEN_REASON = "the next one is due"
 PAUSE_OVER_REASON = "its pause is over"
 """Why a task was resumed that was paused until a time."""
 
-PAUSED_REASON = "paused: it waits until it is resumed"
-"""The reason of a task that somebody holds; a front end adds the way to resume it."""
+_UNTIL_RESUMED = ": it waits until it is resumed"
 
 PAUSED_UNTIL_PREFIX = "paused until "
 """The beginning of the reason of one that is held until a time; a front end adds how it goes on sooner."""
 
 
+def paused_reason(why: str = "") -> str:
+    """Return the reason of a task that is held until somebody resumes it; a front end adds the way to do that."""
+    return f"paused{f', as {why}' if why else ''}{_UNTIL_RESUMED}"
+
+
 def reason_in(words: ErrorWords, reason: str, task_id: str) -> str:
     """Return a reason for which a task waits, with the way to resume one that is paused."""
-    if reason != PAUSED_REASON and not reason.startswith(PAUSED_UNTIL_PREFIX):
+    if not reason.startswith("paused"):
         return reason
+    held = reason.removesuffix(_UNTIL_RESUMED)
     resume = words.remedy(Resume(task_id)).rstrip(".")
     how = f"{resume[0].lower()}{resume[1:]}"
-    return f"paused: {how}" if reason == PAUSED_REASON else f"{reason}; to go on sooner, {how}"
+    return f"{reason}; to go on sooner, {how}" if held == reason else f"{held}: {how}"

@@ -91,6 +91,7 @@ _OPEN_FIRST: Final = (
 """States by precedence: a chain is in the first of these that any of its steps is in."""
 
 _URGENCY: Final = ("deadline", "deadline_after", "deadline_type", "penalty")
+MAX_STEPS_NAMED: Final = 3
 _LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
 
@@ -166,6 +167,12 @@ def failed_first(found: ChainRecord) -> list[StepRecord]:
     lost = {name for name, run in runs.items() if run.ended_at and run.state is not State.SUCCEEDED}
     failed = (step for step in found.steps if step.record.run.state in _LOST)
     return [step for step in failed if step.record.run.started_at or lost.isdisjoint(step.after)]
+
+
+def named(steps: Sequence[StepRecord], most: int = MAX_STEPS_NAMED) -> str:
+    """Name the first steps, each with the id of its task, and say how many more there are."""
+    more = f" and {len(steps) - most} more" if len(steps) > most else ""
+    return ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:most]) + more
 
 
 def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:

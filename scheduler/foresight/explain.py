@@ -153,7 +153,7 @@ _ENDED = {
 def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[WaitReason]:
     run = record.run
     if is_held_by_pause(run.state, paused=record.task.paused):
-        yield paused(record.task, now)
+        yield paused(record.task, run, now)
     if run.state is State.RUNNING and run.cancel_requested and not left_running:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")
 

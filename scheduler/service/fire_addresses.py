@@ -9,6 +9,7 @@ from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.chain.chain import named
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_chain_id, new_id
 from duetime.scheduler.principal import LOCAL, Principal
@@ -19,7 +20,6 @@ from duetime.scheduler.task import Json
 from duetime.scheduler.waits.fire_address import FireAddress, Fired, FireToken, NewAddress, NoSuchAddress
 from duetime.scheduler.waits.signal import ReceivedSignal
 
-MAX_STEPS_LISTED: Final = 3
 _NO_DIGEST: Final = "0" * 64
 _DIGEST_CHARS: Final = 32
 
@@ -60,9 +60,8 @@ class FireAddressService:
         if not is_chain_id(task_id):
             return
         steps = [step for step in self._store.chains.get(by.tenant, task_id).steps if not step.after]
-        first = ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:MAX_STEPS_LISTED])
         raise Refused(
-            f"{task_id} is a chain, which has no address; its steps have: {first}.",
+            f"{task_id} is a chain, which has no address; its steps have: {named(steps)}.",
             argument="task_id",
             remedy=remedies.Inspect(task_id),
         )

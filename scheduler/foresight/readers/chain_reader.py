@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.chain import ChainRecord, foremost
+from duetime.scheduler.chain.chain import MAX_STEPS_NAMED, ChainRecord, failed_first, foremost
 from duetime.scheduler.foresight.explain import explained
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
 from duetime.scheduler.foresight.reasons.before_start import paused, questions
@@ -14,7 +14,7 @@ from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.states import is_held_by_pause
+from duetime.scheduler.rules.states import FAILURES, is_held_by_pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run
 from duetime.scheduler.view_parts import WaitReason
@@ -75,7 +75,16 @@ class ChainReader:
             for reason in explained(step.record, now, self._facts.of(step.record))
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
-        return self.view_of(found), reasons or ["it waits for nothing: all its steps have ended"]
+        return self.view_of(found), reasons or [_ended_in_words(found)]
+
+
+def _ended_in_words(found: ChainRecord) -> str:
+    """Say that a chain has ended, and which of its steps failed by themselves, each with its error."""
+    failed = [step for step in found.steps if step.record.run.state in FAILURES]
+    first = failed_first(found)[:MAX_STEPS_NAMED]
+    named = "; ".join(f"{step.name} {step.record.run.state}: {step.record.run.error}" for step in first)
+    more = f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else ""
+    return f"it waits for nothing: all its steps have ended{f'; {named}{more}' if failed else ''}"
 
 
 def _ended(run: Run) -> datetime:
@@ -85,11 +94,11 @@ def _ended(run: Run) -> datetime:
 def pauses(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:
     """Say that a chain is paused, or which of its next steps are while others go on."""
     if view.record.task.paused:
-        yield paused(view.record.task, now)
+        yield paused(view.record.task, view.record.run, now)
         return
     for step in foremost(found):
         if is_held_by_pause(step.record.run.state, paused=step.record.task.paused):
-            reason = paused(step.record.task, now)
+            reason = paused(step.record.task, step.record.run, now)
             yield replace(reason, sentence=f"{step.name}: {reason.sentence}")
 
 

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
+from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind, AuditPage
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.chain.chain import named
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.readers.chain_reader import tasks_of
 from duetime.scheduler.history.events import EventBuckets, EventCounts, EventGroup
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import check_filter, page_size, tenant_read
 from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal
+from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt
 from duetime.scheduler.view_parts import RunLog
@@ -180,14 +184,24 @@ class PastReader:
 
         With `newest`, the last lines instead. A place is that of a line, `LogLine.place`. The id of a task stands for
         its current run or, before that has begun, its last one. `tenant` as in `runs`. Raises RunNotFound,
-        TaskNotFound, and InvalidArgument for what is no place.
+        TaskNotFound, InvalidArgument for what is no place, and Refused for a chain: each step has a log of its own.
         """
         of = tenant_read(by, tenant)
+        if is_chain_id(run_id):
+            raise self._of_steps(of or by.tenant, run_id)
         if run_id.startswith(TASK_PREFIX):
             run_id = self._latest_run(of, run_id)
         if newest is not None:
             return self._store.run_logs.newest(of, run_id, limit=_line_count("newest", newest))
         return self._store.run_logs.read(of, run_id, after=log_place(after), limit=_line_count("limit", limit))
+
+    def _of_steps(self, tenant: str, chain_id: str) -> Refused:
+        """Return the refusal of the log of a chain, which names the steps: those that failed come first."""
+        steps = sorted(
+            self._store.chains.get(tenant, chain_id).steps, key=lambda step: step.record.run.state not in FAILURES
+        )
+        text = f"{chain_id} is a chain, and each of its steps has a log: {named(steps)}."
+        return Refused(text, argument="run_id", remedy=remedies.Inspect(chain_id))
 
     def _latest_run(self, tenant: str | None, task_id: str) -> str:
         owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.remedies import PAUSED_REASON, PAUSED_UNTIL_PREFIX
+from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
+from duetime.scheduler.rules.series.overlap import paused_after
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
@@ -152,11 +153,12 @@ def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitRea
     return WaitReason(WaitKind.EVENT, text, until=wait.until, event=events, match=_matches(wait), goes_on=goes)
 
 
-def paused(task: Task, now: datetime) -> WaitReason:
-    """Say until when a task is paused: until a time, or until somebody resumes it."""
+def paused(task: Task, run: Run, now: datetime) -> WaitReason:
+    """Say until when a task is paused: until a time, or until somebody resumes it; and after how many failures."""
     until = task.paused_until
     if until is None:
-        return WaitReason(WaitKind.RESUME, PAUSED_REASON)
+        why = paused_after(task, run.failed_before)
+        return WaitReason(WaitKind.RESUME, paused_reason(why), after=why or None)
     text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
     return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL_PREFIX}{text}", until=until)
 

@@ -535,6 +535,33 @@ def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(schedul
     assert scheduler.past.attempts(chain_id) == []
 
 
+def test_why_a_chain_failed_is_explained_by_the_steps_that_failed_by_themselves(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Weekly report", steps=DIAMOND)
+    assert view.chain
+    clock.forward(hours=1)
+    end(store, view.chain.steps[0].task_id, State.FAILED, error="HTTP 503")
+    reasons = scheduler.explain(view.chain.id)[1]
+    assert reasons == ["it waits for nothing: all its steps have ended; fetch failed: HTTP 503 (4 of 4 steps failed)"]
+
+
+def test_the_log_of_a_chain_is_refused_with_the_steps_that_have_logs_those_that_failed_first(
+    scheduler: Scheduler, store: Store
+) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load"}, {"name": "tell"}, {"name": "check"}]
+    view = scheduler.schedule("Release", when="now", steps=steps)
+    assert view.chain
+    ids = {step.name: step.task_id for step in view.chain.steps}
+    end(store, ids["load"], State.FAILED, error="HTTP 503")
+    with pytest.raises(Refused) as refused:
+        scheduler.past.run_log(view.chain.id)
+    named = f"load ({ids['load']}), fetch ({ids['fetch']}), tell ({ids['tell']}) and 1 more"
+    assert f"{view.chain.id} is a chain, and each of its steps has a log: {named}." in str(refused.value)
+    with pytest.raises(TaskNotFound):
+        scheduler.past.run_log("c_7k3m9qx2w4hb")
+
+
 def test_a_chain_says_and_explains_what_its_next_step_asks_and_what_later_ones_ask_already(
     scheduler: Scheduler,
 ) -> None:

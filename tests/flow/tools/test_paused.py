@@ -8,7 +8,7 @@ import pytest
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.outcomes import Done, Failed, Retry
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
@@ -21,6 +21,7 @@ from duetime.tools.admin.run_rows import run_row
 from duetime.tools.arguments.filters import parts_of
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import stands
 from duetime.widgets.whole_list import whole_list_payload
 
@@ -107,3 +108,25 @@ def test_a_paused_run_is_not_late(scheduler: Scheduler, store: Store, clock: Clo
     store.claims.settle([settle(restarted(store, scheduler.get(task_id).record), Done(), now=store.now(), jitter=0.5)])
     ended = RunFilter(states=(State.SUCCEEDED,), unpaused=True, since=clock() - timedelta(hours=2))
     assert [run.task_id for run in scheduler.past.runs(ended).runs] == [task_id]
+
+
+def test_a_task_that_failed_too_often_says_why_it_is_paused(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    view = scheduler.schedule("Build", action="build", repeat="hourly", repeat_policy={"pause_after": 2})
+    task_id = view.record.task.id
+    for _ in range(2):
+        clock.at = scheduler.get(task_id).record.run.scheduled_for
+        claim = restarted(store, scheduler.get(task_id).record)
+        store.claims.settle([settle(claim, Failed("HTTP 503"), now=store.now(), jitter=0.5)])
+    why = "paused, as 2 runs in a row failed: it waits until it is resumed"
+    view, reasons = scheduler.explain(task_id)
+    assert (reasons, view.waiting_for) == ((why,), (why,))
+    payload = task_payload(scheduler.get(task_id))
+    assert payload.waiting_for == (why,)
+    assert payload.waits
+    assert payload.waits[0].after == "2 runs in a row failed"
+    held = "Paused, as 2 runs in a row failed: resume it with reschedule_task(pause=false)."
+    assert held in task_text(payload)
+
+    scheduler.reschedule(task_id, pause=False)
+    scheduler.reschedule(task_id, pause=True)
+    assert scheduler.explain(task_id)[1] == ("paused: it waits until it is resumed",)
