@@ -17,7 +17,8 @@ from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
 class TaskRecord:
     """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 
-    `side_runs` are open: what was snoozed, or is to run now. The first becomes current where none follows.
+    `side_runs` are open: what was snoozed, or is to run now. The first becomes current where none follows. A step is
+    `renewed` whose chain has begun another generation since its last run.
     """
 
     task: Task
@@ -26,6 +27,7 @@ class TaskRecord:
     deliveries: tuple[Delivery, ...] = ()
     side_runs: tuple[Run, ...] = ()
     damage: tuple[str, ...] = ()
+    renewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

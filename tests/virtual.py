@@ -84,7 +84,7 @@ class VirtualRunner:
             report=lambda value: claims.progress(run.id, run.attempt, value),
             save=lambda value: claims.checkpoint(run.id, run.attempt, value),
             now=self.store.now,
-            inputs=lambda: self.store.dependencies.results(task.tenant, task.id),
+            inputs=lambda: self.store.dependencies.results(task.tenant, task.id, run),
         )
         context = Context.of(task, run, worker=WORKER, needs=claim.reserved, link=link, traceparent=None)
         return run_handler(self.handlers[task.action], context, task.payload)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, due_at
@@ -53,11 +55,12 @@ class NewChain:
 
 
 class StepRecord(NamedTuple):
-    """A step as it is stored, and the names of the steps that it comes after."""
+    """A step as it is stored, the names of the steps that it comes after, and what their results have to meet."""
 
     name: str
     record: TaskRecord
     after: tuple[str, ...] = ()
+    schemas: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ _OPEN_FIRST: Final = (
 """States by precedence: a chain is in the first of these that any of its steps is in."""
 
 _URGENCY: Final = ("deadline", "deadline_after", "deadline_type", "penalty")
-MAX_STEPS_NAMED: Final = 3
+MAX_NAMED_STEPS: Final = 3
 _LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
 
@@ -143,7 +146,7 @@ def view_of_chain(
     stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
     run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
     run = replace(run, **_deadline_of_all(found))
-    record = TaskRecord(_task(found), run)
+    record = TaskRecord(_task(found), run, _outcome(last_generation(found)))
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 
 
@@ -169,7 +172,61 @@ def failed_first(found: ChainRecord) -> list[StepRecord]:
     return [step for step in failed if step.record.run.started_at or lost.isdisjoint(step.after)]
 
 
-def named(steps: Sequence[StepRecord], most: int = MAX_STEPS_NAMED) -> str:
+def last_generation(found: ChainRecord) -> ChainRecord:
+    """Return a chain with the last runs of its steps; without steps unless another generation is still to come."""
+    runs = {step.name: step.record.last_run for step in found.steps}
+    ran = {name: run for name, run in runs.items() if run is not None}
+    begun = any(step.record.run.started_at or step.record.run.ended_at for step in found.steps)
+    number = max((run.number for run in ran.values()), default=0)
+    if begun or number == 0 or found.chain.number == 1:
+        return replace(found, steps=())
+    last = ((step, ran[step.name]) for step in found.steps if step.name in ran)
+    of_it = [step._replace(record=replace(step.record, run=run)) for step, run in last if run.number == number]
+    return replace(found, steps=tuple(of_it))
+
+
+def _outcome(last: ChainRecord) -> Run | None:
+    """Return how the last generation ended, as the run of a task is shown."""
+    runs = [step.record.run for step in last.steps]
+    if not runs:
+        return None
+    chain, due = last.chain, min(run.scheduled_for for run in runs)
+    ended = max(run.ended_at for run in runs if run.ended_at)
+    found = Run(chain.id, chain.id, chain.tenant, due, chain_state([run.state for run in runs]), ended_at=ended)
+    return replace(found, number=runs[0].number, current=False, error=failures_in_words(last) or None)
+
+
+def failures_in_words(found: ChainRecord) -> str:
+    """Say which steps failed by themselves, each with its error, and how many failed; empty where none did."""
+    failed = [step for step in found.steps if step.record.run.state in _LOST]
+    first = failed_first(found)[:MAX_NAMED_STEPS]
+    named = "; ".join(f"{step.name} {step.record.run.state}: {step.record.run.error}" for step in first)
+    return named + (f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else "")
+
+
+def to_run_again(found: ChainRecord) -> dict[str, bool]:
+    """Return the tasks that run again so that what failed goes on, each with whether it failed itself.
+
+    They are of the last generation where nothing of this one failed. A step that failed because of an invalid result
+    goes on once the step that gave it has run again.
+    """
+    of = found if failed_first(found) else last_generation(found)
+    steps, again = {step.name: step for step in of.steps}, dict[str, bool]()
+    for step in failed_first(of):
+        before = [steps[name] for name in step.after if name in steps and _is_invalid(steps[name], step)]
+        again |= {each.record.task.id: not before for each in before or [step]}
+    return again
+
+
+def _is_invalid(before: StepRecord, step: StepRecord) -> bool:
+    """Whether the result of the step before kept a step from its start."""
+    schema, run = step.schemas.get(before.name), before.record.run
+    if step.record.run.started_at or schema is None or run.state is not State.SUCCEEDED:
+        return False
+    return mismatch(schema, run.result) is not None
+
+
+def named(steps: Sequence[StepRecord], most: int = MAX_NAMED_STEPS) -> str:
     """Name the first steps, each with the id of its task, and say how many more there are."""
     more = f" and {len(steps) - most} more" if len(steps) > most else ""
     return ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:most]) + more

@@ -90,7 +90,8 @@ def chain_view(
     found: ChainRecord, now: datetime, *, created: bool | None = None, warnings: Sequence[str] = ()
 ) -> TaskView:
     """Return the view of a chain; of one that recurs with its rule in words and its next occurrences."""
-    view = view_of_chain(found, now, created=created, warnings=warnings)
+    also = [f"{step.name}: {each}" for step in found.steps for each in _also(step.record, now)]
+    view = view_of_chain(found, now, created=created, warnings=[*warnings, *also])
     rule = recurrence_of(view.record.task)
     if rule is None:
         return view

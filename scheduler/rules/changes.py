@@ -29,7 +29,7 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
 from duetime.scheduler.rules.series.overtake import ends_series
-from duetime.scheduler.rules.series.run_again import again, extra_run, has_ended, side_run
+from duetime.scheduler.rules.series.run_again import again, extra_run, failed_before, has_ended, side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -149,11 +149,11 @@ def _at_its_end(task: Task, run: Run) -> Task:
 def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:
     """Snooze the outcome that just fired, or the occurrence that is about to fire; never to an earlier time.
 
-    For a recurring task these differ: the nearer one in time is snoozed. A length of time counts from when it is due,
-    if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
+    Where it recurs, also in its chain, these differ: the nearer one in time is snoozed. A length of time counts from
+    when it is due, if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
     """
     fired, run = record.last_run, record.run
-    alone = record.task.repeat is None or run.state in TERMINAL or has_started(run)
+    alone = not (record.task.repeat or record.renewed) or run.state in TERMINAL or has_started(run)
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
     earlier = snoozes_to_come(record.side_runs)
@@ -194,13 +194,13 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
 def run_now(record: TaskRecord, now: datetime, *, completing: bool = True) -> Change:
     """Run once at once; a recurring task keeps its next occurrence. Raises Refused for what is paused: it is held.
 
-    `completing` it does again what failed or expired last, else it is an occurrence of its own.
+    `completing` it does again what failed last, as does a step of a chain that recurs; else it is one of its own.
     """
     if record.run.state is State.RUNNING:
         raise Refused(f"{record.task.id} is running already.", argument="action")
     if record.task.paused:
         raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
-    if record.task.repeat is not None and record.run.state not in TERMINAL:
+    if record.run.state not in TERMINAL and (record.task.repeat or (completing and failed_before(record))):
         extra = extra_run(record, now, completing=completing)
         return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
     return move(record, now, now, EventKind.RUN_NOW)
@@ -208,7 +208,7 @@ def run_now(record: TaskRecord, now: datetime, *, completing: bool = True) -> Ch
 
 def replay(record: TaskRecord, now: datetime) -> Change:
     """Run a dead letter's task once more, as `run_now` does; a task that is to run anyway is left alone."""
-    if record.task.repeat is None and record.run.state not in TERMINAL:
+    if record.task.repeat is None and record.run.state not in TERMINAL and not failed_before(record):
         raise Refused(
             f"{record.task.id} is {record.run.state} already.",
             argument="run_id",

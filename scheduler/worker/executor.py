@@ -199,7 +199,7 @@ class Executor:
 
     def _link(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
-        tenant, task_id = held.claim.task.tenant, held.claim.task.id
+        tenant, task_id, run = held.claim.task.tenant, held.claim.task.id, held.claim.run
 
         def wait(call: Callable[[], T]) -> T:
             return self._store_wait.call(held, call)
@@ -225,7 +225,7 @@ class Executor:
             should_yield=held.should_yield,
             now=self._store.now,
             secret=secret,
-            inputs=lambda: wait(lambda: self._store.dependencies.results(tenant, task_id)),
+            inputs=lambda: wait(lambda: self._store.dependencies.results(tenant, task_id, run)),
             approval=lambda: as_answer(wait(lambda: self._store.approvals.answered(tenant, run_id))),
             event=lambda: _event_of(awaited()),
             event_timed_out=lambda: _is_timed_out(awaited()),

@@ -80,7 +80,8 @@ class Step:
     `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled.
     `asked` is the question of its run, `opened` since when that is due of which each generation is asked. Its attempt
     waits for an event `until` then. `wanted` is when somebody ran it again after its end. `failed` is the run that
-    failed, by its id, `letters` those whose dead letters are open.
+    failed, by its id, `letters` those whose dead letters are open. It is `renewed` while its last run is that of an
+    earlier generation, in which it `fell`, with the dead letter of the run `fallen`.
     """
 
     name: str
@@ -97,6 +98,9 @@ class Step:
     failed: str = ""
     letters: tuple[str, ...] = ()
     payload: str | None = None
+    renewed: bool = False
+    fell: bool = False
+    fallen: str = ""
     after: list[Edge] = field(default_factory=list)
     task_id: str = ""
     state: str = "scheduled"
@@ -250,6 +254,9 @@ class ChainModel:
 
     def run_now(self, step: Step, now: datetime) -> None:
         """Run it whatever it comes after, but not without a yes, and not while it is paused."""
+        if self.replays(step) and step.fell:
+            self._run_next_to(step, step.fallen)
+            return
         _refuse(step.asks or step.paused)
         ended = not step.is_open
         self.move(step, now, now, around=True)
@@ -257,10 +264,24 @@ class ChainModel:
 
     def replay(self, step: Step, run_id: str, payload: str | None, now: datetime) -> None:
         """Run a failed step again, by its dead letter."""
-        _refuse(run_id not in step.letters or step.is_open)
+        _refuse(run_id not in step.letters)
+        if self.replays(step):
+            _refuse(payload is not None)
+            self._run_next_to(step, run_id)
+            return
+        _refuse(step.is_open)
         self.run_now(step, now)
         step.letters = tuple(each for each in step.letters if each != run_id)
         step.payload = step.payload if payload is None else payload
+
+    def replays(self, step: Step) -> bool:
+        """Whether what failed runs again next to the generation to come."""
+        return self.recurs and step.is_open and step.renewed
+
+    def _run_next_to(self, step: Step, run_id: str) -> None:
+        """Run a step of an earlier generation again; the walk takes that back at once."""
+        _refuse(step.state == "running" or step.paused or step.question is not None)
+        step.letters = tuple(each for each in step.letters if each != run_id)
 
     def discard(self, step: Step, run_id: str) -> None:
         _refuse(run_id not in step.letters)
@@ -470,6 +491,7 @@ class ChainModel:
         self.spawned += new.values()
 
     def _end(self, step: Step, how: str, now: datetime) -> None:
+        step.renewed = step.renewed and (how == "skipped" or (how == "cancelled" and not step.started))
         step.state, step.ended_at, step.until = how, now, None
         step.cancels |= {now} if how == "cancelled" else set()
         step.withdraw()
@@ -496,6 +518,7 @@ class ChainModel:
                 cause = min(bad, key=lambda edge: (edge.at or now, edge.upstream.task_id))
                 cause.ended = step.run
                 step.state, step.ended_at = cause.verdict or "", now
+                step.renewed = step.renewed and step.state != "failed"
                 step.withdraw()
                 ended.append(step)
             elif not step.waits_for and not step.asks:
@@ -538,6 +561,8 @@ class ChainModel:
             step.after = [edge for edge in step.after if edge.upstream in inner]
             for edge in step.after:
                 edge.how = edge.at = edge.ended = None
+            if step.state in ("succeeded", "failed"):
+                step.renewed, step.fell, step.fallen = True, step.state == "failed", step.failed
             step.again("waiting" if step.after else "scheduled", step.at, step.at)
         self.spawned.clear()
         self.generation, self.renewed = self.generation + ran, True

@@ -157,11 +157,10 @@ class Walk:
     def run_now(self) -> None:
         step, now = self.a_step(), self.house.clock()
         run = lambda: self.house.scheduler.act(step.task_id, "run_now")  # noqa: E731 - as above
-        self.take_back(
-            step.task_id,
-            self.model.remember_run(step, now),
-            self.ask(f"run {step.name}", run, lambda: self.model.run_now(step, now)),
-        )
+        back, replayed = self.model.remember_run(step, now), self.model.replays(step) and step.fell
+        back = self.model.remember() if replayed else back
+        view = self.ask(f"run {step.name}", run, lambda: self.model.run_now(step, now))
+        self.take_back(step.task_id, back, view, always=replayed)
 
     def pause(self) -> None:
         step, now = self.a_step(), self.house.clock()
@@ -216,10 +215,27 @@ class Walk:
         now, scheduler = self.house.clock(), self.house.scheduler
         payload = self.draw.choice([None, f"message {now}"])
         given = None if payload is None else {"message": payload}
-        replay = lambda: self.closed(lambda: scheduler.letters.replay([run_id], payload=given))  # noqa: E731 - as above
+        done, back, replayed = list[LettersClosed](), self.model.remember(), self.model.replays(step)
+
+        def replay() -> TaskView:
+            done.append(scheduler.letters.replay([run_id], payload=given))
+            return scheduler.get(self.chain_id)
+
         reference = lambda: self.model.replay(step, run_id, payload, now)  # noqa: E731 - as above
-        if self.ask(f"replay {step.name} with {payload}", replay, reference):
+        view = self.ask(f"replay {step.name} with {payload}", replay, reference)
+        if view and replayed:
+            self.undo_replay(done[0], back)
+        elif view:
             assert scheduler.get(step.task_id).record.task.payload["message"] == step.payload
+
+    def undo_replay(self, done: LettersClosed, back: Callable[[], None]) -> None:
+        """Take back that a step of an earlier generation runs next to the one to come."""
+
+        def undo() -> TaskView:
+            self.house.scheduler.bulk.change("undo", undo=done.undo)
+            return self.house.scheduler.get(self.chain_id)
+
+        self.ask("undo that replay", undo, back)
 
     def discard(self) -> None:
         if self.failed:
@@ -249,9 +265,9 @@ class Walk:
         view = self.ask(what, lambda: self.house.scheduler.reschedule(task_id, **arguments), reference)
         self.take_back(task_id, back, view)
 
-    def take_back(self, task_id: str, back: Callable[[], None], view: TaskView | None) -> None:
+    def take_back(self, task_id: str, back: Callable[[], None], view: TaskView | None, *, always: bool = False) -> None:
         """Undo a change at once, at times: everything is as it was, but that what was ready waits for its timer."""
-        if view is None or not view.undo or self.draw.random() > UNDONE_RATIO:
+        if view is None or not view.undo or (self.draw.random() > UNDONE_RATIO and not always):
             return
         token = view.undo
 

@@ -77,6 +77,19 @@ def test_its_buttons_change_all_of_it(chat: Chat) -> None:
     assert chat.calls()[-1] == ("cancel_task", {"task_id": CHAIN, "revision": 1})
 
 
+def test_the_last_generation_of_one_that_goes_on_runs_again_where_it_failed(chat: Chat) -> None:
+    steps = [{**step, "state": "scheduled", "why": None} for step in a_chain()["chain"]["steps"]]
+    chain = {"id": CHAIN, "title": "Weekly report", "done": 0, "of": len(steps), "steps": steps}
+    last = {"state": "failed", "ended": stamp(NOW - timedelta(minutes=2)), "summary": "clean failed: HTTP 404"}
+    again: dict[str, Any] = {"state": "scheduled", "chain": chain, "repeat": {"rule": "hourly", "text": "every hour"}}
+    chat.show_task(a_chain(**again, last_run=last))
+    expect(chat.card.locator(".facts")).to_contain_text("clean failed: HTTP 404")
+    chat.press("Run again")
+    assert chat.calls()[-1] == ("act_on_task", {"task_id": CHAIN, "action": "run_now", "revision": 1})
+    chat.show_task(a_chain(**again, last_run={**last, "state": "succeeded"}))
+    expect(chat.card.get_by_role("button", name="Run again")).to_have_count(0)
+
+
 def test_a_step_says_which_chain_it_is_of(chat: Chat) -> None:
     step = {"id": CHAIN, "title": "Weekly report", "step": "load", "done": 1, "of": 5}
     chat.show_task(a_task(chain=step))

@@ -111,7 +111,8 @@ function runAgainButton(card, of = "") {
 /** What failed by itself in a chain, by its names, to be run again: the rest goes on after it. */
 function chainAgain(card) {
   const names = failedSteps(card.task.chain);
-  return names.length ? [runAgainButton(card, h("bdi", {}, listed(names, "unit")))] : [];
+  if (names.length) return [runAgainButton(card, h("bdi", {}, listed(names, "unit")))];
+  return runsAgain(card.task) && !hasEnded(card.task) ? [runAgainButton(card)] : [];
 }
 
 function cancelButton(card) {

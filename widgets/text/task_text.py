@@ -258,9 +258,11 @@ def _until(token: str) -> str:
 
 
 def _replay_of(chain: TaskPayload) -> str:
-    """Say what runs a step of an ended chain again that failed."""
-    again = f'reschedule_task(task_id="{chain.id}", when="now") runs again what failed; '
-    return again if chain.state in FAILURES else ""
+    """Say what runs a step of a chain again that failed, also in the last generation of one that goes on."""
+    if chain.state in FAILURES:
+        return f'reschedule_task(task_id="{chain.id}", when="now") runs again what failed; '
+    failed = chain.last_run is not None and chain.last_run.state in FAILURES
+    return f'change_tasks(change="replay", task_ids=["{chain.id}"]) runs again what failed; ' if failed else ""
 
 
 def _moves(task: TaskPayload) -> str:
@@ -268,8 +270,8 @@ def _moves(task: TaskPayload) -> str:
         return "The same call without dry_run does it."
     if task.chain and not task.chain.step:
         back = f"{_chain_undo(task.id, task.undo)} " if task.undo and not task.created else ""
-        open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else _replay_of(task)
-        return f'{back}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
+        open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else ""
+        return f'{back}{_replay_of(task)}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
     if task.undo and not task.created:  # the cancel of a new task is its undo, and is named anyway
         undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this {_until(task.undo)}.'

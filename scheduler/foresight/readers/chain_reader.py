@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.chain import MAX_STEPS_NAMED, ChainRecord, failed_first, foremost
+from duetime.scheduler.chain.chain import (
+    MAX_NAMED_STEPS,
+    ChainRecord,
+    failed_first,
+    failures_in_words,
+    foremost,
+    last_generation,
+)
 from duetime.scheduler.foresight.explain import explained
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
 from duetime.scheduler.foresight.reasons.before_start import paused, questions
@@ -14,9 +21,9 @@ from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.states import FAILURES, is_held_by_pause
+from duetime.scheduler.rules.states import is_held_by_pause
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Run
+from duetime.scheduler.task import InboxMessage, Run
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskView
 
@@ -31,7 +38,13 @@ class ChainReader:
     def get(self, chain_id: str, *, by: Principal) -> TaskView:
         """Return a chain with its steps. Raises TaskNotFound."""
         found = self._store.chains.get(by.tenant, chain_id)
-        return replace(self.view_of(found), not_run=self._not_run(found))
+        return replace(self.view_of(found), not_run=self._not_run(found), unread=self._unread(found, by))
+
+    def _unread(self, found: ChainRecord, by: Principal) -> tuple[InboxMessage, ...]:
+        """Return why the steps failed that failed by themselves, as far as their user has not read it."""
+        failed = (failed_first(found) or failed_first(last_generation(found)))[:MAX_NAMED_STEPS]
+        runs = [step.record.run.id for step in failed]
+        return tuple(each for run in runs for each in self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=run))
 
     def _not_run(self, found: ChainRecord) -> Run | None:
         """Return the step that an answer, or none, left out in the last generation, where nothing of it has run."""
@@ -75,16 +88,19 @@ class ChainReader:
             for reason in explained(step.record, now, self._facts.of(step.record))
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
-        return self.view_of(found), reasons or [_ended_in_words(found)]
+        return self.view_of(found), [*(reasons or [_ended_in_words(found)]), *_last_failure(found)]
 
 
 def _ended_in_words(found: ChainRecord) -> str:
     """Say that a chain has ended, and which of its steps failed by themselves, each with its error."""
-    failed = [step for step in found.steps if step.record.run.state in FAILURES]
-    first = failed_first(found)[:MAX_STEPS_NAMED]
-    named = "; ".join(f"{step.name} {step.record.run.state}: {step.record.run.error}" for step in first)
-    more = f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else ""
-    return f"it waits for nothing: all its steps have ended{f'; {named}{more}' if failed else ''}"
+    failed = failures_in_words(found)
+    return f"it waits for nothing: all its steps have ended{f'; {failed}' if failed else ''}"
+
+
+def _last_failure(found: ChainRecord) -> Iterator[str]:
+    """Say which steps of the last generation failed, while another one is to come."""
+    if failed := failures_in_words(last_generation(found)):
+        yield f"its last generation failed: {failed}"
 
 
 def _ended(run: Run) -> datetime:

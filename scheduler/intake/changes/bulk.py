@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler import remedies
@@ -19,6 +20,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.run_again import failed_before, side_run
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -78,8 +80,9 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
 
 
 def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
-    """Run again what failed last: a task that is over, or the last run of a series that goes on."""
-    task_id, goes_on = record.task.id, record.task.repeat is not None and record.run.state in OPEN
+    """Run again what failed last: a task that is over, or the last run of a series or a chain that goes on."""
+    task_id, recurs = record.task.id, record.task.repeat is not None or failed_before(record)
+    goes_on = recurs and record.run.state in OPEN
     failed = record.last_run if goes_on else record.run
     if failed is None or failed.state not in FAILURES:
         raise Refused(f"{task_id} has not failed.", argument="change", remedy=remedies.Inspect(task_id))
@@ -93,6 +96,25 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
     if any(run.repeats == again for run in record.side_runs):
         return Change(record.task, record.run)
     return changes.replay(record, now)
+
+
+def replaying(decision: BulkDecision, steps: Mapping[str, bool], now: datetime) -> BulkDecision:
+    """Return a replay by which these steps of chains run again: those that failed, and those with an invalid result."""
+
+    def decide(record: TaskRecord, last: LastChange | None) -> Change:
+        if steps.get(record.task.id, True):
+            return decision.decide(record, last)
+        return _run_last_again(record, now)
+
+    return replace(decision, decide=decide)
+
+
+def _run_last_again(record: TaskRecord, now: datetime) -> Change:
+    """Run once more what ran last: next to the run to come, where there is one."""
+    if record.last_run is None or record.run.state not in OPEN or record.task.paused:
+        return changes.run_now(record, now)
+    extra = side_run(record.task, record.last_run, now)
+    return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
 
 
 def _cancelled(record: TaskRecord, now: datetime) -> Change:

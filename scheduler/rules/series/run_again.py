@@ -54,10 +54,15 @@ def side_run(task: Task, run: Run, to: datetime) -> Run:
 
 def refuse_side_run(task: Task) -> None:
     """Raise Refused where each run needs an approval."""
-    if before_run(task).asks_in_series:
+    if before_run(task).asks_when_due:
         raise Refused(
             f"{task.id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
         )
+
+
+def failed_before(record: TaskRecord) -> bool:
+    """Whether a step failed last, and its chain has begun another generation since."""
+    return record.renewed and record.last_run is not None and record.last_run.state in FAILURES
 
 
 def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:

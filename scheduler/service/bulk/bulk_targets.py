@@ -11,9 +11,10 @@ from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first, last_generation, to_run_again
 from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.changes.bulk import replaying
 from duetime.scheduler.intake.changes.chain import ChainMove, moved_by
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
@@ -71,6 +72,9 @@ class BulkTargets:
     def decided(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkDecision:
         """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""
         to, moves = call.to, dict[str, Callable[[], ChainMove]]()
+        if decision.verb is BulkVerb.REPLAY:
+            steps = dict(chain.from_iterable(to_run_again(found).items() for found in self._chains_of(call)))
+            return replaying(decision, steps, now)
         if decision.verb is not BulkVerb.MOVE or to is None:
             return decision
         for found in self._chains_of(call):
@@ -99,14 +103,17 @@ class BulkTargets:
 
 
 def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
-    """Return the steps that a change is for: those that are open, those that failed, or failed by themselves.
+    """Return the steps that a change is for: those that are open, that run what failed again, or failed by themselves.
 
     A resume is also for those that have ended and are paused: a chain that recurs runs them again.
     """
     if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
         held = verb is BulkVerb.RESUME
         return [step for step in found.steps if step.record.run.state in OPEN or (held and step.record.task.paused)]
-    failed = failed_first(found)
+    again = to_run_again(found)
+    failed = [step for step in found.steps if step.record.task.id in again]
+    if verb is BulkVerb.DISCARD:
+        failed = failed_first(found) or failed_first(last_generation(found))
     if not failed:
         chain_id = found.chain.id
         message = f"no step of {chain_id} has failed."

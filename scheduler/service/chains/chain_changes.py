@@ -12,11 +12,11 @@ from typing import Any, Final, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall, split_arguments
-from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
+from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost, to_run_again
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
-from duetime.scheduler.intake.changes.bulk import decision_of
+from duetime.scheduler.intake.changes.bulk import decision_of, replaying
 from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import left_out
 from duetime.scheduler.intake.changes.chain_rule import own_change, spread_by_rule
@@ -115,13 +115,13 @@ class ChainService:
         self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments, *, dry_run: bool = False
     ) -> TaskView:
         """Run again the steps that failed by themselves: what had ended with them waits for them once more."""
-        failed = frozenset(step.record.task.id for step in failed_first(found))
-        replay = decision_of(BulkVerb.REPLAY, self._planner, self._store.now(), None)
+        wanted, now = to_run_again(found), self._store.now()
+        replay = replaying(decision_of(BulkVerb.REPLAY, self._planner, now, None), wanted, now)
 
         def decide(record: TaskRecord, last: LastChange | None) -> Change:
-            if not failed:
+            if not wanted:
                 raise Refused(f"no step of {found.chain.id} has failed.")
-            return replay.decide(record, last) if record.task.id in failed else Change(record.task, record.run)
+            return replay.decide(record, last) if record.task.id in wanted else Change(record.task, record.run)
 
         if dry_run:
             return self._writer.tried(found, replace(replay, decide=decide), given, call)

@@ -220,7 +220,7 @@ class DeadLetterService:
         if payload is None:
             return change
         task = record.task
-        if task.repeat is not None:
+        if task.repeat is not None or record.renewed:
             raise Refused(
                 f"{task.id} repeats: its next runs would get this payload as well; a reschedule changes it for all.",
                 argument="payload",

@@ -35,7 +35,7 @@ _ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"), chains.c.tena
 _STEPS = select(chain_steps.c.place, chain_steps.c.name, chain_steps.c.task_id).where(
     chain_steps.c.chain_id == bindparam("chain_id")
 )
-_AFTER = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
+_AFTER = select(dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.valid_output).where(
     dependencies.c.task_id.in_(bindparam("task_ids", expanding=True)),
     dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)),
 )
@@ -105,12 +105,14 @@ def record(connection: Connection, tenant: str, chain_id: str) -> ChainRecord:
     names = {task_id: name for _, name, task_id in rows}
     records = read.records(connection, names)
     place = {task_id: number for number, task_id in enumerate(names)}
-    above: dict[str, list[str]] = {}
+    above, schemas = dict[str, list[str]](), dict[str, dict[str, Any]]()
     links = connection.execute(_AFTER, {"task_ids": list(names)})
     for row in sorted(links, key=lambda row: place[row.upstream_id]):
         above.setdefault(row.task_id, []).append(names[row.upstream_id])
+        if row.valid_output is not None:
+            schemas.setdefault(row.task_id, {})[names[row.upstream_id]] = row.valid_output
     steps = [
-        StepRecord(name, records[task_id], tuple(above.get(task_id, ())))
+        StepRecord(name, records[task_id], tuple(above.get(task_id, ())), schemas.get(task_id, {}))
         for task_id, name in names.items()
         if task_id in records
     ]

@@ -19,7 +19,7 @@ from duetime.scheduler.store.sql.commit_notes import CommitNotes, collected
 from duetime.scheduler.store.statements import read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.graph import upstreams
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
@@ -73,9 +73,10 @@ class Dependencies:
         """Return the upstreams of a task, the oldest first."""
         return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
-    def results(self, tenant: str, task_id: str) -> Mapping[str, Json]:
-        """Return the last results of a task's upstreams, by task id and by step name."""
-        return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id))
+    def results(self, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:
+        """Return the last results of a task's upstreams, by task id and by step name; as a replayed `run` gets them."""
+        replayed = None if run is None or run.current else run
+        return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id, replayed=replayed))
 
     def failure(self, tenant: str, task_id: str) -> Failure | None:
         """Return the failure that made a task, None for any other task."""

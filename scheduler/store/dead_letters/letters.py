@@ -25,28 +25,24 @@ from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.lists.tenant_counts import admit_change
-from duetime.scheduler.store.schema.rows import DEAD_LETTER
+from duetime.scheduler.store.schema.rows import DEAD_LETTER, RUN_FIELDS
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, read
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Select, bindparam, func, select, tuple_, update
 
 LETTERS_PER_READ = 100
-_FIRST_OF = select(
-    func.coalesce(runs.c.repeats, runs.c.id).label("first"),
-    func.coalesce(runs.c.occurrence, runs.c.slot, runs.c.scheduled_for, type_=runs.c.occurrence.type).label(
-        "belongs_to"
-    ),
-).where(runs.c.id == bindparam("run_id"))
+_FAILED = select(*RUN_FIELDS).where(runs.c.id == bindparam("run_id"))
 
 
 class DeadLetters:
@@ -156,7 +152,8 @@ class DeadLetters:
             if record.damage:
                 record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
-            change = _completing(connection, run_id, decide(record))
+            [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
+            change = _completing(failed, decide(replace(record, last_run=failed)))
             admit_change(connection, record, change, EventKind.RUN_NOW, now)
             replayed = change.extra_run or change.next_run
             assert replayed is not None
@@ -187,12 +184,11 @@ def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime
     return [(at, run_id) for at, run_id in connection.execute(statement).all()]
 
 
-def _completing(connection: Connection, run_id: str, change: Change) -> Change:
+def _completing(failed: Run, change: Change) -> Change:
     """Return the change with a run that does again what the failed one did not complete, under its idempotency key."""
-    failed = connection.execute(_FIRST_OF, {"run_id": run_id}).one()
-    of_it: dict[str, Any] = {"repeats": failed.first}
+    of_it: dict[str, Any] = {"repeats": failed.repeats or failed.id}
     if change.task.key_template:
-        of_it |= {"occurrence": failed.belongs_to}
+        of_it |= {"occurrence": failed.occurrence or failed.slot or failed.scheduled_for}
     if change.extra_run:
         return replace(change, extra_run=replace(change.extra_run, **of_it))
     return replace(change, next_run=replace(change.next_run, **of_it)) if change.next_run else change

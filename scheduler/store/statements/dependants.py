@@ -31,7 +31,7 @@ from duetime.scheduler.store.sql.commit_notes import note_ends, notes_of
 from duetime.scheduler.store.sql.locks import exactly, lock_tasks
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
+from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places, replays
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged, ended_without_run, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
@@ -125,7 +125,7 @@ class _Waiting(NamedTuple):
 
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Update the tasks that come after these ended ones; makes no query where there are none."""
-    if ends := _followed(ended):
+    if ends := _followed(replays.other_ends(connection, ended, now)):
         follow(connection, ends, now)
 
 

@@ -21,7 +21,7 @@ from duetime.scheduler.store.schema.rows import (
     folded,
     task_and_run,
 )
-from duetime.scheduler.store.schema.tables.chains import chains
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
@@ -65,6 +65,11 @@ _LAST_RESULTS = (
     select(tasks.c.id, runs.c.result)
     .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+)
+_RENEWED = (
+    select(chain_steps.c.task_id)
+    .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
+    .where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)), chains.c.number > 1)
 )
 _BESIDE = (
     select(*RUN_FIELDS)
@@ -143,15 +148,26 @@ def with_past(
     noted = {task.id: [*damage.get(task.id, ())] for task, _ in pairs}
     last = _last_runs(connection, pairs, noted)
     sent = _deliveries(connection, [run.id for run in last.values()])
-    side_runs = side_runs_of(connection, [task for task, _ in pairs])
+    side_runs, renewed = side_runs_of(connection, [task for task, _ in pairs]), _renewed(connection, pairs, last)
     found = []
     for task, run in pairs:
         last_run = last.get(task.id)
         deliveries_of_last = tuple(sent.get(last_run.id, ())) if last_run else ()
-        found.append(
-            TaskRecord(task, run, last_run, deliveries_of_last, side_runs.get(task.id, ()), tuple(noted[task.id]))
-        )
+        side, notes = side_runs.get(task.id, ()), tuple(noted[task.id])
+        found.append(TaskRecord(task, run, last_run, deliveries_of_last, side, notes, task.id in renewed))
     return found
+
+
+def _renewed(connection: Connection, pairs: Sequence[tuple[Task, Run]], last: Mapping[str, Run]) -> set[str]:
+    """Return the steps whose chain has begun another generation since; makes no query where there can be none."""
+    later = [task.id for task, run in pairs if task.repeat is None and _is_later(run, last.get(task.id))]
+    return set(connection.execute(_RENEWED, {"task_ids": later}).scalars()) if later else set()
+
+
+def _is_later(run: Run, last: Run | None) -> bool:
+    """Whether an open run is a later one than the last, and not this one once more."""
+    is_next = last is not None and run.ended_at is None and run.number > last.number
+    return is_next and last is not None and run.repeats != (last.repeats or last.id)
 
 
 def side_runs_of(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:

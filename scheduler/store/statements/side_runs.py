@@ -17,6 +17,7 @@ from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, listed_at
 from duetime.scheduler.store.schema.stored_change import StoredChange
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -55,6 +56,7 @@ _HEIRS = (
     .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), IS_CURRENT)
     .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
+    .where(runs.c.task_id.not_in(select(chain_steps.c.task_id)))  # replays: the next generation follows on its own
     .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
 )
 NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))

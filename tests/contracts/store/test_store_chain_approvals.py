@@ -350,8 +350,8 @@ def test_a_rejected_generation_is_the_last_run_of_its_chain_and_of_the_step_that
         for shown in (chain_id, step(desk, chain_id, "fetch")):
             found = task_payload(desk.scheduler.get(shown)).last_run
             said = (found.state, found.summary) if found else None
-            of_step = (last, "imported") if shown != chain_id else None
-            assert said == ((last, "bob rejected it: no rows") if last is SKIPPED else of_step)
+            ended = (last, "imported" if shown != chain_id else None)
+            assert said == ((last, "bob rejected it: no rows") if last is SKIPPED else ended)
 
 
 def test_a_step_that_is_run_again_asks_at_once_and_when_it_is_moved_at_its_new_time(desk: Desk) -> None:

@@ -47,12 +47,12 @@ def test_a_chain_is_read_with_its_steps_in_their_order_and_what_each_comes_after
     assert [each.created for each in added] == [True] * 3
     found = store.chains.get(TENANT, chain_id)
     assert found.chain == new.chain
-    assert [(name, record.task.id, after) for name, record, after in found.steps] == [
+    assert [(name, record.task.id, after) for name, record, after, _ in found.steps] == [
         ("fetch", new.steps["fetch"].task.id, ()),
         ("load", new.steps["load"].task.id, ("fetch",)),
         ("report", new.steps["report"].task.id, ("load",)),
     ]
-    assert [record.run.state for _, record, _ in found.steps] == [State.SCHEDULED, State.WAITING, State.WAITING]
+    assert [record.run.state for _, record, *_ in found.steps] == [State.SCHEDULED, State.WAITING, State.WAITING]
 
 
 def test_nothing_of_a_chain_is_stored_if_one_step_cannot_be(store: Store) -> None:
@@ -99,10 +99,10 @@ def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their
     alice = Principal(TENANT, "alice")
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known))
     chain_id, _ = store.chains.add(a_chain("fetch", "load", "report"))
-    ids = [record.task.id for _, record, _ in store.chains.get(TENANT, chain_id).steps]
+    ids = [record.task.id for _, record, *_ in store.chains.get(TENANT, chain_id).steps]
 
     def states() -> list[State]:
-        return [record.run.state for _, record, _ in store.chains.get(TENANT, chain_id).steps]
+        return [record.run.state for _, record, *_ in store.chains.get(TENANT, chain_id).steps]
 
     for order in (ids, ids[::-1]):
         result = scheduler.bulk.change("cancel", order, by=alice)
@@ -134,7 +134,7 @@ def test_of_a_chain_that_recurs_the_next_generation_comes_with_the_last_end_of_t
     found = store.chains.get(TENANT, chain_id)
     tomorrow = NOON + timedelta(days=1)
     assert (found.chain.due_at, found.chain.number) == (tomorrow, 2)
-    assert [(record.run.scheduled_for, record.run.number, record.run.state) for _, record, _ in found.steps] == [
+    assert [(record.run.scheduled_for, record.run.number, record.run.state) for _, record, *_ in found.steps] == [
         (tomorrow, 2, State.SCHEDULED),
         (tomorrow, 2, State.WAITING),
     ]

@@ -14,7 +14,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, dependenci
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Run
 from sqlalchemy import BindParameter, Connection, bindparam, func, select
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
@@ -32,7 +32,9 @@ _KNOWN = (
 )
 _own, _before, _theirs = (chain_steps.alias(name) for name in ("own", "before", "theirs"))
 _RESULTS = (
-    select(runs.c.task_id, runs.c.result, _before.c.name, _theirs.c.chain_id, _theirs.c.name.label("step"))
+    select(
+        runs.c.task_id, runs.c.result, runs.c.number, _before.c.name, _theirs.c.chain_id, _theirs.c.name.label("step")
+    )
     .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
     .outerjoin(_own, _own.c.task_id == dependencies.c.task_id)
     .outerjoin(_theirs, _theirs.c.task_id == runs.c.task_id)
@@ -95,12 +97,15 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
     return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
 
-def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
+def results(connection: Connection, tenant: str, task_id: str, *, replayed: Run | None = None) -> Mapping[str, Json]:
     """Return the last results of what a task comes after: steps of its chain by names, others by ids.
 
-    Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`.
+    Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
+    steps of its chain a run that is `replayed` gets no results of later generations, and other runs the newest ones.
     """
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
+    rows = [row for row in rows if not (row.name and replayed and row.number > replayed.number)]
+    rows.sort(key=lambda row: row.number if row.name else 0)
     cause = follow_ups.failure(connection, tenant, task_id)
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
     found: dict[str, Any] = {row.name or row.task_id: row.result for row in rows if row.chain_id not in whole}

@@ -1,0 +1,254 @@
+"""A generation of a chain that failed: it is shown, and runs again next to the generation to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import LEASE, Clock, runs_of, settlement
+
+ROWS = {"type": "object", "required": ["rows"]}
+STEPS: list[StepArguments] = [
+    {"name": "fetch"},
+    {"name": "load", "after": ["fetch"]},
+    {"name": "mail", "after": ["load"]},
+    {"name": "clean", "after": ["load"], "after_failure": "run_anyway"},
+]
+Way = Callable[[Scheduler, str, str], object]
+WAYS: dict[str, Way] = {
+    "a replay of the chain": lambda scheduler, chain_id, _: scheduler.bulk.change("replay", [chain_id]),
+    "a replay of the step": lambda scheduler, _, step_id: scheduler.bulk.change("replay", [step_id]),
+    "run now of the chain": lambda scheduler, chain_id, _: scheduler.act(chain_id, "run_now"),
+    "run now of the step": lambda scheduler, _, step_id: scheduler.act(step_id, "run_now"),
+    "a replay of the dead letter": lambda scheduler, *_: scheduler.letters.replay(letters(scheduler)),
+    "a replay by filter": lambda scheduler, *_: scheduler.bulk.change("replay", expect=1),
+}
+
+
+def letters(scheduler: Scheduler) -> list[str]:
+    """Return the runs with open dead letters."""
+    return [letter.run_id for letter in scheduler.letters.page()[0]]
+
+
+class Daily:
+    """A chain that recurs each day at 13:00, with the ids of its steps, when its first generation is due."""
+
+    def __init__(self, store: Store, clock: Clock, steps: list[StepArguments] = STEPS, **more: Any) -> None:
+        planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+        self.scheduler, self.store, self.clock = Scheduler(store, planner), store, clock
+        view = self.scheduler.schedule("Report", repeat="every day at 13:00", steps=steps, **more)
+        assert view.chain
+        self.id = view.chain.id
+        self.steps = {step.name: step.task_id for step in view.chain.steps}
+        clock.at = view.record.run.scheduled_for
+
+    def start(self, name: str, *, again: bool = True) -> Claim:
+        """Start the due run of a step: that of a replay, if it runs `again`, where there is one."""
+        self.store.claims.make_ready(limit=1_000)
+        record = self.store.tasks.get("local", self.steps[name])
+        run = next(iter(record.side_runs if again else ()), record.run)
+        [claim] = self.store.claims.start([Start(run.id)], worker="w1", epoch=None, lease=LEASE)
+        return claim
+
+    def end(self, name: str, to: State = State.SUCCEEDED, *, again: bool = True, **values: Any) -> None:
+        self.store.claims.settle([settlement(self.start(name, again=again), to, **values)])
+
+    def fail(self, name: str = "fetch") -> None:
+        self.end(name, State.FAILED, error="HTTP 503", dead_letter=True)
+
+    def runs(self, name: str, number: int = 1) -> list[Run]:
+        """Return the runs of a step in one generation, in their order."""
+        found = [run for run in runs_of(self.store, self.steps[name]) if run.number == number]
+        return sorted(found, key=lambda run: (run.scheduled_for, run.generation))
+
+    def states(self, name: str, number: int = 1) -> list[State]:
+        return [run.state for run in self.runs(name, number)]
+
+    def to_come(self) -> list[Run]:
+        return [run for name in self.steps for run in self.runs(name, number=2)]
+
+
+@pytest.fixture
+def failed(store: Store, clock: Clock) -> Daily:
+    """Return a chain whose first generation failed ten minutes ago."""
+    chain = Daily(store, clock)
+    chain.fail()
+    chain.end("clean")
+    clock.forward(minutes=10)
+    return chain
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_failed_step_runs_again_with_what_had_ended_with_it_next_to_the_generation_to_come(
+    failed: Daily, way: Way
+) -> None:
+    before, [first] = failed.to_come(), failed.runs("fetch")
+    way(failed.scheduler, failed.id, failed.steps["fetch"])
+    again = failed.runs("fetch")[-1]
+    assert (again.repeats, again.current, again.scheduled_for) == (first.id, False, failed.clock())
+    assert letters(failed.scheduler) == []
+
+    failed.end("fetch")
+    assert failed.states("load") == [State.FAILED, State.SCHEDULED]
+    assert failed.states("mail") == [State.FAILED]
+    failed.end("load")
+    failed.end("mail")
+    assert failed.states("mail") == [State.FAILED, State.SUCCEEDED]
+    assert failed.states("clean") == [State.SUCCEEDED], "it had run"
+    assert failed.to_come() == before
+    with pytest.raises(Refused, match=f"no step of {failed.id} has failed"):
+        failed.scheduler.act(failed.id, "run_now")
+
+
+def test_a_replay_that_fails_as_well_can_be_replayed_once_more(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    failed.fail()
+    assert len(letters(failed.scheduler)) == 1
+    failed.scheduler.act(failed.id, "run_now")
+    failed.end("fetch")
+    assert failed.states("load") == [State.FAILED, State.SCHEDULED]
+
+
+def test_an_older_dead_letter_is_replayed_in_its_own_generation(failed: Daily) -> None:
+    [letter] = letters(failed.scheduler)
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    for name in STEPS:
+        failed.end(name["name"])
+    before = failed.runs("fetch", number=3)
+    failed.scheduler.letters.replay([letter])
+    failed.end("fetch")
+    failed.end("load")
+    assert failed.states("load") == [State.FAILED, State.SUCCEEDED]
+    assert failed.states("load", number=2) == [State.SUCCEEDED]
+    assert failed.runs("fetch", number=3) == before
+
+
+def test_the_undo_of_a_replay_brings_the_dead_letter_back(failed: Daily) -> None:
+    before = letters(failed.scheduler)
+    undo = failed.scheduler.act(failed.id, "run_now").undo
+    failed.scheduler.act(failed.id, "undo", undo=undo)
+    assert failed.states("fetch") == [State.FAILED, State.CANCELLED]
+    assert letters(failed.scheduler) == before
+
+
+def test_the_generation_to_come_goes_on_while_a_replay_runs(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    replayed = failed.start("fetch")
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.store.claims.recover_lapsed(epoch=None, held=[replayed.run.id], before=failed.clock())
+    for name in STEPS:
+        failed.end(name["name"], again=False)
+    assert [run.state for run in failed.to_come()] == [State.SUCCEEDED] * 4
+    assert failed.states("fetch", number=3) == [State.SCHEDULED]
+    failed.store.claims.settle([settlement(replayed)])
+    assert failed.states("load", number=3) == [State.WAITING]
+
+
+def test_the_end_of_a_replay_decides_nothing_in_the_generation_to_come(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    failed.end("fetch")
+    assert failed.states("load", number=2) == [State.WAITING]
+
+
+def test_a_cancel_of_the_chain_cancels_its_replays(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    failed.scheduler.cancel(failed.id)
+    assert failed.states("fetch") == [State.FAILED, State.CANCELLED]
+
+
+def test_a_replayed_step_reads_the_results_of_its_own_generation(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    failed.end("fetch", result=1)
+    replayed = failed.runs("load")[-1]
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.end("fetch", result=2)
+    read, load = failed.store.dependencies.results, failed.steps["load"]
+    assert read("local", load, replayed) == {"fetch": 1}
+    assert read("local", load, failed.runs("load", number=2)[0]) == {"fetch": 2}
+
+
+def test_a_step_goes_on_when_every_step_before_it_has_run_again(store: Store, clock: Clock) -> None:
+    steps: list[StepArguments] = [{"name": "left"}, {"name": "right"}, {"name": "load", "after": ["left", "right"]}]
+    chain = Daily(store, clock, steps)
+    chain.fail("left")
+    chain.fail("right")
+    chain.scheduler.act(chain.id, "run_now")
+    chain.end("left")
+    assert chain.states("load") == [State.FAILED]
+    chain.end("right")
+    assert chain.states("load") == [State.FAILED, State.SCHEDULED]
+
+
+def test_a_step_that_asks_before_each_run_does_not_follow_a_replay(store: Store, clock: Clock) -> None:
+    asks: StepArguments = {"name": "load", "after": ["fetch"], "approval": {"question": "Load?", "by": "2 hours"}}
+    chain = Daily(store, clock, [{"name": "fetch"}, asks])
+    chain.fail()
+    chain.scheduler.act(chain.id, "run_now")
+    chain.end("fetch")
+    assert chain.states("load") == [State.FAILED]
+    with pytest.raises(Refused, match="asks before each of its runs"):
+        chain.scheduler.act(chain.steps["load"], "run_now")
+
+
+def test_a_step_that_got_an_invalid_result_goes_on_when_the_step_before_it_has_run_again(
+    store: Store, clock: Clock
+) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "valid_output": ROWS}]
+    chain = Daily(store, clock, steps)
+    chain.end("fetch", result="no rows")
+    for result, states in (("none", [State.FAILED]), ({"rows": 3}, [State.FAILED, State.SCHEDULED])):
+        chain.scheduler.act(chain.id, "run_now")
+        chain.end("fetch", result=result)
+        assert chain.states("load") == states
+
+
+def test_a_chain_shows_how_its_last_generation_failed(failed: Daily) -> None:
+    view, reasons = failed.scheduler.explain(failed.id)
+    why = "fetch failed: HTTP 503 (3 of 4 steps failed)"
+    assert reasons[-1] == f"its last generation failed: {why}"
+    payload = task_payload(failed.scheduler.get(failed.id))
+    assert payload.last_run
+    assert (payload.last_run.state, payload.last_run.summary) == (State.FAILED, why)
+    said = task_text(payload)
+    assert f"Last run failed «{why}»." in said
+    assert f'change_tasks(change="replay", task_ids=["{failed.id}"]) runs again what failed;' in said
+
+    view = failed.scheduler.act(failed.id, "run_now")
+    assert [note for note in view.warnings if note.startswith("fetch: it also runs ")]
+    for name in ("fetch", "load", "mail"):
+        failed.end(name)
+    payload = task_payload(failed.scheduler.get(failed.id))
+    assert payload.last_run
+    assert (payload.last_run.state, payload.last_run.summary) == (State.SUCCEEDED, None)
+    assert "runs again what failed" not in task_text(payload)
+
+
+def test_a_discard_of_a_chain_closes_the_dead_letters_of_its_last_generation(failed: Daily) -> None:
+    failed.scheduler.bulk.change("discard", [failed.id], reason="the CRM was down")
+    assert letters(failed.scheduler) == []
+
+
+def test_a_snooze_brings_the_outcome_of_a_step_again_and_leaves_the_generation_to_come(
+    store: Store, clock: Clock
+) -> None:
+    chain = Daily(store, clock, [{"name": "tell"}])
+    chain.end("tell")
+    clock.forward(minutes=1)
+    before = chain.to_come()
+    view = chain.scheduler.act(chain.steps["tell"], "snooze", minutes=10)
+    assert [run.scheduled_for for run in view.record.side_runs] == [clock() + timedelta(minutes=10)]
+    assert any(note.startswith("it also runs ") for note in view.warnings)
+    assert chain.to_come() == before
