@@ -162,7 +162,7 @@ def test_the_work_of_one_user_is_exact_on_the_hour_and_that_of_many_is_spread(
 def shared(store: Store, clock: Clock) -> Scheduler:
     """Return the scheduler of an installation that many use."""
     clock.at = HOUR - timedelta(minutes=30)
-    pools = {"api": Pool("api", capacity=CAPACITY)}
+    pools = {"api": Pool("api", capacity=SLOT_COUNT)}
     return Scheduler(store, Planner(Handlers([import_orders, reminder]), "UTC", pools=lambda: pools, spread=SPREAD))
 
 
