@@ -18,7 +18,8 @@ class TaskRecord:
     """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 
     `side_runs` are open: what was snoozed, or is to run now. The first becomes current where none follows. A step is
-    `renewed` whose chain has begun another generation since its last run.
+    `renewed` whose chain has begun another generation since its last run. For a replay, `failed_run` is that of its
+    newest open dead letter.
     """
 
     task: Task
@@ -28,6 +29,7 @@ class TaskRecord:
     side_runs: tuple[Run, ...] = ()
     damage: tuple[str, ...] = ()
     renewed: bool = False
+    failed_run: Run | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class TaskView:
     created: bool | None = None
     warnings: tuple[str, ...] = ()
     undo: str | None = None
+    undo_until: datetime | None = None  # where it is another time than usual
     unread: tuple[InboxMessage, ...] = ()
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
@@ -139,18 +142,20 @@ class Clash(NamedTuple):
 
 
 class Standing(StrEnum):
-    """A condition that a run has in addition to its state: unverified, blocked or paused."""
+    """A condition that a run has in addition to its state: unverified, blocked or paused, or an open dead letter."""
 
     UNVERIFIED = "unverified"
     BLOCKED = "blocked"
     PAUSED = "paused"
+    DEAD_LETTER = "dead_letter"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
     """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time).
 
-    The `standing` is that of the current run (blocked), of the last that ended (unverified) or of the task (paused).
+    The `standing` is that of the current run (blocked), of the last that ended (unverified), of the task (paused) or of
+    any of its runs (dead_letter).
     """
 
     states: tuple[State, ...] = ()

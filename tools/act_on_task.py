@@ -65,7 +65,7 @@ _ACTION = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer), _MEANT, hidden=tuple(App
 ACT_ON_TASK = Definition(
     "act_on_task",
     "Act on a task",
-    "Act on a task, as the buttons of its card do: snooze it, run it now or again, skip its next run, undo a change, "
+    "As the buttons of a task's card: snooze it, run it now or again, skip its next run, undo a change, "
     "or mark its outcome as read (done).",
     (
         TASK_ID,

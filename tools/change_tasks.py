@@ -77,7 +77,7 @@ CHANGE_TASKS = Definition(
         Argument(
             "state",
             Choice(STATE_WORDS, MEANT_STATES, listed=False),
-            "Default open; to replay or discard: failed",
+            "Default open; to replay or discard: dead_letter",
             "state='open'",
         ),
         Argument("priority", Choice(tuple(Tier), listed=False), "", "priority='low'"),

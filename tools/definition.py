@@ -43,7 +43,7 @@ TASK_ID = Argument(
     "task_id='t_7k3m9qx2w4hb'",
     required=True,
 )
-REVISION = Argument("revision", Whole(1), "Refuse if the task is no longer at this revision", "revision=3")
+REVISION = Argument("revision", Whole(1), "Refuse at another revision", "revision=3")
 IDEMPOTENCY_KEY = Argument(
     "idempotency_key", Text(200, "1 to 200 characters"), "As in schedule_task", "idempotency_key='call-john-1'"
 )
@@ -51,7 +51,7 @@ TITLE = Argument("title", Text(200, "1 to 200 visible characters"), "", "title='
 TIMEZONE = Argument(
     "timezone",
     Text(60, "an IANA time zone name"),
-    "IANA name for wall times; default: the user's zone",
+    "IANA name; default: the user's zone",
     "timezone='America/Edmonton'",
 )
 RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
@@ -84,9 +84,10 @@ ESTIMATE = Argument(
 )
 NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'key:customer-42': 1}")
 MAX_RUNS = Argument("max_runs", Whole(1, 1_000_000), "", "max_runs=10")
+RETRY_MEMBERS = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
 RETRY = Argument(
     "retry",
-    Object({name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}),
+    Object(RETRY_MEMBERS),
     "How failures are tried again",
     "retry={'max_attempts': 3}",
 )

@@ -43,9 +43,8 @@ def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
         sender.scheduler.inbox_changes.mark_read(task_id=call.task_id, by=sender.by)
     history = _history(call.task_id, view, sender) if call.history else None
-    letter = (
-        sender.scheduler.letters.newest_of(call.task_id, by=sender.by) if call.history and _has_failed(view) else None
-    )
+    asked = call.history and (view.record.task.repeat is not None or _has_failed(view))
+    letter = sender.scheduler.letters.newest_of(call.task_id, by=sender.by) if asked else None
     return task_answer(view, history, details=True, letter=letter, whole=call.keep_unread)
 
 
@@ -68,7 +67,12 @@ GET_TASK = Definition(
     "get_task",
     "Show a task",
     "Everything about one task: state, times, last outcome, delivery; with history also what happened and why.",
-    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true"), KEEP_UNREAD, WAIT),
+    (
+        TASK_ID,
+        Argument("history", Flag(), "With attempts, events and the whole result", "history=true"),
+        KEEP_UNREAD,
+        WAIT,
+    ),
     GetTask,
     _answer,
     hints(read_only=True, idempotent=True, outside=False),

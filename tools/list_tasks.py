@@ -51,7 +51,7 @@ LIST_TASKS = Definition(
             "state",
             Choice(STATE_WORDS, MEANT_STATES),
             "open: all still to come; ended: all over; ready: due, also while a pool holds it; "
-            "failed: when it last ran, and why",
+            "failed: when it last ran, and why; dead_letter: not yet replayed or discarded",
             "state='open'",
         ),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),

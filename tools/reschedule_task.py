@@ -8,14 +8,14 @@ from typing import Any
 
 from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, REMOVED_BY_VALUE, Reschedule
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import AfterFailure
+from duetime.scheduler.request import DEADLINE_KINDS, AfterFailure
 from duetime.scheduler.rules.retry import retry_policy
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import VALID_OUTPUT
-from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR, EventWait
 from duetime.tools.definition import (
     DEADLINE,
@@ -34,6 +34,7 @@ from duetime.tools.definition import (
     RECURRENCE_END,
     REPEAT_POLICY,
     RETRY,
+    RETRY_MEMBERS,
     REVISION,
     TASK_ID,
     TIME,
@@ -120,17 +121,17 @@ RESCHEDULE_TASK = Definition(
             "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
         ),
         RECURRENCE_END,
-        replace(MAX_RUNS, about="A higher number lets a series that has used up its runs go on"),
+        replace(MAX_RUNS, about="A higher number lets a used-up series go on"),
         replace(REPEAT_POLICY, about="Replaces the policy"),
         PAYLOAD,
         replace(PRIORITY, about="Only before the run starts, like deadline, estimate and needs"),
         DEADLINE,
-        replace(DEADLINE_TYPE, about=""),
+        replace(DEADLINE_TYPE, kind=Choice(tuple(DEADLINE_KINDS), listed=False), about="As in schedule_task"),
         replace(ESTIMATE, about="'none': learn it again"),
         NEEDS,
-        replace(RETRY, about="Replaces the policy"),
+        replace(RETRY, kind=Object(RETRY_MEMBERS, listed=False), about="Replaces the policy; as in schedule_task"),
         replace(DELIVER_TO, about="Replaces the channels"),
-        replace(NOTIFY, about="As in schedule_task"),
+        replace(NOTIFY, kind=Choice(tuple(Notify), listed=False), about="As in schedule_task"),
         replace(EXPECT, about=""),
         replace(ON_FAILURE, about=""),
         replace(LABELS, about="Replaces the labels"),

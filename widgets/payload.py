@@ -36,6 +36,7 @@ from duetime.widgets.outcome import (
     pause_parts,
     progress_part,
     target_part,
+    undo_parts,
     unread_parts,
     wait_reason_part,
 )
@@ -100,7 +101,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         owner=task.owner,
         created=view.created,
         warnings=_sentences(view.warnings),
-        undo=view.undo,
+        **undo_parts(view),
         unread=unread_parts(view.unread, titled=False),
         history=history,
         now=utc(view.now),

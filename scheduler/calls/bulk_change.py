@@ -80,8 +80,9 @@ def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[d
         return None, None  # its next attempt was due at another time than its run, and neither comes
     if change.extra_run is not None and change.extra_run.slot is not None:  # moved past others
         return record.run.scheduled_for, change.extra_run.scheduled_for
-    if change.extra_run is not None and record.last_run is not None:
-        return record.last_run.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
+    failed = record.failed_run or record.last_run
+    if change.extra_run is not None and failed is not None:
+        return failed.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
     return due_at(record.run) if due_at(record.run) != due else None, None
 
 

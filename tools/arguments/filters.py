@@ -24,7 +24,8 @@ MEANT_STATES = {
     **dict.fromkeys(("held", "parked", "queued", "delayed", "due"), "ready"),
     **dict.fromkeys(("pending", "upcoming", "active"), "open"),
     **dict.fromkeys(("done", "completed", "finished", "success"), "succeeded"),
-    **dict.fromkeys(("error", "dead"), "failed"),
+    "error": "failed",
+    **dict.fromkeys(("dead", "dead-letter", "dead letter"), "dead_letter"),
     **dict.fromkeys(("missed", "late"), "expired"),
     "over": "ended",
     **dict.fromkeys(("unmet", "unchecked"), "unverified"),
@@ -42,7 +43,7 @@ class StateParts(TypedDict):
 STATE_WORDS: Final = (*STATES, *Standing)
 """Words of the filter `state`: states, groups of them, and how a run stands apart from its state."""
 
-STATES_ACCEPTED: Final = f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last three"
+STATES_ACCEPTED: Final = f"{', '.join(STATE_WORDS)}; several of these with commas between, but for the last four"
 
 
 def parts_of(text: str | None) -> StateParts:

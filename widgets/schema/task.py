@@ -82,6 +82,7 @@ class TaskPayload(PayloadPart):
     created: bool | None = None
     warnings: tuple[str, ...] | None = None
     undo: str | None = None
+    undo_until: str | None = None
     unread: tuple[Unread, ...] | None = None
     history: HistoryPart | None = None
     speech: str | None = None

@@ -83,7 +83,7 @@ def _held_words(page: TaskPage) -> str:
 
 def _standing_words(where: TaskFilter) -> str:
     """Say how all tasks of a filter stand, whose states are counted: `Paused: 2 scheduled`."""
-    return f"{where.standing.capitalize()}: " if where.standing else ""
+    return f"{where.standing.capitalize().replace('_', ' ')}: " if where.standing else ""
 
 
 def counts_in_words(

@@ -80,10 +80,13 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
 
 
 def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
-    """Run again what failed last: a task that is over, or the last run of a series or a chain that goes on."""
+    """Run again what failed: a task that is over, or of a series or a chain that goes on its newest open letter."""
     task_id, recurs = record.task.id, record.task.repeat is not None or failed_before(record)
     goes_on = recurs and record.run.state in OPEN
-    failed = record.last_run if goes_on else record.run
+    failed = (record.failed_run or record.last_run) if goes_on else record.run
+    if not goes_on and record.failed_run and record.run.state is State.SUCCEEDED:
+        text = f"{task_id} has ended, and its last run succeeded."
+        raise Refused(text, argument="change", remedy=remedies.Inspect(task_id))
     if failed is None or failed.state not in FAILURES:
         raise Refused(f"{task_id} has not failed.", argument="change", remedy=remedies.Inspect(task_id))
     if failed.id in spent:
@@ -95,7 +98,7 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
     again = failed.repeats or failed.id
     if any(run.repeats == again for run in record.side_runs):
         return Change(record.task, record.run)
-    return changes.replay(record, now)
+    return changes.replay(replace(record, last_run=failed) if goes_on else record, now)
 
 
 def replaying(decision: BulkDecision, steps: Mapping[str, bool], now: datetime) -> BulkDecision:

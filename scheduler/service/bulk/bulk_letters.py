@@ -23,18 +23,11 @@ def open_letters(store: Store, call: BulkCall, records: Sequence[TaskRecord]) ->
     return store.dead_letters.open_runs(call.of_tenant, [record.task.id for record in records])
 
 
-def with_letters(call: BulkCall, records: Sequence[TaskRecord], letters: OpenLetters) -> list[TaskRecord]:
-    """Return the tasks that a filter means: a replay those whose last failure waits for one, a discard all."""
-    if call.verb is BulkVerb.DISCARD:
-        return [each for each in records if each.task.id in letters]
-    return [each for each in records if letters.get(each.task.id, frozenset()) & _last_runs(each)]
-
-
 def replayed_too_often(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> frozenset[str]:
-    """Return the last runs that so many replays led to that only a call by id replays them again."""
+    """Return the runs that so many replays led to that only a call by id replays them again."""
     if call.task_ids:
         return frozenset()
-    counted = store.dead_letters.replays({run_id for record in records for run_id in _last_runs(record)})
+    counted = store.dead_letters.replays({run_id for record in records for run_id in _runs_known(record)})
     return frozenset(run_id for run_id, count in counted.items() if count >= MAX_REPLAYS)
 
 
@@ -69,5 +62,5 @@ def check_number(letters: OpenLetters) -> list[str]:
     return run_ids
 
 
-def _last_runs(record: TaskRecord) -> set[str]:
-    return {run.id for run in (record.run, record.last_run) if run is not None}
+def _runs_known(record: TaskRecord) -> set[str]:
+    return {run.id for run in (record.run, record.last_run, record.failed_run) if run is not None}

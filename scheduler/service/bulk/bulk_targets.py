@@ -20,13 +20,12 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, filter_given, is_meant
-from duetime.scheduler.service.bulk.bulk_letters import open_letters, with_letters
+from duetime.scheduler.service.bulk.bulk_letters import open_letters
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
+from duetime.scheduler.views import Standing, TaskFilter, TaskRecord, due_at
 
-_FAILED: Final = (State.FAILED,)
 _OPEN: Final = tuple(state for state in State if state in OPEN)
 
 
@@ -41,15 +40,30 @@ class BulkTargets:
     def meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
-            return self._store.batches.named(call.of_tenant, self._ids_meant(call))
+            return self._replayable(call, self._store.batches.named(call.of_tenant, self._ids_meant(call)))
         of_letters = call.verb in {BulkVerb.REPLAY, BulkVerb.DISCARD}
-        where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
+        where = self._usual(call.where, of_letters=of_letters)
         found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED + 1)
         if len(found) > MAX_TASKS_CHANGED:
             raise self._too_many(call, where, found[-1])
         if of_letters:
-            return with_letters(call, found, open_letters(self._store, call, found))
+            letters = open_letters(self._store, call, found)
+            return self._replayable(call, [each for each in found if each.task.id in letters])
         return [each for each in found if is_meant(each.task, call.verb, decision)]
+
+    @staticmethod
+    def _usual(where: TaskFilter, *, of_letters: bool) -> TaskFilter:
+        """Return the filter with the tasks that it means where it names no state."""
+        if not of_letters:
+            return replace(where, states=where.states or _OPEN)
+        return where if where.states or where.standing else replace(where, standing=Standing.DEAD_LETTER)
+
+    def _replayable(self, call: BulkCall, found: list[TaskRecord]) -> list[TaskRecord]:
+        """Return the tasks, of a replay with the runs that it would do again."""
+        if call.verb is not BulkVerb.REPLAY:
+            return found
+        failed = self._store.dead_letters.failed_runs(call.of_tenant, [each.task.id for each in found])
+        return [replace(each, failed_run=failed.get(each.task.id)) for each in found]
 
     def _too_many(self, call: BulkCall, where: TaskFilter, following: TaskRecord) -> InvalidArgument:
         """Return the refusal of a call that means too many tasks, with a bound by which its first part is accepted.

@@ -64,8 +64,8 @@ class ChainWriter:
             self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         cancelled = (*stays_cancelled(after, result), *asked_to_stop(after)) if decision.verb is BulkVerb.CANCEL else ()
-        view = self._chains.view_of(after)
-        return replace(view, undo=result.undo, warnings=(*notes(found, result), *cancelled, *view.warnings))
+        view = replace(self._chains.view_of(after), undo=result.undo, undo_until=result.undo_until)
+        return replace(view, warnings=(*notes(found, result), *cancelled, *view.warnings))
 
     def tried(
         self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments

@@ -102,9 +102,10 @@ class DeadLetterService:
         return self._store.dead_letters.get(tenant_read(by, tenant), run_id)
 
     def newest_of(self, task_id: str, *, by: Principal = LOCAL) -> DeadLetter | None:
-        """Return the newest dead letter of a task, whatever became of it; None for one that has none."""
-        where = DeadLetterFilter(state=None, task_id=task_id)
-        return next(iter(self._store.dead_letters.page(by.tenant, where, limit=1)[0]), None)
+        """Return the newest open dead letter of a task, else its newest; None for one that has none."""
+        of_task = (DeadLetterFilter(state=state, task_id=task_id) for state in (LetterState.OPEN, None))
+        pages = (self._store.dead_letters.page(by.tenant, where, limit=1)[0] for where in of_task)
+        return next((page[0] for page in pages if page), None)
 
     def replay(
         self,

@@ -111,14 +111,14 @@ class Batches:
         def work(connection: Connection) -> list[TaskOutcome]:
             now = self._now()
             _lock(connection, tenant, task_ids, write, takes_back)
-            found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
+            found = {record.task.id: record for record in _decided(connection, tenant, task_ids, decision.verb)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
             sequence = ChangeSequence(connection, decision, write, now, [*found.values()], dry_run=dry_run)
             for task_id in ids:
                 if task_id in behind:  # the change of an earlier one may have moved those that come after it
                     sequence.flush()
-                    found[task_id] = read.record(connection, tenant, task_id)
+                    [found[task_id]] = _decided(connection, tenant, [task_id], decision.verb)
                 sequence.change(found[task_id], again=task_id in behind)
             changed = sequence.flush()
             changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
@@ -201,6 +201,12 @@ def _opened(connection: Connection, record: TaskRecord, closed: StoredBatch) -> 
     run_ids = closed.undo[record.task.id].split(",")
     why = letters.open_again(connection, record.task.id, run_ids, closed.at)
     return TaskOutcome(record, Became.REFUSED if why else Became.CHANGED, why)
+
+
+def _decided(connection: Connection, tenant: str, task_ids: Sequence[str], verb: BulkVerb) -> list[TaskRecord]:
+    """Return the tasks as a change of them is decided: a replay is of the run with the newest open dead letter."""
+    failed = letters.failed_runs(connection, tenant, task_ids) if verb is BulkVerb.REPLAY else {}
+    return [replace(each, failed_run=failed.get(each.task.id)) for each in _records(connection, tenant, task_ids)]
 
 
 def _records(connection: Connection, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:

@@ -37,6 +37,7 @@ from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, read
+from duetime.scheduler.store.statements.endings import letters as ends
 from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Select, bindparam, func, select, tuple_, update
@@ -122,6 +123,10 @@ class DeadLetters:
     def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return the runs with an open letter of these tasks, by task."""
         return self._database.read(lambda connection: selection.open_runs(connection, tenant, task_ids))
+
+    def failed_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, Run]:
+        """Return the runs of the newest open letters of these tasks, by task."""
+        return self._database.read(lambda connection: ends.failed_runs(connection, tenant, task_ids))
 
     def replays(self, run_ids: Collection[str]) -> dict[str, int]:
         """Return how many replays led to each of these runs, without those of none."""

@@ -17,7 +17,7 @@ from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, labels, runs, tasks
-from duetime.scheduler.store.sql.task_filter import BLOCKED_RUN, UNVERIFIED_RUN, phase_of
+from duetime.scheduler.store.sql.task_filter import BLOCKED_RUN, DEAD_RUN, UNVERIFIED_RUN, phase_of
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing
@@ -31,6 +31,7 @@ _PHASES_OF: Mapping[Standing, tuple[State, ...]] = {
     Standing.UNVERIFIED: (State.SUCCEEDED,),
     Standing.BLOCKED: BLOCKABLE_STATES,
     Standing.PAUSED: tuple(phase for phase in PHASES if phase in OPEN),
+    Standing.DEAD_LETTER: (State.FAILED,),
 }
 
 
@@ -91,6 +92,8 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
 def _standing(standing: Standing) -> Condition:
     if standing is Standing.PAUSED:
         return and_(runs.c.ended_at.is_(None), runs.c.state != State.RUNNING, _task(tasks.c.paused == true()))
+    if standing is Standing.DEAD_LETTER:
+        return DEAD_RUN
     return UNVERIFIED_RUN if standing is Standing.UNVERIFIED else BLOCKED_RUN
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED_PREFIX, OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
@@ -34,6 +35,9 @@ DUE_AT = case(
 
 BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED_PREFIX), runs.c.state.in_(BLOCKABLE_STATES))
 UNVERIFIED_RUN = and_((runs.c.state == State.SUCCEEDED).is_(true()), runs.c.error.is_not(None))
+DEAD_RUN = exists().where(dead_letters.c.run_id == runs.c.id, dead_letters.c.closed_at.is_(None))
+"""Whether the dead letter of a run is open."""
+
 ASKING_RUN = and_(
     runs.c.state == State.SUSPENDED,
     or_(
@@ -116,6 +120,9 @@ def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] =
 def _standing(tenant: str, standing: Standing) -> Condition:
     if standing is Standing.PAUSED:
         return and_(tasks.c.paused == true(), runs.c.ended_at.is_(None))
+    if standing is Standing.DEAD_LETTER:
+        of_tenant = (dead_letters.c.tenant == tenant, dead_letters.c.closed_at.is_(None))
+        return tasks.c.id.in_(select(dead_letters.c.task_id).where(*of_tenant))
     return BLOCKED_RUN if standing is Standing.BLOCKED else _last_unverified(tenant)
 
 

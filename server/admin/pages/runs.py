@@ -32,7 +32,7 @@ def runs(visit: Visit) -> Answer:
     values = {
         "page": page,
         "following": query.bounds.following(page.cursor),
-        "kinds": [(kind or None, kind or "recent", None) for kind in (*RUN_KINDS, *Standing)],
+        "kinds": [(kind or None, (kind or "recent").replace("_", " "), None) for kind in (*RUN_KINDS, *Standing)],
         "tiers": [*Tier],
         "costs": any(run.cost is not None for run in page.runs),
         "live": "cursor" not in visit.query,

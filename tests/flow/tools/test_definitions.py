@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,16 +31,25 @@ from mcp.types import TextContent
 from pydantic import BaseModel, Field
 
 CHARS_PER_TOKEN = 4
+MAX_CHARS = 3_200 * CHARS_PER_TOKEN
 HANDLERS = Handlers.load(entry_points=False)
 TOOLS = definitions(actions_of(HANDLERS))
 
 
-def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
-    read_by_models = [
-        {"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in TOOLS
-    ]
+def characters(tools: Iterable[AnyDefinition]) -> int:
+    """Return how much of these tools a model reads."""
+    read = [{"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in tools]
+    return len(json.dumps(read, separators=(",", ":")))
 
-    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARS_PER_TOKEN <= 3_200
+
+def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
+    assert characters(TOOLS) <= MAX_CHARS
+
+
+def test_pools_and_a_plug_in_fit_in_as_well() -> None:
+    named = {**actions_of(HANDLERS), "resize": {"path": {"type": "string"}, "width": {}, "height": {}}}
+    assert characters(definitions(named, ("gpu", "openai"))) <= MAX_CHARS
+    assert characters(TOOLS) <= MAX_CHARS - 200
 
 
 def test_the_order_of_the_tools_never_changes() -> None:

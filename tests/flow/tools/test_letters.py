@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
@@ -134,3 +137,66 @@ def test_a_replay_of_a_chain_without_a_failed_step_is_refused_once_and_a_repeate
     settled(store, clock(), Failed("404 Not Found"))
     done = [ask("change_tasks", change="replay", task_ids=[chain["id"]])[1] for _ in range(2)]
     assert [[each["bulk"]["changed"], "refused" in each["bulk"]] for each in done] == [[2, False]] * 2
+
+
+@pytest.fixture
+def series(ask: Ask, store: Store, clock: Clock) -> str:
+    """Return a series whose first run failed and whose second succeeded, so that its letter is open."""
+    given: Mapping[str, Any] = {"when": "in 1 hour", "repeat": "every hour", "payload": {"url": URL}}
+    made = ask("schedule_task", title="Import", action="webhook", **given)[1]
+    for outcome in (Failed("404 Not Found"), Done("200")):
+        clock.forward(hours=1)
+        settled(store, clock(), outcome)
+    return str(made["id"])
+
+
+def test_a_series_that_went_on_after_a_failure_is_found_by_its_open_letter(ask: Ask, series: str) -> None:
+    assert [row["id"] for row in ask("list_tasks", state="dead_letter")[1]["tasks"]] == [series]
+    assert ask("list_tasks", state="failed")[1]["tasks"] == []
+    assert ask("get_task", task_id=series, history=True)[1]["letter"]["reason"] == "404 Not Found"
+    ask("change_tasks", change="discard", task_ids=[series], reason="by hand")
+    assert ask("list_tasks", state="dead_letter")[1]["tasks"] == []
+
+
+@pytest.mark.parametrize("which", [{"expect": 1}, {"expect": 1, "action": "webhook"}, {"task_ids": "it"}])
+def test_a_replay_runs_the_run_of_an_open_letter_again(
+    ask: Ask, store: Store, clock: Clock, series: str, which: Mapping[str, Any]
+) -> None:
+    asked = {**which, "task_ids": [series]} if "task_ids" in which else which
+    text, done = ask("change_tasks", change="replay", **asked)
+    assert done["bulk"]["changed"] == 1, text
+    [again] = store.tasks.get("local", series).side_runs
+    [letter] = store.dead_letters.page("local", DeadLetterFilter(state=None), limit=9)[0]
+    assert (letter.replayed_as, again.repeats) == (again.id, letter.run_id)
+    assert done["tasks"][0]["was"] == utc(clock() - timedelta(hours=1))
+    ask("change_tasks", change="undo", undo=done["bulk"]["undo"])
+    assert store.dead_letters.page("local", limit=9)[0][0].run_id == letter.run_id
+
+
+@pytest.mark.parametrize("which", [{}, {"action": "webhook"}, {"state": "open"}])
+def test_a_discard_by_any_filter_means_the_open_letters(ask: Ask, series: str, which: Mapping[str, Any]) -> None:
+    seen = ask("change_tasks", change="discard", reason="by hand", **which)[1]
+    assert (seen["bulk"]["changed"], [row["id"] for row in seen["tasks"]]) == (1, [series])
+    assert ask("change_tasks", change="discard", reason="by hand", expect=1, **which)[1]["bulk"]["changed"] == 1
+
+
+def test_the_newest_open_letter_is_shown_before_a_newer_closed_one(
+    ask: Ask, store: Store, clock: Clock, scheduler: Scheduler, series: str
+) -> None:
+    clock.forward(hours=1)
+    settled(store, clock(), Failed("500 Oops"))
+    assert ask("get_task", task_id=series, history=True)[1]["letter"]["reason"] == "500 Oops"
+    newest = store.dead_letters.page("local", limit=9)[0][0]
+    scheduler.letters.discard([newest.run_id], reason="by hand")
+    assert ask("get_task", task_id=series, history=True)[1]["letter"]["reason"] == "404 Not Found"
+
+
+def test_a_series_that_has_ended_well_refuses_a_replay_with_the_reason(ask: Ask, store: Store, clock: Clock) -> None:
+    given: Mapping[str, Any] = {"when": "in 1 hour", "repeat": "every hour", "max_runs": 2, "payload": {"url": URL}}
+    task_id = ask("schedule_task", title="Import", action="webhook", **given)[1]["id"]
+    for outcome in (Failed("404 Not Found"), Done("200")):
+        clock.forward(hours=1)
+        settled(store, clock(), outcome)
+    [row] = ask("change_tasks", change="replay")[1]["tasks"]
+    assert (row["id"], row["became"]) == (task_id, "refused")
+    assert f"{task_id} has ended, and its last run succeeded." in row["why"]

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import RUN_FIELDS
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import Run, State
@@ -23,12 +25,25 @@ _RUN_AGAIN = (
     .where(or_(runs.c.ended_at.is_(None), runs.c.ended_at > bindparam("since", type_=runs.c.ended_at.type)))
     .limit(1)
 )
+_FAILED_RUNS = (
+    select(*RUN_FIELDS)
+    .join_from(dead_letters, runs, runs.c.id == dead_letters.c.run_id)
+    .where(dead_letters.c.tenant == bindparam("tenant"), dead_letters.c.closed_at.is_(None))
+    .where(dead_letters.c.task_id.in_(bindparam("task_ids", expanding=True)))
+    .order_by(dead_letters.c.at, dead_letters.c.run_id)
+)
 _DISCARDED = (dead_letters.c.run_id.in_(_IDS), dead_letters.c.replayed_as.is_(None))
+
+
+def failed_runs(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Run]:
+    """Return the runs of the newest open letters of these tasks, by task."""
+    given = {"tenant": tenant, "task_ids": list(task_ids)}
+    return {run.task_id: run for run, _ in unreadable.values(connection, _FAILED_RUNS, Run, RUN_FIELDS, given)}
 
 
 def follow_change(connection: Connection, record: TaskRecord, current: Run, change: Change, now: datetime) -> None:
     """Close the dead letter of a failed run that a change runs again, and open it when that change is undone."""
-    old, failed, side_run = record.run, record.last_run, change.extra_run
+    old, failed, side_run = record.run, record.failed_run or record.last_run, change.extra_run
     if current.id != old.id and old.state is State.FAILED:
         _close(connection, old, current, now)
     elif current.id != old.id and current.state is State.FAILED:
