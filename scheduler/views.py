@@ -154,8 +154,8 @@ class Standing(StrEnum):
 class TaskFilter:
     """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time).
 
-    The `standing` is that of the current run (blocked), of the last that ended (unverified), of the task (paused) or of
-    any of its runs (dead_letter).
+    The `standing` is that of the current run (blocked), of the last that ended (unverified) or of the task (paused).
+    Any run may have the open `dead_letter`.
     """
 
     states: tuple[State, ...] = ()

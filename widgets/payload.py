@@ -254,8 +254,7 @@ def _waits(waits: Sequence[WaitReason]) -> dict[str, Any]:
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
     """Return why a task is in a list of failures; in any other, that an open one failed, or any is unverified."""
-    last = last_run_part(record)
-    if last is not None and last.unverified:
+    if (last := last_run_part(record)) is not None and last.unverified:
         return LastRun(state=last.state, ended=last.ended, unverified=cut(last.unverified, MAX_CARD_MESSAGE_CHARS))
     if last is None or last.state not in FAILURES:
         return None
