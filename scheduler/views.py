@@ -125,11 +125,12 @@ def due_at(run: Run) -> datetime:
 
 
 class ChainName(NamedTuple):
-    """The chain that a task is a step of: its id and title, and the name of the step."""
+    """The chain that a task is a step of: its id and title, the name of the step, and whether the chain recurs."""
 
     id: str
     title: str
     step: str
+    repeats: bool = False
 
 
 class Clash(NamedTuple):

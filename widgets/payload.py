@@ -286,7 +286,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         blocked=bool(misses) or None,
         cancel_requested=(record.run.state in OPEN and is_stopping(record.run)) or None,
         why=cut(misses, MAX_CARD_MESSAGE_CHARS) if misses else None,
-        repeat=True if task.repeat else None,
+        repeat=True if task.repeat or (chain and chain.repeats) else None,
         reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,
         expected=view.expected or None,
         event=cut(event, LIST_TITLE_CHARS) if (event := awaited_event(view)) else None,

@@ -16,7 +16,7 @@ from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.occurrences import TooManyOccurrences, dated_like, following
-from duetime.scheduler.store.lists.agenda import Agenda, ListPlace
+from duetime.scheduler.store.lists.agenda import Agenda, AgendaSeries, ListPlace
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView
 
@@ -61,7 +61,7 @@ class Outlook:
         """Return a page of at most `limit` occurrences."""
         current = (((at, record.task.id), row_of(record, self.now)) for at, record in agenda.rows)
         start = max(self.now, where.after or self.now, agenda.behind[0] if agenda.behind else self.now)
-        later = [self._later(record, start, where, agenda.behind) for record in agenda.recurring]
+        later = [self._later(series, start, where, agenda.behind) for series in agenda.recurring]
         merged = heapq.merge(current, *later, key=lambda entry: entry[0])
         entries = list(islice(merged, MAX_OCCURRENCES_AHEAD))
         shown, more = entries[:limit], len(entries) > limit
@@ -71,11 +71,12 @@ class Outlook:
         )
 
     def _later(
-        self, record: TaskRecord, start: datetime, where: TaskFilter, behind: ListPlace | None
+        self, series: AgendaSeries, start: datetime, where: TaskFilter, behind: ListPlace | None
     ) -> Iterator[AgendaEntry]:
         """Yield the occurrences of a task after its current run, and its side runs, by time."""
+        record = series.record
         for at, run in heapq.merge(
-            _side_runs(record, where), self._expected(record, start, where), key=lambda found: found[0]
+            _side_runs(record, where), self._expected(series, start, where), key=lambda found: found[0]
         ):
             place = (at, record.task.id)
             if behind is None or place > behind:
@@ -83,11 +84,11 @@ class Outlook:
                 view = row_of(replace(record, run=run, last_run=None, side_runs=()), self.now)
                 yield place, replace(view, expected=expected)
 
-    def _expected(self, record: TaskRecord, start: datetime, where: TaskFilter) -> Iterator[tuple[datetime, Run]]:
-        task, run, end = record.task, record.run, where.before
+    def _expected(self, series: AgendaSeries, start: datetime, where: TaskFilter) -> Iterator[tuple[datetime, Run]]:
+        task, run, end = series.record.task, series.run, where.before
         assert end is not None
         try:
-            for coming in following(task, run, self.now, start=start, end=end):
+            for coming in following(series.ruled, run, self.now, start=start, end=end):
                 made = Run("", task.id, task.tenant, coming.instant, State.SCHEDULED, wake_at=coming.instant)
                 yield coming.instant, dated_like(task, made, run)
         except (TooManyOccurrences, InvalidArgument, LookupError, ValueError, OSError):  # a damaged one has none

@@ -171,7 +171,10 @@ def _row_line(view: TaskView, zone: str) -> str:
 
 def _step_words(page: TaskPage, view: TaskView) -> str:
     chain = page.chains.get(view.record.task.id)
-    return f"(step {chain.step} of {chain.id} {quoted(chain.title, LIST_TITLE_CHARS)})" if chain else ""
+    if chain is None:
+        return ""
+    repeats = ", repeats" if chain.repeats else ""
+    return f"(step {chain.step} of {chain.id} {quoted(chain.title, LIST_TITLE_CHARS)}{repeats})"
 
 
 def _look_words(view: TaskView, look: str) -> str:

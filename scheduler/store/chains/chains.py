@@ -40,7 +40,7 @@ _AFTER = select(dependencies.c.task_id, dependencies.c.upstream_id, dependencies
     dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)),
 )
 _NAMES = (
-    select(chain_steps.c.task_id, chains.c.id, chains.c.title, chain_steps.c.name)
+    select(chain_steps.c.task_id, chains.c.id, chains.c.title, chain_steps.c.name, chains.c.repeat)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
     .where(chain_steps.c.tenant == bindparam("tenant"))
     .where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)))
@@ -89,7 +89,10 @@ class Chains:
         """Return the chain and the step of those of these tasks that are steps."""
         given = {"tenant": tenant, "task_ids": list(task_ids)}
         rows = self._database.look(lambda connection: unreadable.rows(connection, _NAMES, given))
-        return {task_id: ChainName(*name) for task_id, *name in rows}
+        return {
+            task_id: ChainName(chain_id, title, step, repeat is not None)
+            for task_id, chain_id, title, step, repeat in rows
+        }
 
 
 _CHAIN_NAMES = [item.name for item in fields(Chain)]

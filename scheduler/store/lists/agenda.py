@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from duetime.scheduler.chain.chain import Chain
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.task_list import ListReader, in_order, start
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at
+from duetime.scheduler.store.schema.rows import IS_CURRENT, columns_of, listed_at
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
+from duetime.scheduler.task import Run, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, false, or_, select
 
@@ -29,14 +33,31 @@ ListPlace = tuple[datetime, str]
 """A place in the order of a list: a time, and the id of a task."""
 
 
+class AgendaSeries(NamedTuple):
+    """A recurring task, or a first step of a chain that recurs: with its rule, and the run before the next ones."""
+
+    record: TaskRecord
+    ruled: Task
+    run: Run
+
+
 class Agenda(NamedTuple):
     """The open tasks behind a place, each with its time in the list; and recurring ones, not `complete` if cut."""
 
     rows: Sequence[tuple[datetime, TaskRecord]]
     behind: ListPlace | None
-    recurring: Sequence[TaskRecord]
+    recurring: Sequence[AgendaSeries]
     complete: bool
 
+
+_CHAIN = columns_of(Chain, chains)
+_OWN, _ABOVE = chain_steps.alias("own"), chain_steps.alias("above")
+_BEHIND_OTHERS = (
+    select(dependencies.c.task_id)
+    .join_from(dependencies, _OWN, _OWN.c.task_id == dependencies.c.task_id)
+    .join(_ABOVE, (_ABOVE.c.task_id == dependencies.c.upstream_id) & (_ABOVE.c.chain_id == _OWN.c.chain_id))
+)
+"""Steps that come after others of their chain."""
 
 _GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
 """Runs whose series goes on: one that gives way to the next is asked to stop as well."""
@@ -54,11 +75,12 @@ def agenda(
     records = read.records_of(connection, rows, any(reader.damaged))
     place = (from_microseconds(int(behind[0])), str(behind[1])) if behind else None
     found, complete = _recurring(connection, tenant, where)
+    steps, all_steps = _first_steps(connection, tenant, where)
     return Agenda(
         [(_place(row.listed_at, record), record) for row, record in zip(rows, records, strict=True)],
         place,
-        found,
-        complete,
+        [*(AgendaSeries(each, each.task, each.run) for each in found), *steps],
+        complete and all_steps,
     )
 
 
@@ -85,3 +107,35 @@ def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[
     return read.records_of(connection, rows[:MAX_RECURRING_TASKS], damaged), beyond is None and len(
         rows
     ) <= MAX_RECURRING_TASKS
+
+
+def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[AgendaSeries], bool]:
+    """Return the first steps of chains that recur and have an open step that is due before the end of the window."""
+    goes_on = (
+        select(chain_steps.c.chain_id)
+        .join(runs, runs.c.task_id == chain_steps.c.task_id)
+        .where(runs.c.tenant == tenant, IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
+        .where(runs.c.cancel_requested == false(), runs.c.paused == false())
+    )
+    statement = (
+        select(chain_steps.c.task_id, *_CHAIN)
+        .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
+        .join(tasks, tasks.c.id == chain_steps.c.task_id)
+        .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
+        .where(chains.c.tenant == tenant, chains.c.repeat.is_not(None), chains.c.id.in_(goes_on))
+        .where(chain_steps.c.name.not_like("%/%"), chain_steps.c.task_id.not_in(_BEHIND_OTHERS))
+        .where(tasks.c.paused == false(), *of_task(tenant, where, titled_by_reading))
+        .order_by(chains.c.id, chain_steps.c.place)
+        .limit(MAX_RECURRING_TASKS + 1)
+    )
+    rows = unreadable.rows(connection, statement)
+    found = read.records(connection, [task_id for task_id, *_ in rows[:MAX_RECURRING_TASKS]])
+    chain_of = {task_id: Chain(*values) for task_id, *values in rows}
+    return [_as_series(record, chain_of[task_id]) for task_id, record in found.items()], len(
+        rows
+    ) <= MAX_RECURRING_TASKS
+
+
+def _as_series(record: TaskRecord, chain: Chain) -> AgendaSeries:
+    ruled, run = chain.as_series(record.task)
+    return AgendaSeries(record, ruled, replace(run, scheduled_for=max(run.scheduled_for, record.run.scheduled_for)))

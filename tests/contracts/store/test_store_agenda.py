@@ -29,7 +29,7 @@ def test_open_tasks_of_the_window_and_all_that_recur_before_its_end(store: Store
         (NOON + 2 * HOUR, once.task.id),
         (NOON + 3 * HOUR, within.task.id),
     ]
-    assert [record.task.id for record in found.recurring] == [early.task.id, within.task.id]
+    assert [series.record.task.id for series in found.recurring] == [early.task.id, within.task.id]
     assert (found.behind, found.complete) == (None, True)
 
     cursor = store.tasks.cursor_behind(TENANT, WINDOW, (NOON + 2 * HOUR, once.task.id))

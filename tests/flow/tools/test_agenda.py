@@ -11,6 +11,7 @@ from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.remote import RemoteQueue
+from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.estimates import Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -19,8 +20,10 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import agenda
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskPage
+from duetime.widgets.payload import list_payload
+from duetime.widgets.text.list_text import list_text
 
-from tests.builders import NOON, Clock
+from tests.builders import NOON, Clock, restarted, settlement
 from tests.flow.tools.calls import Ask, asked_of
 
 HOUR = timedelta(hours=1)
@@ -168,3 +171,38 @@ def test_a_shorter_estimate_takes_the_clash_away(scheduler: Scheduler, ask: Ask)
     scheduler.schedule("Train", action="render", when="in 1 hour", needs={"gpu": 1}, estimate="1 hour")
     scheduler.schedule("Render", action="render", when="in 2 hours", needs={"gpu": 1}, estimate="1 hour")
     assert "clashes" not in ask("list_tasks", after="now", before="in 8 hours")[1]
+
+
+def test_a_chain_that_recurs_has_the_first_steps_of_each_generation(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain_id = scheduler.schedule("Report", repeat="every 2 hours", steps=steps).record.task.id
+    fetches = [("Report: fetch", f"24 {hour}:00") for hour in (14, 16, 18)]
+
+    def found() -> list[tuple[str, str]]:
+        return [each for each in due(scheduler.tasks.list(before=NOON + 7 * HOUR)) if each[0] == "Report: fetch"]
+
+    assert found() == fetches
+    page = scheduler.tasks.list(before=NOON + 7 * HOUR)
+    assert {row.repeat for row in list_payload(page).tasks} == {True}
+    assert list_text(page).count(f"(step fetch of {chain_id} «Report», repeats)") == 3
+
+    clock.at = NOON + 2 * HOUR
+    fetch, _ = scheduler.ends.tasks_of(chain_id)
+    store.claims.settle([settlement(restarted(store, store.tasks.get("local", fetch)))])
+    assert sorted(found()) == fetches, "its later generations come, whatever step is open"
+    paused = scheduler.reschedule(chain_id, pause=True)
+    assert found() == fetches[:1]
+    scheduler.act(chain_id, "undo", undo=paused.undo)
+    scheduler.cancel(chain_id)
+    assert found() == fetches[:1]
+
+
+def test_generations_of_a_chain_end_with_it_and_a_filter_holds_for_them(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "fetch", "labels": ["a"]}, {"name": "mail", "labels": ["b"]}]
+    scheduler.schedule("Report", repeat="every 2 hours", max_runs=2, steps=steps)
+    assert due(scheduler.tasks.list(TaskFilter(label="a"), before=NOON + 9 * HOUR)) == [
+        ("Report: fetch", "24 14:00"),
+        ("Report: fetch", "24 16:00"),
+    ]
