@@ -40,7 +40,7 @@ from duetime.scheduler.views import TaskRecord
 
 Read = TypeVar("Read")
 
-_POLICY_OF_CHAINS = ("jitter", "except")
+_POLICY_OF_CHAINS = ("jitter", "pause_after", "except")
 """Members of `repeat_policy` that a chain has."""
 
 
@@ -170,7 +170,7 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
     if unheeded:
         problem = f"a chain has no {unheeded[0]}: it runs again when all of its steps have ended"
         example = "repeat_policy={'except': ['2026-12-24']}"
-        accepted = " and ".join(_POLICY_OF_CHAINS)
+        accepted = ", ".join(_POLICY_OF_CHAINS)
         raise InvalidArgument("repeat_policy", problem, accepted=accepted, example=example)
     actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
     return planner.times.timing(request, now, actions=actions)

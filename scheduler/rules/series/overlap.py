@@ -59,12 +59,12 @@ def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuati
     return Continuation(coming, _skipped(task, run, max(opened, passed(run)), before) if coming.missed else ())
 
 
-def paused_after(task: Task, failed: int) -> str:
-    """Return why the task pauses after too many failures in a row; empty while it does not."""
+def paused_after(task: Task, failed: int, noun: str = "run") -> str:
+    """Return why a task, or a chain by one of its steps, pauses after so many failures in a row; else empty."""
     most = task.repeat_policy.pause_after if task.repeat_policy else None
     if most is None or failed < most:
         return ""
-    return "a run failed" if failed == 1 else f"{failed} runs in a row failed"
+    return f"a {noun} failed" if failed == 1 else f"{failed} {noun}s in a row failed"
 
 
 def skipped_behind(task: Task, run: Run, now: datetime) -> tuple[Run, ...]:

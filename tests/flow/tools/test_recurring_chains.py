@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalRequest, State
@@ -181,7 +183,9 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
     assert f"{scheduler.get(chain_id).record.run.scheduled_for:%d %H}" == "27 13"
 
 
-@pytest.mark.parametrize(("name", "value"), [("overlap", "buffer_one"), ("coalesce", "latest"), ("pause_after", 2)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("overlap", "buffer_one"), ("coalesce", "latest"), ("catchup_window", "1 hour")]
+)
 def test_a_part_of_a_policy_that_a_chain_ignores_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
         scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)
@@ -260,3 +264,44 @@ def test_a_later_step_says_what_it_will_ask_and_wait_for_before_its_turn(
     store.claims.make_ready(limit=9)
     approval, event = scheduler.explain(mail)[1]
     assert (approval[:8], event[:17]) == ("approval", "the event 'ready'")
+
+
+@pytest.mark.parametrize("notify", ["always", "never"])
+def test_a_chain_pauses_after_so_many_generations_in_a_row_that_failed(
+    scheduler: Scheduler, store: Store, clock: Clock, notify: Literal["always", "never"]
+) -> None:
+    view = scheduler.schedule(
+        "Report", repeat="every day at 13:00", steps=STEPS, repeat_policy={"pause_after": 2}, notify=notify
+    )
+    chain_id = view.record.task.id
+
+    def fail() -> bool:
+        """Let the current generation fail; return whether the next one is paused."""
+        clock.at = scheduler.get(chain_id).record.run.scheduled_for
+        chain = scheduler.get(chain_id).chain
+        assert chain
+        claim = restarted(store, store.tasks.get("local", chain.steps[0].task_id))
+        store.claims.settle([settle(claim, Failed("no water"), now=clock(), jitter=0.0)])
+        return scheduler.get(chain_id).record.task.paused
+
+    assert [fail(), fail()] == [False, True]
+    said = [message.text for message in scheduler.inbox.unread(limit=9) if "paused" in message.text]
+    assert said == ["no water (paused: 2 generations in a row failed; resume it to go on)"]
+    clock.forward(hours=48)
+    assert not store.claims.make_ready(limit=9), "nothing of it starts"
+    assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
+    scheduler.reschedule(chain_id, pause=False)
+    assert [fail(), fail()] == [False, True], "a resume starts the count again"
+
+
+def test_a_generation_that_succeeds_starts_the_count_of_failures_again(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    policy = {"pause_after": 2}
+    view = scheduler.schedule("Report", repeat="every day at 13:00", steps=STEPS, repeat_policy=policy)
+    chain_id = view.record.task.id
+    for to in (State.FAILED, State.SUCCEEDED, State.FAILED):
+        clock.at = scheduler.get(chain_id).record.run.scheduled_for
+        for name in ("fetch", "load", "mail") if to is State.SUCCEEDED else ("fetch",):
+            end(scheduler, store, chain_id, name, to)
+    assert not scheduler.get(chain_id).record.task.paused

@@ -7,6 +7,7 @@ while a step ran that succeeds. A task that a run spawned is on its own from the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import Chain, is_spawned
@@ -14,6 +15,8 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, next_run
 from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.overlap import paused_after
+from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
@@ -28,7 +31,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, de
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings import places
+from duetime.scheduler.store.statements.endings import pauses, places
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, null, select, true, update
 
@@ -102,12 +105,17 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     waiting = set(connection.execute(_WAITING, ids).scalars())
     connection.execute(_REOPEN, ids)
     connection.execute(_PAST, ids)
+    lost = [run for _, run in map(task_and_run, rows) if run.state in FAILURES]
+    coming = replace(coming, failed_before=steps[0][1].failed_before + 1 if lost else 0)
     again = places.placed(connection, [_again(*each, coming, waits=each[0].id in waiting) for each in steps])
     pairs = [(task, run) for (task, _), run in zip(steps, again, strict=True)]
     places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
     _hold(connection, [task.id for task, _ in steps if task.paused])
     connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
     event_log.append(connection, [_event(run, now) for _, run in pairs])
+    if why := paused_after(steps[0][0], coming.failed_before, "generation"):
+        began = [run.id for run in lost if run.started_at] or [run.id for run in lost]
+        pauses.pause_chain(connection, pairs, began, why, now)
     return ids["task_ids"]
 
 
@@ -146,6 +154,7 @@ def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
         number=coming.number,
         wake_at=None if waits else coming.wake_at,
         missed=coming.missed,
+        failed_before=coming.failed_before,
     )
     return without_early_deadline(task, dated_like(task, again, run))
 
