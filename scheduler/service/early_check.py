@@ -96,7 +96,10 @@ class EarlyChecks:
 
         def decided(found: TaskRecord) -> Change:
             change = decide(found)
-            return replace(change, run=replace(change.run, summary=missing)) if missing else change
+            if not missing or change.coming.state not in _NOT_BEGUN:
+                return change
+            coming = replace(change.coming, summary=missing)
+            return replace(change, next_run=coming) if change.next_run else replace(change, run=coming)
 
         return decided, notes
 

@@ -35,7 +35,7 @@ from duetime.widgets.text.task_text import task_text
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from tests.builders import TENANT, Clock, added
+from tests.builders import TENANT, Clock, added, restarted, runs_of, settlement
 from tests.flow.waiting import PATIENCE_S, eventually
 
 ALICE = Principal(TENANT, "alice")
@@ -373,6 +373,39 @@ def test_another_payload_is_checked_as_that_of_a_new_task_is(bank: Bank) -> None
     bank.missing = None
     assert not bank.scheduler.reschedule(task_id, payload={"to": "Eve"}, by=ALICE).warnings
     assert not task_payload(bank.scheduler.get(task_id, by=ALICE)).blocked
+
+
+@pytest.mark.parametrize("to", [State.SUCCEEDED, State.FAILED])
+def test_a_run_that_takes_over_is_blocked_and_the_one_that_ended_keeps_its_outcome(bank: Bank, to: State) -> None:
+    bank.missing = None
+    record = bank.schedule(action="pay", payload={"to": "Ann"}, when="now").record
+    task_id = record.task.id
+    claim = restarted(bank.store, record)
+    bank.store.claims.settle([settlement(claim, to, summary="the outcome")])
+    bank.missing = MISSING
+    view = bank.scheduler.reschedule(task_id, payload={"to": "Bob"}, when="in 1 hour", by=ALICE)
+    assert view.waiting_for == (f"blocked: {MISSING}",)
+    assert task_payload(bank.scheduler.get(task_id, by=ALICE)).blocked
+    ended = {run.id: run.summary for run in runs_of(bank.store, task_id)}[claim.run.id]
+    assert ended == "the outcome"
+
+
+def test_a_run_that_starts_during_the_check_is_not_blocked(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank.missing = None
+    record = bank.schedule(action="pay", payload={"to": "Ann"}, when="now").record
+    task_id = record.task.id
+    look = TimedChecks.look
+
+    def late(*of: Any, **more: Any) -> Any:
+        answer = look(*of, **more)
+        restarted(bank.store, record)
+        return answer
+
+    monkeypatch.setattr(TimedChecks, "look", late)
+    bank.missing = MISSING
+    bank.scheduler.reschedule(task_id, payload={"to": "Bob"}, by=ALICE)
+    run = bank.store.tasks.get(TENANT, task_id).run
+    assert (run.state, run.summary) == (State.RUNNING, None)
 
 
 def test_a_payload_of_a_dry_run_is_checked_and_what_is_refused_is_not(bank: Bank) -> None:
