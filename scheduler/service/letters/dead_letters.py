@@ -184,12 +184,14 @@ class DeadLetterService:
 
     def _trial(self, call: ClosingCall, tenant: str) -> Callable[[str, int], ClosedLetter]:
         """Return what finds whether a letter would be closed, after those before it: nothing is stored."""
-        changed: dict[str, TaskRecord] = {}
+        letters, changed = self._store.dead_letters, dict[str, TaskRecord]()
 
         def close(run_id: str, _number: int) -> ClosedLetter:
-            task_id = self._store.dead_letters.open_task(tenant, run_id)
+            task_id = letters.open_task(tenant, run_id)
             if call.kind is REPLAYED:
                 record = changed.get(task_id) or self._store.tasks.get(tenant, task_id)
+                failed = letters.failed_runs(tenant, [task_id]).get(task_id)
+                record = replace(record, last_run=failed or record.last_run)  # the store decides with the failed run
                 changed[task_id] = as_replayed(record, self._replayed(call, record))
             return ClosedLetter(run_id, task_id)
 

@@ -128,6 +128,8 @@ def test_an_older_dead_letter_is_replayed_in_its_own_generation(failed: Daily) -
     for name in STEPS:
         failed.end(name["name"])
     before = failed.runs("fetch", number=3)
+    tried = failed.scheduler.letters.replay([letter], dry_run=True)
+    assert [closed.run_id for closed in tried.closed] == [letter], "a dry run says what the call will do"
     failed.scheduler.letters.replay([letter])
     failed.end("fetch")
     failed.end("load")
