@@ -21,7 +21,7 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
 from duetime.scheduler.task import Run, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, false, or_, select
+from sqlalchemy import Connection, exists, false, or_, select
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -51,11 +51,12 @@ class Agenda(NamedTuple):
 
 
 _CHAIN = columns_of(Chain, chains)
-_OWN, _ABOVE = chain_steps.alias("own"), chain_steps.alias("above")
+_ABOVE = chain_steps.alias("above")
 _BEHIND_OTHERS = (
-    select(dependencies.c.task_id)
-    .join_from(dependencies, _OWN, _OWN.c.task_id == dependencies.c.task_id)
-    .join(_ABOVE, (_ABOVE.c.task_id == dependencies.c.upstream_id) & (_ABOVE.c.chain_id == _OWN.c.chain_id))
+    exists()
+    .where(dependencies.c.task_id == chain_steps.c.task_id, _ABOVE.c.task_id == dependencies.c.upstream_id)
+    .where(_ABOVE.c.chain_id == chain_steps.c.chain_id)
+    .correlate(chain_steps)
 )
 """Steps that come after others of their chain."""
 
@@ -123,7 +124,7 @@ def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tupl
         .join(tasks, tasks.c.id == chain_steps.c.task_id)
         .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
         .where(chains.c.tenant == tenant, chains.c.repeat.is_not(None), chains.c.id.in_(goes_on))
-        .where(chain_steps.c.name.not_like("%/%"), chain_steps.c.task_id.not_in(_BEHIND_OTHERS))
+        .where(chain_steps.c.name.not_like("%/%"), ~_BEHIND_OTHERS)
         .where(tasks.c.paused == false(), *of_task(tenant, where, titled_by_reading))
         .order_by(chains.c.id, chain_steps.c.place)
         .limit(MAX_RECURRING_TASKS + 1)

@@ -25,7 +25,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import Connection, bindparam, false, literal_column, select, true, update
+from sqlalchemy import Connection, bindparam, exists, false, literal_column, select, true, update
 
 _BESIDE = (
     select(*RUN_FIELDS)
@@ -56,7 +56,9 @@ _HEIRS = (
     .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), IS_CURRENT)
     .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
-    .where(runs.c.task_id.not_in(select(chain_steps.c.task_id)))  # replays: the next generation follows on its own
+    .where(
+        ~exists().where(chain_steps.c.task_id == runs.c.task_id).correlate(runs)
+    )  # replays: the next generation follows on its own
     .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
 )
 NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))

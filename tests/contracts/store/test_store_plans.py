@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.statements import side_runs
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
@@ -81,6 +83,26 @@ def test_no_question_of_the_machinery_looks_at_every_run_or_sorts_them(name: str
     assert {index for index in indexes if any(f"INDEX {index}" in step for step in steps)} == indexes
     assert [step for step in steps if "TEMP B-TREE" in step] == []
     assert [step for step in steps if step.startswith("SCAN runs") and PARTIAL.isdisjoint(step.split())] == []
+
+
+DAY = TaskFilter(after=NOON, before=NOON + timedelta(days=1))
+AMONG_CHAINS: dict[str, Ask] = {
+    "agenda": lambda store: store.tasks.agenda(
+        TENANT, TaskFilter(after=NOON, before=NOON + timedelta(days=1)), limit=9
+    ),
+    "the end of a run": lambda store: store._database.read(lambda each: side_runs.succeed(each, ["r_1"])),
+}
+
+
+@pytest.mark.parametrize("ask", AMONG_CHAINS.values(), ids=AMONG_CHAINS)
+def test_whether_a_task_is_a_step_is_looked_up_by_its_id_however_many_chains_others_have(
+    ask: Ask, tmp_path: Path
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        steps = plans(store, ask)
+    assert any(step.startswith("SEARCH chain_steps") for step in steps)
+    whole = ("SCAN chain_steps", "SCAN dependencies", "SCAN own", "SCAN above")
+    assert [step for step in steps if step.startswith(whole)] == []
 
 
 def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(tmp_path: Path) -> None:
