@@ -89,14 +89,15 @@ NO_NEIGHBOURS = NoNeighbours()
 class Maintenance:
     """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
+    The same look expires runs that their series holds up: it reads every run that is held.
     Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a claim
     whose COMMIT reply was lost, and a result that could not be stored. The end releases its reservations.
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
-    The same step gives approvals their default answers, and expires runs that their series holds up. It removes expired
-    leases from the queue; a run that had not started returns at once. It refreshes outdated statistics of tables. Once
-    an hour it removes expired idempotency keys and signals.
+    The same step gives approvals their default answers. It removes expired leases from the queue; a run that had not
+    started returns at once. It refreshes outdated statistics of tables. Once an hour it removes expired idempotency
+    keys and signals.
     """
 
     def __init__(
@@ -136,7 +137,6 @@ class Maintenance:
         could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
         self._do({"clock": self._check_clock, "old keys": self._forget, "approvals": self._answer})
-        self._do({"held runs": self._expire_held})
         if could_look:
             self._do({"leases": self._recover})
         else:
@@ -170,7 +170,7 @@ class Maintenance:
         """Repair what was missed; a slow look makes the next one later."""
         began = self._clock()
         parts = {"damaged runs": self._fail_damaged, "paused runs": self._note_paused, "overlooked ends": self._repair}
-        self._do({**parts, "queue": self._refill})
+        self._do({**parts, "held runs": self._expire_held, "queue": self._refill})
         now = self._clock()
         self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))
 

@@ -183,7 +183,7 @@ class Claims:
             return self._ending(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
 
         lost = partial(expire.lost, limit=limit, now=self._now(), held=held)
-        return apart.gathered(self._database, work, lost, _NOT_EXPIRED)
+        return apart.gathered(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.read(lost) else []
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""

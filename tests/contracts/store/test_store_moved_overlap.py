@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch.maintenance import Maintenance, NoNeighbours
+from duetime.scheduler.dispatch.maintenance import MAINTENANCE_INTERVAL_S, Maintenance, NoNeighbours
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -115,9 +115,10 @@ def test_a_moved_occurrence_that_waits_expires_at_its_deadline_unless_its_task_i
     if paused:
         desk.scheduler.reschedule(task_id, pause=True)
     queue, worker = MemoryQueue(lambda: desk.clock().timestamp() * 1000), Working([claim.run.id for claim in claims])
-    maintenance = Maintenance(desk.store, queue, worker=worker)
-    for minute, expired in ((40, False), (51, not paused)):
-        desk.clock.at = at(10, minute)
+    passed_s = 0.0
+    maintenance = Maintenance(desk.store, queue, worker=worker, clock=lambda: passed_s)
+    for minute, after_s, expired in ((40, 0.0, False), (51, 3.0, False), (51, MAINTENANCE_INTERVAL_S, not paused)):
+        desk.clock.at, passed_s = at(10, minute), after_s
         maintenance.step()
         assert (states(desk, task_id)["10:30"] is State.EXPIRED) == expired
     assert states(desk, task_id)["10:00"] is State.RUNNING
