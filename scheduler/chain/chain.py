@@ -145,7 +145,7 @@ def view_of_chain(
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
     stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
     run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
-    run = replace(run, **_deadline_of_all(found))
+    run = replace(run, failed_before=runs[0].failed_before, **_deadline_of_all(found))
     record = TaskRecord(_task(found), run, _outcome(last_generation(found)))
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
@@ -157,7 +158,8 @@ def paused(task: Task, run: Run, now: datetime) -> WaitReason:
     """Say until when a task is paused: until a time, or until somebody resumes it; and after how many failures."""
     until = task.paused_until
     if until is None:
-        why = paused_after(task, run.failed_before)
+        of_chain = is_chain_id(task.id) or task.repeat is None  # only chains recur whose tasks have no rule
+        why = paused_after(task, run.failed_before, "generation" if of_chain else "run")
         return WaitReason(WaitKind.RESUME, paused_reason(why), after=why or None)
     text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
     return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL_PREFIX}{text}", until=until)

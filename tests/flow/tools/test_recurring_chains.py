@@ -287,6 +287,13 @@ def test_a_chain_pauses_after_so_many_generations_in_a_row_that_failed(
     assert [fail(), fail()] == [False, True]
     said = [message.text for message in scheduler.inbox.unread(limit=9) if "paused" in message.text]
     assert said == ["no water (paused: 2 generations in a row failed; resume it to go on)"]
+    why = "paused, as 2 generations in a row failed: it waits until it is resumed"
+    shown = scheduler.get(chain_id)
+    assert shown.chain
+    assert shown.waiting_for == (why,)
+    assert [wait.after for wait in shown.waits] == ["2 generations in a row failed"]
+    assert scheduler.explain(chain_id)[1][0] == f"fetch: {why}"
+    assert scheduler.explain(shown.chain.steps[0].task_id)[1] == (why,)
     clock.forward(hours=48)
     assert not store.claims.make_ready(limit=9), "nothing of it starts"
     assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
