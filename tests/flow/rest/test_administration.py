@@ -113,7 +113,7 @@ async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
     assert (unknown.status_code, unknown.json()["argument"]) == (422, "state")
     assert [bucket["counts"] for bucket in spread["buckets"]] == [{"failed": 2}]
     assert wrong.status_code == 422
-    assert "no length of time" in wrong.json()["detail"]
+    assert "it is not a duration" in wrong.json()["detail"]
 
 
 async def test_costs_of_a_tenant_are_added_up_by_group(site: Site) -> None:
