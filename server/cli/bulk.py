@@ -34,7 +34,7 @@ BulkOfState = Annotated[
     str | None,
     typer.Option(
         metavar="STATE",
-        help="in this state; default: open, of replay and discard: failed",
+        help="in this state; default: open, of replay and discard: dead_letter",
         autocompletion=completion.states,
     ),
 ]

@@ -201,7 +201,9 @@ def read_key(operation: Operation, headers: Headers, repeatable: str) -> str | N
     if not given or not (operation.repeatable or operation.method in _REPEATED_WITH_CARE):
         return None
     if not operation.repeatable:
-        raise Malformed(f"this request takes no key: sent twice, it acts twice. {repeatable}", argument=KEY_HEADER)
+        raise Malformed(
+            f"this request takes no key, which would not make a repeat harmless. {repeatable}", argument=KEY_HEADER
+        )
     if len(given) > 1 or not re.fullmatch(KEY_PATTERN, given[0]):
         raise Malformed("expected one key of 1 to 200 visible ASCII characters.", argument=KEY_HEADER)
     return given[0]

@@ -33,7 +33,7 @@ FIRST_SENTENCES: Final = {
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
     "failed": "{title} failed {ended}",
-    "expired": "{title} expired {ended}, because it ran out of time",
+    "expired": "{title} expired {ended}, because its deadline could no longer be met",
     "cancelled": "{title} is cancelled",
     "skipped": "{title} was skipped",
 }

@@ -51,7 +51,7 @@ _COMES: Final = {
     "reminded": "The user was {word} {ended}.",
     "silent": "The reminder came {ended}, and nobody was notified.",
     "failed": "{it} {word} {ended}.",
-    "expired": "{it} {word} {ended}: it ran out of time.",
+    "expired": "{it} {word} {ended}: its deadline could no longer be met.",
     "cancelled": "{it} is {word}; it was for {due}.",
     "skipped": "{it} was {word}; it was for {due}.",
 }

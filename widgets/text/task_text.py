@@ -138,7 +138,7 @@ def _demand_line(task: TaskPayload, room: QuoteLimits) -> str:
 def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
     labels = ", ".join(task.labels or ())
     return sentences(
-        f"Message {quoted(task.message, room.text)}." if task.message else "",
+        f"Message {quoted(task.message, room.text)}." if task.message and not task.history else "",
         f"Payload {quoted(as_text(task.payload), room.text)}." if task.payload and not task.history else "",
         f"Notifies the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.text)}." if task.expect else "",
@@ -191,15 +191,15 @@ def _cut_line(task: TaskPayload, room: QuoteLimits) -> str:
     """Name what is longer than it is quoted, and the argument that shows all of it."""
     if task.history is not None:
         return ""
-    given = (("payload", task.payload), ("result", task.result))
+    given = (("message", task.message), ("payload", task.payload), ("result", task.result))
     long = (name for name, part in given if part and len(one_line(as_text(part))) > room.text)
     names = ", ".join(dict.fromkeys((*(task.cut or ()), *long)))
     return f"Cut: {names}; history=true shows all." if names else ""
 
 
 def _details(task: TaskPayload) -> Iterator[str]:
-    """Quote payload and result whole, as an answer with a history has them."""
-    for name, part in (("Payload", task.payload), ("Result", task.result)):
+    """Quote message, payload and result whole, as an answer with a history has them."""
+    for name, part in (("Message", task.message), ("Payload", task.payload), ("Result", task.result)):
         if part is not None:
             yield f"{name}:"
             yield from quoted_lines(as_text(part), len(as_text(part)))

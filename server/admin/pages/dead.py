@@ -113,6 +113,12 @@ class ClosingQuestion:
     needs_tenant: bool = False
 
     @property
+    def to_close(self) -> list[DeadLetter]:
+        """The selected letters that would not stay open."""
+        run_ids = {letter.run_id for letter in self.tried.closed}
+        return [letter for letter in self.picked if letter.run_id in run_ids]
+
+    @property
     def number(self) -> int:
         """The number of letters to close."""
         return len(self.tried.closed) + self.tried.left

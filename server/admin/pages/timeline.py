@@ -83,9 +83,8 @@ def timeline(visit: Visit) -> Answer:
     given = visit.query.get("until", "").strip()
     until = resolve_bound(given, now=visit.now, zone=visit.zone, argument="until") if given else visit.now
     since = until - length
-    found = _runs(visit, since, until)
+    found, cut = _runs(visit, since, until)
     if visit.query.get("format"):
-        cut = len(found) >= MAX_TIMELINE_RUNS
         return exported(visit.query["format"], "timeline", [file_row(run) for run in found], cut=cut)
     wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
@@ -97,7 +96,7 @@ def timeline(visit: Visit) -> Answer:
         "earlier": since.isoformat(timespec="seconds"),
         "later": min(until + length, visit.now).isoformat(timespec="seconds") if given else None,
         "most": MAX_TIMELINE_RUNS,
-        "full": len(found) >= MAX_TIMELINE_RUNS,
+        "full": cut,
         "since": since,
         "until": until,
         "row_height": ROW_HEIGHT_PX,
@@ -120,33 +119,34 @@ def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
     return given
 
 
-def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
-    """Return the runs that were at work in a window, oldest first.
+def _runs(visit: Visit, since: datetime, until: datetime) -> tuple[list[RunSummary], bool]:
+    """Return the runs that were at work in a window, oldest first, and whether there may be more.
 
     Of those that ended after it, it has the ones that did so within `LOOK_AHEAD`.
     """
     begun, at_work = RunFilter(started_before=until), RunFilter(states=(State.RUNNING,), started_before=until)
     ended = replace(begun, states=SHOWN_STATES)
     found: dict[str, RunSummary] = {}
-    _add(found, visit, at_work)
-    _add(found, visit, replace(ended, oldest_first=True), since=until, until=until + LOOK_AHEAD)
-    _add(found, visit, ended, since=since, until=until)
-    return sorted(found.values(), key=lambda run: (run.started_at or until, run.id))
+    cut = _add(found, visit, at_work)
+    cut |= _add(found, visit, replace(ended, oldest_first=True), since=until, until=until + LOOK_AHEAD)
+    cut |= _add(found, visit, ended, since=since, until=until)
+    return sorted(found.values(), key=lambda run: (run.started_at or until, run.id)), cut
 
 
-def _add(found: dict[str, RunSummary], visit: Visit, where: RunFilter, **between: datetime) -> None:
-    """Add the runs of a filter as long as there is room, of the pages that a view has time for."""
+def _add(found: dict[str, RunSummary], visit: Visit, where: RunFilter, **between: datetime) -> bool:
+    """Add the runs of a filter as long as there is room and time; return whether there may be more."""
     cursor: str | None = None
     for _ in range(MAX_PAGES_SEARCHED):
         if len(found) >= MAX_TIMELINE_RUNS:
-            break
+            return True
         page = visit.scheduler.past.runs(
             where, limit=TIMELINE_PAGE_ROWS, cursor=cursor, tenant=visit.reach, by=visit.principal, **between
         )
         found.update({run.id: run for run in page.runs})
         cursor = page.cursor
         if cursor is None:
-            break
+            return False
+    return True
 
 
 def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime) -> Sequence[LaneOfBars]:

@@ -33,8 +33,8 @@ def read_json(
         value = json.loads(text)
     except json.JSONDecodeError as error:
         meant = corrected(text)
-        if isinstance(meant, kind) and meant:
-            shown = json.dumps(redacted_json(meant), ensure_ascii=False)
+        if isinstance(meant, kind) and meant and redacted_json(meant) == meant:  # else a repeat would store the mask
+            shown = json.dumps(meant, ensure_ascii=False)
             example = f"{name}={shown!r}" if kind is dict else f"{name}={shown}"
         raise InvalidArgument(name, where_broken(error), accepted=accepted, example=example) from error
     except RecursionError as error:
@@ -46,10 +46,12 @@ def read_json(
 
 
 def where_broken(error: json.JSONDecodeError) -> str:
-    """Say why and at which line and column a text is no JSON, and what stands there."""
-    near = redacted(error.doc[error.pos : error.pos + NEAR_CHARS])
-    there = f"near {near!r}" if near else "where it ends"
-    return f"it is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}, {there}"
+    """Say why and at which line and column a text is no JSON, and what stands there unless the text has a secret."""
+    problem = f"it is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}"
+    if redacted(error.doc) != error.doc:
+        return problem
+    near = error.doc[error.pos : error.pos + NEAR_CHARS]
+    return f"{problem}, near {near!r}" if near else f"{problem}, where it ends"
 
 
 def corrected(text: str) -> Json:

@@ -73,6 +73,7 @@ class AlertMonitor:
 
     def _evaluate(self, store: Store, rules: Sequence[AlertRule]) -> None:
         seen, now = self._observe(), store.now()
+        store.turns.plan(_absence(self._host), now + HOST_GONE_AFTER)
         kept = store.alerts.all()
         for rule in rules:
             known = {
@@ -87,11 +88,8 @@ class AlertMonitor:
 
     def _evaluates(self, store: Store, host: str) -> bool:
         """Whether this process evaluates the alert of a host: its own, or one on which nobody has looked for long."""
-        turn, end = _absence(host), store.now() + HOST_GONE_AFTER
-        if host != self._host:
-            return store.turns.take(turn, HOST_GONE_AFTER, first_at=end)
-        store.turns.plan(turn, end)
-        return True
+        end = store.now() + HOST_GONE_AFTER
+        return host == self._host or store.turns.take(_absence(host), HOST_GONE_AFTER, first_at=end)
 
     def _notify(self, store: Store) -> None:
         """Send every channel the alerts that it has not had; one that fails keeps no other from its own."""

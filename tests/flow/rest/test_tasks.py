@@ -20,7 +20,7 @@ async def test_a_task_is_scheduled_as_the_tool_does_and_found_at_its_address(sit
 
     assert answer.status_code == 201
     assert shown.status_code == 200
-    changing = dict.fromkeys(("created", "now", "effect", "when", "undo"))
+    changing = dict.fromkeys(("created", "now", "effect", "when", "undo", "undo_until"))
     assert {**answer.json(), **changing} == {**told["structuredContent"], **changing}
     assert answer.json()["when"]["utc"] == told["structuredContent"]["when"]["utc"]
     assert shown.json()["id"] == told["structuredContent"]["id"]
