@@ -191,7 +191,7 @@ def _cut_line(task: TaskPayload, room: QuoteLimits) -> str:
     """Name what is longer than it is quoted, and the argument that shows all of it."""
     if task.history is not None:
         return ""
-    given = (("message", task.message), ("payload", task.payload), ("result", task.result))
+    given = (("payload", task.payload), ("result", task.result))
     long = (name for name, part in given if part and len(one_line(as_text(part))) > room.text)
     names = ", ".join(dict.fromkeys((*(task.cut or ()), *long)))
     return f"Cut: {names}; history=true shows all." if names else ""
