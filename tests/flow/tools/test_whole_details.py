@@ -74,6 +74,14 @@ def test_an_answer_without_long_parts_has_cut_nothing(ask: Ask, store: Store, cl
     assert "Cut:" not in text
 
 
+def test_the_history_of_a_reminder_has_its_message_whole(ask: Ask) -> None:
+    message = "bring the coffee and then " * 15
+    made = ask("schedule_task", title="Stand-up", when="tomorrow", payload={"message": message})[1]
+    short, whole = ask("get_task", task_id=made["id"])[0], ask("get_task", task_id=made["id"], history=True)[0]
+    assert "Cut: message; history=true shows all." in short
+    assert " ".join(message.split()) in " ".join(whole.split())
+
+
 @pytest.mark.parametrize("unread", [False, True])
 def test_the_history_of_a_task_has_its_payload_and_result_whole(
     ask: Ask, store: Store, clock: Clock, *, unread: bool
