@@ -215,9 +215,9 @@ def paused_reason(why: str = "") -> str:
 
 def reason_in(words: ErrorWords, reason: str, task_id: str) -> str:
     """Return a reason for which a task waits, with the way to resume one that is paused."""
-    if not reason.startswith("paused"):
-        return reason
     held = reason.removesuffix(_UNTIL_RESUMED)
+    if not (reason.startswith("paused") and held != reason) and not reason.startswith(PAUSED_UNTIL_PREFIX):
+        return reason
     resume = words.remedy(Resume(task_id)).rstrip(".")
     how = f"{resume[0].lower()}{resume[1:]}"
     return f"{reason}; to go on sooner, {how}" if held == reason else f"{held}: {how}"

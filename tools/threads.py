@@ -12,12 +12,16 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.foresight.readers.run_ends import RunEnd, RunEnds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
+
+if TYPE_CHECKING:
+    from duetime.scheduler.foresight.readers.run_ends import (
+        RunEnds,  # with the store, which loads after the first answer
+    )
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +68,7 @@ async def wait_for_end(ends: RunEnds, task_id: str, seconds: float, by: Principa
         with suppress(RuntimeError):  # the loop has ended, and with it the wait
             loop.call_soon_threadsafe(woken.set)
 
-    with RunEnd(ends, task_id, wake, by=by) as end:
+    with ends.end_of(task_id, wake, by=by) as end:
         while not await cross(end.has_come):
             while not woken.is_set():
                 if (left := ends_at - loop.time()) <= 0:

@@ -49,7 +49,7 @@ class RunEnds:
         """Return when the current run of a task or chain has ended, or after so many seconds. Raises TaskNotFound."""
         ends_at = time.monotonic() + seconds
         woken = threading.Event()
-        with RunEnd(self, task_id, woken.set, by=by) as end:
+        with self.end_of(task_id, woken.set, by=by) as end:
             while not end.has_come():
                 while not woken.is_set():
                     if (left := ends_at - time.monotonic()) <= 0:
@@ -57,6 +57,10 @@ class RunEnds:
                     if not woken.wait(min(left, LOOK_INTERVAL_S)):
                         self.changes.look()
                 woken.clear()
+
+    def end_of(self, task_id: str, wake: Wake, *, by: Principal) -> RunEnd:
+        """Return the end of the run that a task or chain has now; `wake` is called whenever it may have come."""
+        return RunEnd(self, task_id, wake, by=by)
 
     def run_to_end(self, task_id: str, *, by: Principal = LOCAL) -> OpenRun | None:
         """Return the current run of a task, None if it has ended. Raises TaskNotFound.

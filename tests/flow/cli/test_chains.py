@@ -94,7 +94,7 @@ def test_a_policy_that_a_chain_would_not_follow_is_refused(cli: Run, steps: str)
     assert refused.code == WRONG_USAGE_CODE
     assert refused.err == (
         "duetime: --repeat-policy: a chain has no overlap: it runs again when all of its steps have ended. "
-        "Accepted: jitter and except. Example: --repeat-policy except=2026-12-24\n"
+        "Accepted: jitter, pause_after, except. Example: --repeat-policy except=2026-12-24\n"
     )
 
 

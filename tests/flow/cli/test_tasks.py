@@ -234,7 +234,7 @@ def test_a_state_that_does_not_exist_is_refused_with_those_that_do(cli: Run) -> 
     ended = cli("list", "--state", "done")
     assert ended.code == 2
     assert ended.err.startswith("duetime: --state: there is no state 'done'. Accepted: open, ended, scheduled, waiting")
-    assert ended.err.endswith("with commas between, but for the last three. Example: --state succeeded\n")
+    assert ended.err.endswith("with commas between, but for the last four. Example: --state succeeded\n")
     for verb in ("list", "runs"):
         assert "there is no state 'bogus'. " in cli(verb, "--state", "failed,bogus").err
 

@@ -125,7 +125,7 @@ def test_the_settings_name_a_webhook_with_its_secret_or_a_command_for_each_clien
         ({"x": {}}, "exactly one of webhook"),
         ({"x": {"webhook": "https://bridge.example.com"}}, "needs a secret"),
         ({"x": {"command": ["back"], "secret": SECRET}}, "a command takes none"),
-        ({"no\nname": {"command": ["back"]}}, "no name of a client"),
+        ({"no\nname": {"command": ["back"]}}, "not a valid client name"),
     ],
 )
 def test_a_wrong_entry_stops_the_start(origins: Any, said: str) -> None:
