@@ -20,7 +20,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import ApprovalAnswer, Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
 from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
-from duetime.scheduler.waits.approval import is_of_answer
+from duetime.scheduler.waits.approval import UNDO_OF_ANSWER
 from duetime.widgets.quote import as_text, bounded, cut, one_line
 from duetime.widgets.schema.run_parts import (
     DeliveryPart,
@@ -98,7 +98,7 @@ def pause_parts(task: Task, run: Run) -> dict[str, Any]:
 def undo_parts(view: TaskView) -> dict[str, str | None]:
     """Return the token that takes a change back, and until when it does: that of a yes has no time."""
     run, token = view.record.run, view.undo
-    if token is None or is_of_answer(token):
+    if token is None or token.startswith(UNDO_OF_ANSWER):
         return {"undo": token}
     made_at = run.ended_at if token == undo_token(run, view.now) else None
     return {"undo": token, "undo_until": utc(view.undo_until or (made_at or view.now) + UNDO_WINDOW)}

@@ -19,7 +19,10 @@ MAX_QUESTION_CHARS: Final = 200
 USUAL_QUESTION: Final = "May this run?"
 
 _TOKEN_CHARS: Final = 16
-_TOKEN: Final = re.compile(rf"u_a[0-9a-f]{{{_TOKEN_CHARS}}}")
+UNDO_OF_ANSWER: Final = "u_a"
+"""Begins the tokens that take an answer back, and no others."""
+
+_TOKEN: Final = re.compile(rf"{UNDO_OF_ANSWER}[0-9a-f]{{{_TOKEN_CHARS}}}")
 
 _WORDS_OF_ANSWERS: Final = {
     **dict.fromkeys(("yes", "true", "ok", "okay", "accept", "approved", "allow", "run", "go"), ApprovalAnswer.APPROVE),
@@ -132,7 +135,7 @@ def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -
 def taken_back_by(approval: Approval) -> str:
     """Return the token that takes an answer back: that of another answer to the same question differs."""
     answered = f"{approval.run_id} {approval.attempt} {approval.closed_at and approval.closed_at.isoformat()}"
-    return f"u_a{sha256(answered.encode()).hexdigest()[:_TOKEN_CHARS]}"
+    return f"{UNDO_OF_ANSWER}{sha256(answered.encode()).hexdigest()[:_TOKEN_CHARS]}"
 
 
 def is_of_answer(token: str) -> bool:

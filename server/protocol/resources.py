@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Json
@@ -15,6 +15,9 @@ from duetime.tools.threads import cross
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+
+if TYPE_CHECKING:
+    from duetime.scheduler.foresight.readers.inbox import InboxReader  # with the store, which loads later
 
 MAX_INBOX_MESSAGES = 50
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.foresight.readers.run_ends import run_key
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import TERMINAL
@@ -52,7 +51,7 @@ class WaitHandle:
             return None
         if view.record.run.state in TERMINAL:
             return None
-        return cls(call, run_key(view.record.run), view.now, view.now + length), view
+        return cls(call, _key_of(view), view.now, view.now + length), view
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -73,5 +72,11 @@ class WaitHandle:
 
     def is_over(self, view: TaskView) -> bool:
         """Whether the run has ended, or the time of the wait."""
-        run = view.record.run
-        return run_key(run) != self.run or run.state in TERMINAL or view.now >= self.until
+        is_other = _key_of(view) != self.run
+        return is_other or view.record.run.state in TERMINAL or view.now >= self.until
+
+
+def _key_of(view: TaskView) -> str:
+    from duetime.scheduler.foresight.readers.run_ends import run_key  # noqa: PLC0415 - with the store, loaded later
+
+    return run_key(view.record.run)
