@@ -17,7 +17,7 @@ _MEMBERS: Final = {
     "cancelled": "lambda: True",
     "should_yield": "lambda: True",
     "now": "lambda: datetime(2026, 1, 1, 9).astimezone()",
-    "secret": "lambda name, host: 'value'",  # nosec B105 - code of an example
+    "secret": "lambda name, host: 'value'",  # nosec B105 # code of an example
     "inputs": "lambda: {'fetch': {'rows': 3}}",
     "approval": "lambda: {'answer': 'approve', 'by': 'ann'}",
     "event": "lambda: {'name': 'paid', 'id': 'e1', 'data': {}, 'at': '2026-01-01T09:00:00+00:00'}",
