@@ -298,12 +298,19 @@ class Model:
         self.terms = replace(self.terms, payload=self.terms.payload if payload is None else payload)
 
     def replay_last(self, now: datetime) -> None:
-        """Run again what failed last, as one call does to several tasks."""
-        failed = self.fired if self.rule and not self.run.ended else self.run
-        _refuse(failed is None or failed.state != "failed")
-        if failed and any(run.first == failed.left_undone for run in self.beside):
+        """Run again what failed, as one call does to several tasks: of a series that goes on the newest open letter."""
+        goes_on = self.rule is not None and self.run.ended is None
+        letter = max(self.letters, key=lambda run: (_ended(run), run.id), default=None)
+        failed = (letter or self.fired) if goes_on else self.run
+        if failed is None or failed.state != "failed":
+            raise Refuses
+        if any(run.first == failed.left_undone for run in self.beside):
             return
-        self.run_now(now)
+        if goes_on:
+            _refuse(self.run.state == "running" or self.paused)
+            self._beside(failed, now)
+        else:
+            self.run_now(now)
 
     def discard(self, failed: Run) -> None:
         _refuse(failed not in self.letters)

@@ -278,8 +278,8 @@ MUTATIONS = (
         (
             (
                 "letters/dead_letters.py",
-                "        if task.repeat is not None:\n",
-                "        if task.repeat is None and task.paused:\n",
+                "        if task.repeat is not None or record.renewed:\n",
+                "        if task.repeat is None and record.renewed:\n",
             ),
         ),
     ),
