@@ -13,6 +13,7 @@ from duetime.scheduler.rules.sanitize import json_bytes
 from duetime.scheduler.store.database.change_limits import ChangeLimits
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import IS_CURRENT
+from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.task import State
@@ -45,6 +46,18 @@ _NEXT_DUE = (
     .limit(1)
 )
 """Tasks that repeat stay open after a run, and those that are paused or wait for others have no time of their own."""
+
+_BELOW = (
+    select(dependencies.c.task_id)
+    .where(dependencies.c.upstream_id == bindparam("of_task"), dependencies.c.ended_run.is_not(None))
+    .cte("below", recursive=True)
+)
+_ENDED_WITH = _BELOW.union(
+    select(dependencies.c.task_id)
+    .join(_BELOW, _BELOW.c.task_id == dependencies.c.upstream_id)
+    .where(dependencies.c.ended_run.is_not(None))
+)
+"""Tasks that ended with a failed one, all the way: they are open again once it runs again."""
 
 
 class TenantCounts:
@@ -109,6 +122,7 @@ def admit_change(
 ) -> None:
     """Check the quotas of a tenant for a change that opens a task again or makes a payload larger; an undo always may.
 
+    All that had ended with the task opens again too.
     Changes at the same time may pass together: this holds the lock of a task, so it must not wait for that of `admit`.
     """
     check = ChangeLimits.of(connection).check
@@ -117,9 +131,21 @@ def admit_change(
     was_open, is_open = record.run.ended_at is None, change.coming.ended_at is None
     before = json_bytes(record.task.payload) if was_open else 0
     added = json_bytes(change.task.payload) - before if is_open else 0
-    if (is_open and not was_open) or added > 0:
+    opens = is_open and not was_open
+    if opens or added > 0:
         counts = TenantCounts(connection, record.task.tenant, now)
-        check(counts, int(is_open and not was_open), max(added, 0), now, dry_run)
+        more, size = _ended_with(connection, record.task.id) if opens else (0, 0)
+        check(counts, int(opens) + more, max(added, 0) + size, now, dry_run)
+
+
+def _ended_with(connection: Connection, task_id: str) -> tuple[int, int]:
+    """Return how many tasks ended with a failed one, and the bytes of their payloads."""
+    size = func.sum(dialect_of(connection).json_bytes(tasks.c.payload))
+    statement = select(func.count(), func.coalesce(size, 0)).join_from(
+        _ENDED_WITH, tasks, tasks.c.id == _ENDED_WITH.c.task_id
+    )
+    count, found = connection.execute(statement, {"of_task": task_id}).one()
+    return int(count), int(found)
 
 
 _UNDO_KINDS = frozenset({EventKind.UNDONE, EventKind.CANCEL_UNDONE})
