@@ -115,7 +115,7 @@ def move(
     """Move the current occurrence to another time; one that has fired runs again then, as its next generation.
 
     It still fills its slot in the recurrence, unless the rule itself puts it there, `by_rule`. Occurrences that it
-    passes stay. After an ended run it is the next of the series, and counts as one: skipping it leaves no number free.
+    passes stay. After an ended run of a series it counts as the next one: skipping it leaves no number free.
     """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
@@ -128,7 +128,8 @@ def move(
     belongs_to = planned_window(task, to) if by_rule else kept_window(task, window_of(run))
     wake = max(to + delay_of(task) if by_rule else to, now)
     if run.state in TERMINAL:
-        once_more = replace(again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1, occurrence=belongs_to)
+        once_more = replace(again(task, run, to, wake_at=wake), slot=slot, occurrence=belongs_to)
+        once_more = replace(once_more, number=run.number + 1) if task.repeat else once_more
         return Change(_at_its_end(task, run), run, next_run=once_more, kind=kind)
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
@@ -200,7 +201,7 @@ def run_now(record: TaskRecord, now: datetime, *, completing: bool = True) -> Ch
         raise Refused(f"{record.task.id} is running already.", argument="action")
     if record.task.paused:
         raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
-    if record.run.state not in TERMINAL and (record.task.repeat or (completing and failed_before(record))):
+    if (completing and failed_before(record)) or (record.task.repeat and record.run.state not in TERMINAL):
         extra = extra_run(record, now, completing=completing)
         return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
     return move(record, now, now, EventKind.RUN_NOW)

@@ -265,7 +265,7 @@ class ChainModel:
     def replay(self, step: Step, run_id: str, payload: str | None, now: datetime) -> None:
         """Run a failed step again, by its dead letter."""
         _refuse(run_id not in step.letters)
-        if self.replays(step):
+        if self.is_earlier(step, run_id):
             _refuse(payload is not None)
             self._run_next_to(step, run_id)
             return
@@ -277,6 +277,10 @@ class ChainModel:
     def replays(self, step: Step) -> bool:
         """Whether what failed runs again next to the generation to come."""
         return self.recurs and step.is_open and step.renewed
+
+    def is_earlier(self, step: Step, run_id: str) -> bool:
+        """Whether a run that failed is of an earlier generation, next to which it runs again."""
+        return self.recurs and step.state != "cancelled" and run_id in step.letters and run_id != step.failed
 
     def _run_next_to(self, step: Step, run_id: str) -> None:
         """Run a step of an earlier generation again; the walk takes that back at once."""

@@ -230,13 +230,14 @@ class Model:
         run = self.run
         _refuse(run.state == "running" or (run.state == "cancelled" and run.ends_series))
         slot = (run.slot or run.at) if self.rule else None
+        number = run.number + 1 if self.rule else run.number
         if not (run.ended or run.under_way) and self._move_past(to, now):
             return
         if run.ended:
             if run.ends_series:
                 self.never()
             self._close(run)
-            self.run = Run(to, run.number + 1, counts=False, slot=slot, wake=max(to, now), first=run.left_undone)
+            self.run = Run(to, number, counts=False, slot=slot, wake=max(to, now), first=run.left_undone)
         elif run.under_way:
             run.wake, run.state = max(to, now), "scheduled" if run.state == "ready" else run.state
         else:

@@ -215,7 +215,7 @@ class Walk:
         now, scheduler = self.house.clock(), self.house.scheduler
         payload = self.draw.choice([None, f"message {now}"])
         given = None if payload is None else {"message": payload}
-        done, back, replayed = list[LettersClosed](), self.model.remember(), self.model.replays(step)
+        done, back, replayed = list[LettersClosed](), self.model.remember(), self.model.is_earlier(step, run_id)
 
         def replay() -> TaskView:
             done.append(scheduler.letters.replay([run_id], payload=given))

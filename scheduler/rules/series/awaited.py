@@ -88,8 +88,9 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
 
 
 def is_same_occurrence(old: Run, run: Run) -> bool:
-    """Whether a run is the next generation of another one, in its place."""
-    return run.id != old.id and run.number == old.number and run.generation == old.generation + 1
+    """Whether a run is the next generation of another one, in its place: that was cancelled, and is not any more."""
+    is_again = run.number == old.number and run.generation == old.generation + 1
+    return run.id != old.id and old.state is State.CANCELLED and is_again
 
 
 def left_out(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:

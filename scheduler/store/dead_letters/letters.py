@@ -158,7 +158,7 @@ class DeadLetters:
                 record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
             [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
-            change = _completing(failed, decide(replace(record, last_run=failed)))
+            change = _completing(failed, decide(read.since(connection, record, failed)))
             admit_change(connection, record, change, EventKind.RUN_NOW, now)
             replayed = change.extra_run or change.next_run
             assert replayed is not None
@@ -168,7 +168,8 @@ class DeadLetters:
             detail: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
             entries.store(connection, replace(entry, detail=detail), now)
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
-            return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if change.extra_run else None)
+            goes_on = change.extra_run is not None and record.run.ended_at is None
+            return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if goes_on else None)
 
         return self._ending(work)
 

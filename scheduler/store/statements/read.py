@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -162,6 +163,14 @@ def _renewed(connection: Connection, pairs: Sequence[tuple[Task, Run]], last: Ma
     """Return the steps whose chain has begun another generation since; makes no query where there can be none."""
     later = [task.id for task, run in pairs if task.repeat is None and _is_later(run, last.get(task.id))]
     return set(connection.execute(_RENEWED, {"task_ids": later}).scalars()) if later else set()
+
+
+def since(connection: Connection, record: TaskRecord, failed: Run) -> TaskRecord:
+    """Return a task with a failed run as its last one, `renewed` where its chain has begun a generation since."""
+    run, given = record.run, {"task_ids": [record.task.id]}
+    is_later = record.task.repeat is None and run.number > failed.number and run.state is not State.CANCELLED
+    renewed = is_later and connection.execute(_RENEWED, given).first() is not None
+    return replace(record, last_run=failed, renewed=renewed)
 
 
 def _is_later(run: Run, last: Run | None) -> bool:

@@ -138,6 +138,22 @@ def test_an_older_dead_letter_is_replayed_in_its_own_generation(failed: Daily) -
     assert failed.runs("fetch", number=3) == before
 
 
+@pytest.mark.parametrize("state", [State.FAILED, State.SUCCEEDED])
+def test_an_older_dead_letter_leaves_a_step_that_has_ended_in_the_generation_under_way(
+    failed: Daily, state: State
+) -> None:
+    [letter] = letters(failed.scheduler)
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.end("fetch", state, dead_letter=state is State.FAILED)
+    before, newer = failed.to_come(), letters(failed.scheduler)[: state is State.FAILED]
+    [replayed] = failed.scheduler.letters.replay([letter]).closed
+    assert replayed.next_at is None
+    assert (failed.to_come(), letters(failed.scheduler)) == (before, newer)
+    failed.end("fetch")
+    assert failed.states("load") == [State.FAILED, State.SCHEDULED]
+    assert failed.runs("fetch", number=2) == before[:1]
+
+
 def test_the_undo_of_a_replay_brings_the_dead_letter_back(failed: Daily) -> None:
     before = letters(failed.scheduler)
     undo = failed.scheduler.act(failed.id, "run_now").undo
@@ -192,6 +208,21 @@ def test_a_step_goes_on_when_every_step_before_it_has_run_again(store: Store, cl
     assert chain.states("load") == [State.FAILED]
     chain.end("right")
     assert chain.states("load") == [State.FAILED, State.SCHEDULED]
+
+
+def test_a_step_that_ran_again_within_its_generation_holds_no_replay_of_it(store: Store, clock: Clock) -> None:
+    steps: list[StepArguments] = [{"name": "left"}, {"name": "right"}, {"name": "load", "after": ["left", "right"]}]
+    chain = Daily(store, clock, steps)
+    chain.fail("left")
+    chain.scheduler.act(chain.steps["left"], "run_now")
+    chain.end("left", result=1)
+    chain.fail("right")
+    before = chain.to_come()
+    chain.scheduler.act(chain.id, "run_now")
+    chain.end("right", result=2)
+    assert chain.states("load")[-1] is State.SCHEDULED
+    assert store.dependencies.results("local", chain.steps["load"], chain.runs("load")[-1]) == {"left": 1, "right": 2}
+    assert chain.to_come() == before
 
 
 def test_a_step_that_asks_before_each_run_does_not_follow_a_replay(store: Store, clock: Clock) -> None:
