@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, Self
@@ -13,7 +13,7 @@ from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import Json, Run, State
 from duetime.scheduler.views import TaskRecord, due_at
 
 MAX_TASKS_CHANGED: Final = 10_000
@@ -141,7 +141,8 @@ class BulkDecision:
     """The decision about each task of a call: a pure function, the kind of its event, and what takes the change back.
 
     `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards. A pause
-    ends at `paused_until`, if it has an end. Of a chain `chain` is what changes of its own.
+    ends at `paused_until`, if it has an end. Of a chain `chain` is what changes of its own. A replay does `failed_runs`
+    again, by task, and of other tasks the newest run with an open dead letter.
     """
 
     verb: BulkVerb
@@ -150,6 +151,7 @@ class BulkDecision:
     undo_of: Callable[[TaskRecord], str | None]
     paused_until: datetime | None = None
     chain: ChainChange | None = None
+    failed_runs: Mapping[str, Run] = field(default_factory=dict)
 
     @property
     def takes_back(self) -> bool:

@@ -204,17 +204,17 @@ def failures_in_words(found: ChainRecord) -> str:
     return named + (f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else "")
 
 
-def to_run_again(found: ChainRecord) -> dict[str, bool]:
-    """Return the tasks that run again so that what failed goes on, each with whether it failed itself.
+def to_run_again(found: ChainRecord) -> dict[str, Run | None]:
+    """Return the tasks that run again so that what failed goes on, each with the run that failed itself, if it did.
 
     They are of the last generation where nothing of this one failed. A step that failed because of an invalid result
     goes on once the step that gave it has run again.
     """
     of = found if failed_first(found) else last_generation(found)
-    steps, again = {step.name: step for step in of.steps}, dict[str, bool]()
+    steps, again = {step.name: step for step in of.steps}, dict[str, Run | None]()
     for step in failed_first(of):
         before = [steps[name] for name in step.after if name in steps and _is_invalid(steps[name], step)]
-        again |= {each.record.task.id: not before for each in before or [step]}
+        again |= {each.record.task.id: None if before else each.record.run for each in before or [step]}
     return again
 
 

@@ -22,7 +22,7 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.run_again import failed_before, side_run
 from duetime.scheduler.rules.states import FAILURES, OPEN
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
 
 _KINDS = {
@@ -101,15 +101,15 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
     return changes.replay(replace(record, last_run=failed) if goes_on else record, now)
 
 
-def replaying(decision: BulkDecision, steps: Mapping[str, bool], now: datetime) -> BulkDecision:
-    """Return a replay by which these steps of chains run again: those that failed, and those with an invalid result."""
+def replaying(decision: BulkDecision, steps: Mapping[str, Run | None], now: datetime) -> BulkDecision:
+    """Return a replay by which steps of chains run again: runs that failed, and steps with an invalid result."""
 
     def decide(record: TaskRecord, last: LastChange | None) -> Change:
-        if steps.get(record.task.id, True):
-            return decision.decide(record, last)
-        return _run_last_again(record, now)
+        if record.task.id in steps and steps[record.task.id] is None:
+            return _run_last_again(record, now)
+        return decision.decide(record, last)
 
-    return replace(decision, decide=decide)
+    return replace(decision, decide=decide, failed_runs={each: run for each, run in steps.items() if run is not None})
 
 
 def _run_last_again(record: TaskRecord, now: datetime) -> Change:

@@ -111,14 +111,14 @@ class Batches:
         def work(connection: Connection) -> list[TaskOutcome]:
             now = self._now()
             _lock(connection, tenant, task_ids, write, takes_back)
-            found = {record.task.id: record for record in _decided(connection, tenant, task_ids, decision.verb)}
+            found = {record.task.id: record for record in _decided(connection, tenant, task_ids, decision)}
             known = [task_id for task_id in task_ids if task_id in found]
             ids, behind = order.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
             sequence = ChangeSequence(connection, decision, write, now, [*found.values()], dry_run=dry_run)
             for task_id in ids:
                 if task_id in behind:  # the change of an earlier one may have moved those that come after it
                     sequence.flush()
-                    [found[task_id]] = _decided(connection, tenant, [task_id], decision.verb)
+                    [found[task_id]] = _decided(connection, tenant, [task_id], decision)
                 sequence.change(found[task_id], again=task_id in behind)
             changed = sequence.flush()
             changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
@@ -203,9 +203,10 @@ def _opened(connection: Connection, record: TaskRecord, closed: StoredBatch) -> 
     return TaskOutcome(record, Became.REFUSED if why else Became.CHANGED, why)
 
 
-def _decided(connection: Connection, tenant: str, task_ids: Sequence[str], verb: BulkVerb) -> list[TaskRecord]:
+def _decided(connection: Connection, tenant: str, task_ids: Sequence[str], decision: BulkDecision) -> list[TaskRecord]:
     """Return the tasks as a change of them is decided: a replay is of the run with the newest open dead letter."""
-    failed = letters.failed_runs(connection, tenant, task_ids) if verb is BulkVerb.REPLAY else {}
+    failed = letters.failed_runs(connection, tenant, task_ids) if decision.verb is BulkVerb.REPLAY else {}
+    failed |= decision.failed_runs
     return [replace(each, failed_run=failed.get(each.task.id)) for each in _records(connection, tenant, task_ids)]
 
 

@@ -154,6 +154,22 @@ def test_an_older_dead_letter_leaves_a_step_that_has_ended_in_the_generation_und
     assert failed.runs("fetch", number=2) == before[:1]
 
 
+@pytest.mark.parametrize("way", ["a replay of the chain", "run now of the chain"])
+def test_a_replay_of_a_chain_is_of_its_last_generation_though_an_older_one_has_a_dead_letter(
+    failed: Daily, way: str
+) -> None:
+    [older] = letters(failed.scheduler)
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.fail()
+    failed.end("clean")
+    [newer] = {*letters(failed.scheduler)} - {older}
+    failed.scheduler.letters.discard([newer], reason="it is known")
+    failed.clock.forward(minutes=10)
+    WAYS[way](failed.scheduler, failed.id, failed.steps["fetch"])
+    assert [run.repeats for run in failed.runs("fetch", number=2)] == [None, newer]
+    assert letters(failed.scheduler) == [older]
+
+
 def test_the_undo_of_a_replay_brings_the_dead_letter_back(failed: Daily) -> None:
     before = letters(failed.scheduler)
     undo = failed.scheduler.act(failed.id, "run_now").undo
