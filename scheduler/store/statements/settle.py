@@ -21,7 +21,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
-from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings import endings, replays
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
@@ -87,16 +87,20 @@ def _known(connection: Connection, settlements: Sequence[Settlement], verdicts: 
 
 
 def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
-    """Store the tasks that these runs spawn: steps of the same chain, for which what comes after them waits as well."""
+    """Store the tasks that these runs spawn: steps of the same chain, for which what comes after them waits as well.
+
+    Tasks of a replay in a chain that recurs are on their own: its steps have the generation to come.
+    """
     spawning = {end.claim.task_id: end.settlement.spawned for end in ended if end.settlement.spawned}
     if not spawning:
         return
     add.add(connection, [item for spawned in spawning.values() for _, item in spawned], now, store_new=add.store_new)
     ids = {task_id: [item.task.id for _, item in spawned] for task_id, spawned in spawning.items()}
-    links.also_after(connection, ids)
+    alone = replays.tasks_replayed(connection, [end for end in ended if end.settlement.spawned])
+    links.also_after(connection, {task_id: new for task_id, new in ids.items() if task_id not in alone})
     steps = [
         {**step, "task_id": item.task.id, "name": f"{step['name']}/{name}"}
-        for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning)}).mappings().all()
+        for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning.keys() - alone)}).mappings().all()
         for name, item in spawning[step["task_id"]]
     ]
     _STEPS.run(connection, steps)

@@ -10,8 +10,10 @@ import pytest
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
@@ -49,6 +51,7 @@ class Daily:
     def __init__(self, store: Store, clock: Clock, steps: list[StepArguments] = STEPS, **more: Any) -> None:
         planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
         self.scheduler, self.store, self.clock = Scheduler(store, planner), store, clock
+        self.planner = planner
         view = self.scheduler.schedule("Report", repeat="every day at 13:00", steps=steps, **more)
         assert view.chain
         self.id = view.chain.id
@@ -195,6 +198,23 @@ def test_the_end_of_a_replay_decides_nothing_in_the_generation_to_come(failed: D
     failed.scheduler.act(failed.id, "run_now")
     failed.end("fetch")
     assert failed.states("load", number=2) == [State.WAITING]
+
+
+def test_tasks_that_a_replay_spawns_are_on_their_own_and_hold_no_generation(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    claim = failed.start("fetch")
+    spawned = FanOut(failed.store, failed.planner, TenantQuotas()).plan(claim.task, [{"name": "one"}])
+    failed.store.claims.settle([settlement(claim, spawned=tuple(spawned))])
+    chain = failed.scheduler.get(failed.id).chain
+    assert chain
+    assert {step.name for step in chain.steps} == {*failed.steps}
+    assert failed.states("load") == [State.FAILED]
+
+    failed.scheduler.act(failed.steps["load"], "run_now")
+    failed.end("load")
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.end("fetch")
+    assert failed.states("load", number=2) == [State.SCHEDULED]
 
 
 def test_a_cancel_of_the_chain_cancels_its_replays(failed: Daily) -> None:

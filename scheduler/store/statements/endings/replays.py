@@ -2,7 +2,7 @@
 
 The end of such a run decides nothing about the generation to come. When it has succeeded, the steps that had ended with
 it follow as side runs, each when nothing before it holds it in that generation. A step that asks, or waits for an
-event before each of its runs, does not follow.
+event before each of its runs, does not follow. Nor does one after a replay that spawned tasks: they are of no chain.
 """
 
 from __future__ import annotations
@@ -79,13 +79,22 @@ Latest = Mapping[str, tuple[Task, Run]]
 
 def other_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> Sequence[AttemptEnd]:
     """Follow the replays among these ends, and return the others. Makes no query where there can be no replay."""
-    ends = {end.claim.run_id: end.settlement.to for end in ended if _may_be_replay(end)}
-    found = [_Replay(*row) for row in connection.execute(_REPLAYS, {"run_ids": sorted(ends)})] if ends else []
+    found, ends = _among(connection, ended), {end.claim.run_id: end.settlement for end in ended}
     for replay in found:
-        if ends[replay.run_id] is State.SUCCEEDED:
+        if ends[replay.run_id].to is State.SUCCEEDED and not ends[replay.run_id].spawned:
             _follow(connection, replay, now)
     replayed = {replay.run_id for replay in found}
     return [end for end in ended if end.claim.run_id not in replayed]
+
+
+def tasks_replayed(connection: Connection, ended: Sequence[AttemptEnd]) -> set[str]:
+    """Return the steps of which these ends are those of replays."""
+    return {replay.task_id for replay in _among(connection, ended)}
+
+
+def _among(connection: Connection, ended: Sequence[AttemptEnd]) -> list[_Replay]:
+    run_ids = sorted(end.claim.run_id for end in ended if _may_be_replay(end))
+    return [_Replay(*row) for row in connection.execute(_REPLAYS, {"run_ids": run_ids})] if run_ids else []
 
 
 def _may_be_replay(end: AttemptEnd) -> bool:
