@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_chain_id, is_id
+from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import (
@@ -71,6 +72,13 @@ _RENEWED = (
     select(chain_steps.c.task_id)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
     .where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)), chains.c.number > 1)
+)
+_failed = runs.alias("failed")
+_SKIPPED_AGAIN = (
+    select(runs.c.task_id)
+    .join_from(runs, _failed, (_failed.c.task_id == runs.c.task_id) & (_failed.c.number == runs.c.number))
+    .where(_failed.c.id.in_(bindparam("run_ids", expanding=True)))
+    .where(runs.c.generation > _failed.c.generation, runs.c.state == State.SKIPPED)
 )
 _BESIDE = (
     select(*RUN_FIELDS)
@@ -160,9 +168,16 @@ def with_past(
 
 
 def _renewed(connection: Connection, pairs: Sequence[tuple[Task, Run]], last: Mapping[str, Run]) -> set[str]:
-    """Return the steps whose chain has begun another generation since; makes no query where there can be none."""
+    """Return the steps whose chain has begun another generation since; makes no query where there can be none.
+
+    Not those that failed, were to run again in that generation, and were skipped: they did not end it with a failure.
+    """
     later = [task.id for task, run in pairs if task.repeat is None and _is_later(run, last.get(task.id))]
-    return set(connection.execute(_RENEWED, {"task_ids": later}).scalars()) if later else set()
+    found = set(connection.execute(_RENEWED, {"task_ids": later}).scalars()) if later else set()
+    failed = [last[each].id for each in found if last[each].state in FAILURES]
+    if failed:
+        found -= set(connection.execute(_SKIPPED_AGAIN, {"run_ids": failed}).scalars())
+    return found
 
 
 def since(connection: Connection, record: TaskRecord, failed: Run) -> TaskRecord:

@@ -272,6 +272,24 @@ def test_a_step_that_asks_before_each_run_does_not_follow_a_replay(store: Store,
         chain.scheduler.act(chain.steps["load"], "run_now")
 
 
+@pytest.mark.parametrize("asked", [{}, {"approval": {"question": "Load?", "by": "2 hours"}}], ids=["plain", "asks"])
+def test_a_step_that_was_skipped_after_its_failure_runs_now_in_the_generation_to_come(
+    store: Store, clock: Clock, asked: StepArguments
+) -> None:
+    check: StepArguments = {"name": "check", "approval": {"question": "Checked?", "by": "2 hours"}}
+    load: StepArguments = {"name": "load", "after": ["fetch", "check"], **asked}
+    chain = Daily(store, clock, [{"name": "fetch"}, check, load])
+    chain.fail()
+    chain.scheduler.act(chain.steps["fetch"], "run_now")
+    chain.end("fetch")
+    store.claims.make_ready(limit=1_000)
+    chain.scheduler.act(chain.steps["check"], "reject")
+
+    record = chain.scheduler.act(chain.steps["load"], "run_now").record
+    assert (record.run.state, record.run.number, record.side_runs) == (State.SCHEDULED, 2, ())
+    assert (record.run.scheduled_for, record.run.repeats) == (clock(), None)
+
+
 def test_a_step_that_got_an_invalid_result_goes_on_when_the_step_before_it_has_run_again(
     store: Store, clock: Clock
 ) -> None:
