@@ -41,7 +41,7 @@ _RESULTS = (
     .outerjoin(_before, (_before.c.task_id == runs.c.task_id) & (_before.c.chain_id == _own.c.chain_id))
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
-    .order_by(runs.c.ended_at)
+    .order_by(runs.c.ended_at, runs.c.generation)
 )
 _behind = chain_steps.alias("behind")
 _STEPS = (
