@@ -36,6 +36,8 @@ MAX_FUNCTION_LINES = 40
 MAX_MEDIAN_FUNCTION_LINES = 8
 MAX_MODULES_PER_ROOM = 14
 MAX_SENTENCE_WORDS = 25
+ADVERBS = {"after", "again", "ahead", "apart", "back", "before", "behind", "early", "late", "sent", "too"}
+NOUNS_LIKE_PARTICIPLES = {"token", "feed", "reply", "distributed"}  # `distributed` is how a process is run
 NOUNS_IN_ING = {"string", "setting", "thing", "testing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
 WORDS = {
@@ -311,6 +313,16 @@ def gerunds(root: Path) -> list[str]:
 
 def is_gerund(name: str) -> bool:
     return any(word.endswith("ing") and word not in NOUNS_IN_ING for word in name.split("_"))
+
+
+def no_nouns(root: Path) -> list[str]:
+    """Modules whose last word is a participle, an adverb or a preposition: a reader asks what it is that was sent."""
+    paths = [path.relative_to(root) for path in product_files(root, ".py", ".js")]
+    return sorted(f"{path}: {path.stem} is no noun" for path in paths if is_no_noun(path.stem.split("_")[-1]))
+
+
+def is_no_noun(word: str) -> bool:
+    return word in ADVERBS or (word.endswith(("ed", "en", "ly")) and word not in NOUNS_LIKE_PARTICIPLES)
 
 
 def vague_names(root: Path) -> list[str]:
@@ -705,6 +717,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     names_defined_twice,
     constants_defined_twice,
     gerunds,
+    no_nouns,
     vague_names,
     bare_imports,
     late_imports_of_nothing,
@@ -785,6 +798,9 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     ),
     (gerunds, {"scheduler/store/adding.py": ""}, "adding is a gerund"),
     (gerunds, {"scheduler/rules/at_placing/a.py": ""}, "at_placing is a gerund"),
+    (no_nouns, {"scheduler/store/taken.py": ""}, "taken is no noun"),
+    (no_nouns, {"tools/admin/runs_asked.py": "", "scheduler/store/asked_run.py": ""}, "runs_asked is no noun"),
+    (no_nouns, {"scheduler/chain/after.py": ""}, "after is no noun"),
     (vague_names, {"scheduler/utils.py": ""}, "scheduler/utils.py"),
     (vague_names, {"server/common/clock.py": ""}, "server/common/clock.py"),
     (bare_imports, {"tests/test_a.py": "from tools.schedule import x"}, "tests/test_a.py:1"),

@@ -14,8 +14,8 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
-from duetime.scheduler.rules.series.answered import counts_from_its_turn
-from duetime.scheduler.rules.series.moved_past import snoozed_until
+from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
+from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones

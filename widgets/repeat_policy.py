@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from duetime.scheduler.rules.series.awaited import names_awaited
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, EVENT_MEMBER
+from duetime.scheduler.rules.series.occurrence_wait import names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
 from duetime.scheduler.waits.approval import USUAL_QUESTION

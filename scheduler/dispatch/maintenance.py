@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from duetime.scheduler.dispatch.dispatcher import ExpiryReport, refill
-from duetime.scheduler.dispatch.new_keys import NewKeys
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.rekey import NewKeys
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable

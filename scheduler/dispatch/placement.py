@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import quote
 
-from duetime.scheduler.chain.inherited import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherited
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline
+from duetime.scheduler.rules.policies.decision_record import KeyFacts
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
-from duetime.scheduler.rules.policies.recorded import KeyFacts
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.run_records import ReadyRun, Waiter
 from duetime.scheduler.task import Tier

@@ -13,7 +13,7 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.retention.foresight import CountedRows, Foreseen
+from duetime.scheduler.store.retention.preview import CountedRows, Foreseen
 from duetime.scheduler.store.retention.selection import Selected
 
 BATCH_WORK_S = 0.008

@@ -9,7 +9,7 @@ from typing import Final
 from duetime.scheduler.rules.headroom import may_start
 from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.recorded import TIERS, Decision
+from duetime.scheduler.rules.policies.decision_record import TIERS, Decision
 from duetime.scheduler.rules.time.times import length
 
 _WHY_LACKED: Final = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.chain.inherited import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now

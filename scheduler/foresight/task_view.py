@@ -8,7 +8,7 @@ from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.chain.dependency import Upstreams
-from duetime.scheduler.chain.relinked import NewLinks
+from duetime.scheduler.chain.link_change import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.foresight.reasons.before_start import awaited_first, questions

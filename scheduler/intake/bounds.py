@@ -14,7 +14,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
-from duetime.scheduler.rules.time import everyday, zones
+from duetime.scheduler.rules.time import translation, zones
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -122,7 +122,7 @@ def resolve_bound(
 def _twin(text: str, argument: str) -> str | None:
     """Return a phrase in another language in English, None for any other."""
     try:
-        return everyday.twin(text)
+        return translation.twin(text)
     except Misread as ambiguous:
         raise _wrong(argument, f"{text.strip()!r} {ambiguous.problem}", ambiguous.examples) from None
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
-from duetime.scheduler.rules.time import everyday
+from duetime.scheduler.rules.time import translation
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
@@ -172,7 +172,7 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
 def _is_time_of_day(text: str) -> bool:
     """Whether a text is a clock time and nothing else: `17:00`, `at noon`."""
     try:
-        row = tokens(everyday.twin(text) or text)
+        row = tokens(translation.twin(text) or text)
         return read_clock(row) is not None and row.done
     except Misread:
         return False

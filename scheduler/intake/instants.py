@@ -14,7 +14,7 @@ from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.time import everyday, zones
+from duetime.scheduler.rules.time import translation, zones
 from duetime.scheduler.rules.time.days.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, length, relative
@@ -115,7 +115,7 @@ def written(given: date) -> str:
 
 def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> None:
     """Raise InvalidArgument for words that say how a task repeats: they belong in another argument."""
-    if argument != "when" or not any(map(_RECURRENCE.match, (words, *everyday.twins(words)))):
+    if argument != "when" or not any(map(_RECURRENCE.match, (words, *translation.twins(words)))):
         return
     try:
         recurrence.parse(words, zone=zone or "UTC", anchor=now, holidays=frame.holidays)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.calls.origin import unread
-from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothing_stored
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
+from duetime.scheduler.chain.upstream_check import UpstreamLookup, dependencies_of, nothing_stored
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.payloads.payload_model import as_json
@@ -46,9 +46,9 @@ from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_title
-from duetime.scheduler.rules.series.answered import without_early_deadline
-from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.natural_key import template_text
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task

@@ -20,10 +20,10 @@ from functools import cache, partial
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import everyday, times, zones
-from duetime.scheduler.rules.time.everyday import MAX_TRANSLATED_CHARS
+from duetime.scheduler.rules.time import times, translation, zones
 from duetime.scheduler.rules.time.time_of_day import DEFAULT_TIME
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
+from duetime.scheduler.rules.time.translation import MAX_TRANSLATED_CHARS
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 
 _LANGUAGES = {
@@ -132,7 +132,7 @@ def load_languages() -> None:
 
 def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved | None:
     """Return what the same says in English, None for a phrase that has no twin. Raises InvalidArgument like that."""
-    found = everyday.twins(text)
+    found = translation.twins(text)
     if len(found) > 1:
         raise InvalidArgument(argument, f"{text.strip()!r} can mean two things", example=" or ".join(found))
     for english, language in found.items():

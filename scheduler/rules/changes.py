@@ -24,12 +24,12 @@ from duetime.scheduler.rules.occurrences import (
     skipped,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import final_no_text, was_let_go
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
-from duetime.scheduler.rules.series.moved_past import moved_onto, moved_past, snoozes_to_come
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto, moved_past, snoozes_to_come
+from duetime.scheduler.rules.series.occurrence_approval import final_no_text, was_let_go
 from duetime.scheduler.rules.series.overtake import ends_series
-from duetime.scheduler.rules.series.run_again import again, extra_run, failed_before, has_ended, side_run
+from duetime.scheduler.rules.series.reruns import again, extra_run, failed_before, has_ended, side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task

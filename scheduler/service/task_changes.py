@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, split_arguments
 from duetime.scheduler.chain.chain import ChainRecord
-from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
+from duetime.scheduler.chain.link_change import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE_KINDS, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
@@ -42,8 +42,8 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.answered import asked_anew
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.occurrence_approval import asked_anew
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store

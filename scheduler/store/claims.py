@@ -15,15 +15,15 @@ from typing import Any, Final
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.chains.dependencies import Dependencies
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.dispatch import due_runs, expire, leases, recover
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import damaged, ready_runs, settle
+from duetime.scheduler.store.statements import ready_runs, repair, settle
 from duetime.scheduler.store.statements.endings.conclusions import Conclude
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, Update
@@ -104,18 +104,18 @@ class Claims:
 
     def fail_damaged(self) -> list[str]:
         """End as failed the open runs that no timer, queue or lease can find, and return them."""
-        found = self._database.read(damaged.unfound)
+        found = self._database.read(repair.unfound)
 
         def work(only: Only) -> list[Expired]:
             wanted = sorted(only or found)
-            return self._ending(lambda connection: damaged.end_unfound(connection, wanted, self._now()))
+            return self._ending(lambda connection: repair.end_unfound(connection, wanted, self._now()))
 
-        ended = apart.gathered(self._database, work, lambda _: found, _NOT_FAILED) if found else []
+        ended = collect(self._database, work, lambda _: found, _NOT_FAILED) if found else []
         return [run.run_id for run in ended]
 
     def _fail(self, run_ids: Sequence[str]) -> None:
         """End those of the runs that are damaged, and ready or running, as failed."""
-        self._ending(lambda connection: damaged.end(connection, run_ids, self._now(), only=damaged.CLAIMABLE))
+        self._ending(lambda connection: repair.end(connection, run_ids, self._now(), only=repair.CLAIMABLE))
 
     def never_started(self, run_ids: Sequence[str]) -> int:
         """Return how many of these runs are ready for their first attempt."""
@@ -183,7 +183,7 @@ class Claims:
             return self._ending(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
 
         lost = partial(expire.lost, limit=limit, now=self._now(), held=held)
-        return apart.gathered(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.read(lost) else []
+        return collect(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.read(lost) else []
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""
@@ -192,7 +192,7 @@ class Claims:
             return self._database.write(lambda each: expire.relax(each, only, limit, self._now()), durable=False)
 
         late = partial(expire.late, limit=limit, now=self._now())
-        return apart.gathered(self._database, work, late, _NOT_RELAXED)
+        return collect(self._database, work, late, _NOT_RELAXED)
 
     def redate(self, drops: Mapping[str, datetime]) -> None:
         """Set a new `drop_at` for these runs where the old one is still ahead, after a better estimate."""
@@ -260,7 +260,7 @@ class Claims:
             return self._ending(lambda each: recover.recover(each, only, now=self._now(), **how))
 
         orphans = partial(recover.orphans, epoch=epoch)
-        return sum(len(ended) for ended in apart.each(self._database, end, orphans, _NOT_RECOVERED))
+        return sum(len(ended) for ended in row_by_row.each(self._database, end, orphans, _NOT_RECOVERED))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
@@ -296,5 +296,5 @@ class Claims:
         def end(only: Only) -> dict[str, str]:
             return self._ending(lambda each: recover.recover_lapsed(each, only or orphans, now=self._now(), **how))
 
-        ended = apart.each(self._database, end, lambda _: sorted(orphans), _NOT_RECOVERED)
+        ended = row_by_row.each(self._database, end, lambda _: sorted(orphans), _NOT_RECOVERED)
         return dict(chain.from_iterable(tokens.items() for tokens in ended))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
-from duetime.scheduler.chain.relinked import LinkLocks
+from duetime.scheduler.chain.link_change import LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Added, Change, Changed, ChangeOrigin, IdempotencyKey, LastChange, NewTask
@@ -20,7 +20,7 @@ from duetime.scheduler.store.lists.tenant_counts import Admission, TenantCounts
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
-from duetime.scheduler.store.statements import add, damaged, event_log, idempotency, read
+from duetime.scheduler.store.statements import add, event_log, idempotency, read, repair
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.task import Run, State, Task
@@ -268,7 +268,7 @@ class Tasks:
             locked = found is not None and task_id in found.task_ids
             record, now = (read.record if locked else read.locked_record)(connection, tenant, task_id), self._now()
             if record.damage:
-                record = damaged.mended(connection, record, by.kind, Acting(actor=by.actor, via=by.via), now)
+                record = repair.mended(connection, record, by.kind, Acting(actor=by.actor, via=by.via), now)
             if key and idempotency.is_repeat(connection, record.task, key, by.actor, now):
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)

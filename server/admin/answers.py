@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from duetime.scheduler.principal import Scope
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 PAGE_ROWS = 50
 MAX_PROBLEMS_SHOWN = 3

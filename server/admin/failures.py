@@ -11,8 +11,8 @@ from http import HTTPStatus
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.server.admin.answers import Page
 from duetime.server.admin.assets import asset_url
+from duetime.server.admin.page_request import Visit
 from duetime.server.admin.protection import TOKEN_FIELD, protected
-from duetime.server.admin.visit import Visit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 

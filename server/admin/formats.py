@@ -12,7 +12,7 @@ from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.views import TaskView
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup

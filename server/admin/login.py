@@ -13,9 +13,9 @@ from duetime.server.admin.access.login_limits import LoginLimits
 from duetime.server.admin.access.visitors import NotLoggedIn, way_of
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.formats import span
+from duetime.server.admin.page_request import ROOT
 from duetime.server.admin.protection import ForeignForm, check_own_page, protected
 from duetime.server.admin.site import LOGIN, UNSENT, AdminSite, path_of, sent_form
-from duetime.server.admin.visit import ROOT
 from duetime.server.auth.key_format import KeyText
 from duetime.tools.threads import cross
 from starlette.responses import RedirectResponse, Response

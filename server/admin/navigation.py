@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from duetime.server.admin.assets import ASSETS_PATH, assets
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
+from duetime.server.admin.page_request import ROOT
 from duetime.server.admin.pages import (
     audit,
     cost,
@@ -27,7 +28,6 @@ from duetime.server.admin.pages import (
 )
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
-from duetime.server.admin.visit import ROOT
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route

@@ -12,11 +12,12 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
 from duetime.server.admin.access.access_audit import AccessAudit
 from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
-from duetime.server.admin.access.unsent import UNSENT_COOKIE, UNSENT_LIFETIME_S, UnsentForm
+from duetime.server.admin.access.unsent_form import UNSENT_COOKIE, UNSENT_LIFETIME_S, UnsentForm
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
 from duetime.server.admin.failures import Correction, problem
 from duetime.server.admin.navigation import sections
+from duetime.server.admin.page_request import ROOT, KeptReads, Visit
 from duetime.server.admin.protection import (
     TOKEN_FIELD,
     TOKEN_HEADER,
@@ -26,7 +27,6 @@ from duetime.server.admin.protection import (
     protected,
 )
 from duetime.server.admin.renderer import render
-from duetime.server.admin.visit import ROOT, KeptReads, Visit
 from duetime.tools.threads import cross
 from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Spawn, Wait, Yielded
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
-    from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage
+    from duetime.scheduler.rules.policies.decision_record import Decision, DecisionPage
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.scheduler.task import Attempt, InboxMessage, RetryPolicy, State, Tier
     from duetime.scheduler.view_parts import LogLine, RunLog
@@ -162,7 +162,7 @@ _HOMES = {
     "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Spawn", "Wait", "Yielded"},
     "duetime.scheduler.principal": {"Principal"},
     "duetime.scheduler.request": {"Request"},
-    "duetime.scheduler.rules.policies.recorded": {"Decision", "DecisionPage"},
+    "duetime.scheduler.rules.policies.decision_record": {"Decision", "DecisionPage"},
     "duetime.scheduler.runtime.attempt_context": {"AttemptFilter"},
     "duetime.scheduler.task": {
         "Attempt",

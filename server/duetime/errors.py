@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.calls.cut_off import ChangeCutOff
+from duetime.scheduler.calls.partial_change import ChangeCutOff
 from duetime.scheduler.errors import (
     DuetimeError,
     HandlerError,

@@ -16,12 +16,12 @@ from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import operator_only, requires
 from duetime.server.rest import openapi
-from duetime.server.rest.observed import observe
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.plain_refusals import API_PREFIX
 from duetime.server.rest.problem import STALE, Malformed, defect, not_served, problem
 from duetime.server.rest.request_arguments import ReadArguments, read_body, read_condition, read_key, read_query
+from duetime.server.rest.request_record import observe
 from duetime.server.rest.signals import fire
 from duetime.server.rest.streams import changes, log_stream
 from duetime.server.rest.streams.change_feed import ChangeFeed

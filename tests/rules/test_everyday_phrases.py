@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
-from duetime.scheduler.rules.time import everyday, times
+from duetime.scheduler.rules.time import times, translation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -266,7 +266,7 @@ def test_english_is_never_put_before_the_tables(monkeypatch: pytest.MonkeyPatch)
     def unexpected(text: str) -> Mapping[str, str]:
         raise AssertionError(text)
 
-    monkeypatch.setattr(everyday, "twins", unexpected)
+    monkeypatch.setattr(translation, "twins", unexpected)
     for said in SAID.values():
         for english in said.values():
             assert understand(english, now=NOW, zone=ZONE).instant >= NOW

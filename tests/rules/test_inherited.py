@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.chain.inherited import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherited
 from duetime.scheduler.run_records import Waiter
 from duetime.scheduler.task import Tier
 from hypothesis import given

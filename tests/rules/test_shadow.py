@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
+from duetime.scheduler.rules.policies.decision_record import TIERS, Decision, KeyFacts
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy, read_policy
-from duetime.scheduler.rules.policies.recorded import TIERS, Decision, KeyFacts
 from duetime.scheduler.rules.policies.shadow import ShadowDifference, compared
 from duetime.scheduler.task import Tier
 

@@ -67,11 +67,11 @@ MUTATIONS = (
     ),
     Mutation(
         "an occurrence that falls on another one runs twice",
-        (("series/moved_past.py", "return any(following(record.task", "return not any(following(record.task"),),
+        (("series/moved_occurrence.py", "return any(following(record.task", "return not any(following(record.task"),),
     ),
     Mutation(
         "a snooze takes the place of an occurrence that was moved past others",
-        (("series/moved_past.py", "is State.SCHEDULED and not is_moved(run))", "is State.SCHEDULED)"),),
+        (("series/moved_occurrence.py", "is State.SCHEDULED and not is_moved(run))", "is State.SCHEDULED)"),),
     ),
     Mutation(
         "the undo of a move past others leaves the moved run",
@@ -393,7 +393,7 @@ MUTATIONS = (
         "a no to a chain that repeats ends it",
         (
             (
-                "series/answered.py",
+                "series/occurrence_approval.py",
                 "if coming.next_run or before_run(task).asks_in_chain else",
                 "if coming.next_run else",
             ),

@@ -10,7 +10,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets import build, catalogue
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.spoken import look
+from duetime.widgets.text.summary import look
 from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import STATE_LABELS, word_of
 from playwright.sync_api import Locator, expect

@@ -18,9 +18,9 @@ from duetime.scheduler.history.runs import (
 from duetime.scheduler.principal import ALL_TENANTS, Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, State, Tier
+from duetime.tools.admin.find_runs_call import FindRuns
 from duetime.tools.admin.found_events import MAX_BUCKETS_SHOWN, MAX_GROUPS_SHOWN, events_answer
 from duetime.tools.admin.run_rows import STANDINGS, buckets_json, counts_json, run_row
-from duetime.tools.admin.runs_asked import FindRuns
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS

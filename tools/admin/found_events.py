@@ -16,7 +16,7 @@ from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.tools.results import answer
 
 if TYPE_CHECKING:
-    from duetime.tools.admin.runs_asked import FindRuns
+    from duetime.tools.admin.find_runs_call import FindRuns
     from duetime.tools.definition import Sender
     from mcp.types import CallToolResult
 

@@ -19,7 +19,7 @@ from duetime.scheduler.waits.approval import USUAL_QUESTION
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from duetime.widgets.text.chain_text import progress_in_words
-from duetime.widgets.text.spoken import first_sentence, look
+from duetime.widgets.text.summary import first_sentence, look
 from duetime.widgets.vocabulary import STATE_LABELS
 
 A2UI_VERSION: Final = "v0.9"

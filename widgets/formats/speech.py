@@ -15,7 +15,7 @@ from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_tim
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.spoken import look
+from duetime.widgets.text.summary import look
 
 FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}",

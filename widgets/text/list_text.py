@@ -16,7 +16,7 @@ from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage,
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
-from duetime.widgets.text.spoken import moment
+from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
 from duetime.widgets.vocabulary import look_of, word_of
 

@@ -26,7 +26,7 @@ from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart, TargetPar
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
-from duetime.widgets.text.spoken import first_sentence
+from duetime.widgets.text.summary import first_sentence
 from duetime.widgets.text.time_text import deadline_in_words, exceptions_in_words, repeat_in_words
 from duetime.widgets.text.wait_text import waits_in_words
 from duetime.widgets.vocabulary import word_of

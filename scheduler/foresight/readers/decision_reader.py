@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.intake.validation import page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage
+from duetime.scheduler.rules.policies.decision_record import Decision, DecisionPage
 from duetime.scheduler.store import Store
 
 

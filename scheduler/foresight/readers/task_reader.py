@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.chain.chain import chain_of
-from duetime.scheduler.chain.inherited import Inherited
+from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
-from duetime.scheduler.foresight.early import goes_early
 from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained
 from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.order_note import goes_early
 from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
-from duetime.scheduler.foresight.stalled import stalled
+from duetime.scheduler.foresight.stall_notes import stalled
 from duetime.scheduler.foresight.task_view import linked, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read

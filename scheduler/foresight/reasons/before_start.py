@@ -11,8 +11,8 @@ from typing import Final
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
-from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
+from duetime.scheduler.rules.series.occurrence_wait import names_awaited, wait_of_each
 from duetime.scheduler.rules.series.overlap import paused_after
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.foresight.reasons.before_start import questions, until_event
-from duetime.scheduler.rules.series import awaited as rules
+from duetime.scheduler.rules.series import occurrence_wait as rules
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitReason

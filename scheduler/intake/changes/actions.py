@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.relinked import RelinkedChange
+from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.answered import final_no_text
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.run_again import side_run
+from duetime.scheduler.rules.series.occurrence_approval import final_no_text
+from duetime.scheduler.rules.series.reruns import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame

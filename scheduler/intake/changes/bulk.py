@@ -20,7 +20,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.run_again import failed_before, side_run
+from duetime.scheduler.rules.series.reruns import failed_before, side_run
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord

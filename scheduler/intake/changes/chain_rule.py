@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.chain.after import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.chain.chain import Chain, ChainRecord, is_spawned
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.chain.upstream_check import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import respread

@@ -14,8 +14,8 @@ from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, before_run
+from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task

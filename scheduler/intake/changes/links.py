@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.chain.after import FOR_A_SERIES, dependencies_of
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.dependency import Dependency, Upstreams
-from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
+from duetime.scheduler.chain.link_change import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
+from duetime.scheduler.chain.upstream_check import FOR_A_SERIES, dependencies_of
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.each_wait import (
@@ -23,13 +23,13 @@ from duetime.scheduler.intake.changes.each_wait import (
     refuse_ended,
     waits_once,
 )
-from duetime.scheduler.intake.examples.corrected import corrects_examples
+from duetime.scheduler.intake.examples.corrected_example import corrects_examples
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.task import State
 

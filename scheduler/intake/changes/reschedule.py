@@ -25,7 +25,7 @@ from duetime.scheduler.intake.changes.series import (
 )
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, terms_step, unblocked, with_origin
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.examples.corrected import corrects_examples
+from duetime.scheduler.intake.examples.corrected_example import corrects_examples
 from duetime.scheduler.intake.instants import resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, respread, spread_note

@@ -20,7 +20,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import occurrence_at, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
 from duetime.scheduler.rules.series.skipped_days import skipped_days
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones

@@ -9,7 +9,7 @@ from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import dated
-from duetime.scheduler.rules.series.run_again import has_ended
+from duetime.scheduler.rules.series.reruns import has_ended
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.scheduler.translatable import NoteKind, Translatable

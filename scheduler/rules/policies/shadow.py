@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.decision_record import TIERS, Decision
 from duetime.scheduler.rules.policies.policy import OrderPolicy
-from duetime.scheduler.rules.policies.recorded import TIERS, Decision
 from duetime.scheduler.task import Json, Tier
 
 

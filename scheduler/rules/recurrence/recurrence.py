@@ -21,7 +21,7 @@ from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, 
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.recurrence.words import plain_words
-from duetime.scheduler.rules.time import everyday, zones
+from duetime.scheduler.rules.time import translation, zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import length
@@ -251,7 +251,7 @@ def _read(text: str, local: datetime, holidays: str) -> Rule:
             assert zone is not None  # else the phrase is the text, which is unknown
             raise Misread("names a time zone, which is said apart", phrase, zone=zone.key) from None
         with suppress(Unknown):
-            return plain_words.parse(everyday.twin(text) or "", start, holidays)
+            return plain_words.parse(translation.twin(text) or "", start, holidays)
         raise error from None
 
 

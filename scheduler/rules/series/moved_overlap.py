@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from duetime.scheduler.rules.occurrences import next_run
-from duetime.scheduler.rules.series.moved_past import is_moved
+from duetime.scheduler.rules.series.moved_occurrence import is_moved
 from duetime.scheduler.task import Overlap, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 

@@ -31,8 +31,8 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
-from duetime.scheduler.rules.series.answered import asked_anew
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.occurrence_approval import asked_anew
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord, due_at

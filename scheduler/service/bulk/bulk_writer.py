@@ -22,7 +22,7 @@ from duetime.scheduler.calls.bulk_change import (
     TaskOutcome,
 )
 from duetime.scheduler.calls.bulk_parts import parts
-from duetime.scheduler.calls.cut_off import noted_if_cut_off
+from duetime.scheduler.calls.partial_change import noted_if_cut_off
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
     PAUSE_BETWEEN_PARTS_S,

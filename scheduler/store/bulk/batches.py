@@ -19,7 +19,7 @@ from duetime.scheduler.calls.bulk_change import (
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.bulk import chain_rows, memory, related, vain_undo
+from duetime.scheduler.store.bulk import chain_rows, related_tasks, undo_records, undo_refusal
 from duetime.scheduler.store.bulk.change_sequence import ChangeSequence
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
@@ -76,19 +76,19 @@ class Batches:
 
     def stored(self, tenant: str, token: str) -> list[StoredBatch]:
         """Return the transactions of a call by the token of its undo; none when the token is unknown or too old."""
-        return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
+        return self._database.read(lambda connection: undo_records.stored(connection, tenant, token, self._now()))
 
     def is_changed_since(self, batches: Sequence[StoredBatch], actor: str) -> bool:
         """Whether the actor has changed a task of a call in another way since the last of its transactions."""
-        return self._database.read(lambda connection: memory.is_changed_since(connection, batches, actor))
+        return self._database.read(lambda connection: undo_records.is_changed_since(connection, batches, actor))
 
     def related(self, tenant: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
         """Return pairs of tasks whose changes follow from one another, and of steps with their chains."""
-        return self._database.read(lambda connection: related.related(connection, tenant, task_ids))
+        return self._database.read(lambda connection: related_tasks.related(connection, tenant, task_ids))
 
     def remember(self, tenant: str, write: BatchWrite) -> None:
         """Store a call whose changes were stored one by one, so that its repeat finds what became of its tasks."""
-        self._database.write(lambda connection: memory.store(connection, tenant, write.batch, write))
+        self._database.write(lambda connection: undo_records.store(connection, tenant, write.batch, write))
 
     def change(
         self,
@@ -121,7 +121,7 @@ class Batches:
                     [found[task_id]] = _decided(connection, tenant, [task_id], decision)
                 sequence.change(found[task_id], again=task_id in behind)
             changed = sequence.flush()
-            changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
+            changed = undo_refusal.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
             done = [changed[task_id] for task_id in task_ids if task_id in changed]
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
@@ -163,7 +163,7 @@ def _lock(
     """Lock the tasks of a call. Raises Refused where another undo has taken the same back since it was read."""
     lock_tasks(connection, task_ids)
     if takes_back is not None:
-        memory.check_undoable(connection, tenant, takes_back, write.number)
+        undo_records.check_undoable(connection, tenant, takes_back, write.number)
 
 
 def _remember(
@@ -182,9 +182,9 @@ def _remember(
     """
     if takes_back is not None and not write.is_part and took_nothing_back(done, takes_back):
         return
-    memory.store(connection, tenant, with_outcomes(write.batch, done), write)
+    undo_records.store(connection, tenant, with_outcomes(write.batch, done), write)
     if takes_back is not None:
-        memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
+        undo_records.replace_with(connection, tenant, takes_back.taken_back(), write.number)
     if entry is not None:
         entries.store(connection, entry, now)
 

@@ -9,13 +9,13 @@ from duetime.scheduler.calls.bulk_change import BatchWrite, Became, BulkDecision
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.rules.series.answered import asked_anew
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.occurrence_approval import asked_anew
 from duetime.scheduler.store.bulk import lone_cancels, plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
 from duetime.scheduler.store.lists.tenant_counts import admit_change
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, event_log
+from duetime.scheduler.store.statements import event_log, repair
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, due_at
 from sqlalchemy import Connection
@@ -56,7 +56,7 @@ class ChangeSequence:
         """Change a task; one that was read `again` may have another latest change. A refused one stays as it is."""
         try:
             if record.damage:
-                record = damaged.mended(self._connection, record, self._decision.kind, self._write.acting, self._now)
+                record = repair.mended(self._connection, record, self._decision.kind, self._write.acting, self._now)
             change = self._decision.decide(record, self._last_of(record, again=again))
             if plain_changes.is_plain(record, change, self._lone_cancels):
                 self._plain.append(PlainChange(record, change))

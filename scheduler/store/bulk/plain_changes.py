@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from duetime.scheduler.calls.bulk_change import BatchWrite
-from duetime.scheduler.chain.relinked import RelinkedChange
+from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import without_early_deadline
-from duetime.scheduler.rules.series.awaited import due_again
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_wait import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values

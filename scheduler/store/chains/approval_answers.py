@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
-from duetime.scheduler.rules.series.answered import rejected
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.store.chains import taken_back
+from duetime.scheduler.rules.series.occurrence_approval import rejected
+from duetime.scheduler.store.chains import approval_undo
 from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -209,7 +209,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
         actor=by.actor,
         reason=by.reason,
         via=by.via,
-        before=taken_back.kept_of(record) if waits_before_start(run) else None,
+        before=approval_undo.kept_of(record) if waits_before_start(run) else None,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Changed, IdempotencyKey
-from duetime.scheduler.store.chains import approval_answers, taken_back
+from duetime.scheduler.store.chains import approval_answers, approval_undo
 from duetime.scheduler.store.chains.dependencies import Dependencies
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.row_by_row import Blame
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
@@ -130,7 +130,7 @@ class Approvals:
             queued = [
                 record.run.id
                 for record, of_it in zip(found, tokens, strict=True)
-                if taken_back.take_back(connection, record, of_it, acting, now)
+                if approval_undo.take_back(connection, record, of_it, acting, now)
             ]
             if key:
                 idempotency.store_change(connection, found[0].task, key)
@@ -172,4 +172,4 @@ class Approvals:
             record = read.locked_record(connection, due.tenant, due.task_id)
             return approval_answers.store_default(connection, record, due.run_id, self._now())
 
-        return any(apart.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))
+        return any(row_by_row.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.run_records import EndedRun, Failure, Waiter
 from duetime.scheduler.store.chains import unfollowed_ends
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Stored
+from duetime.scheduler.store.database.row_by_row import Blame, Only
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.commit_notes import CommitNotes, collected
@@ -108,7 +108,7 @@ class Dependencies:
         def work(only: Only) -> int:
             return self.ending(lambda connection: go_on(connection, only or found, limit, self._now()))
 
-        return sum(apart.each(self._database, work, lambda _: found, blame)) if found else 0
+        return sum(row_by_row.each(self._database, work, lambda _: found, blame)) if found else 0
 
     def rehearsal(self, work: Callable[[Connection], T]) -> T:
         """Run `work` as `ending` does and return its result; then roll back and call no listener."""

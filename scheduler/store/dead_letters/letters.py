@@ -36,7 +36,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, read
+from duetime.scheduler.store.statements import read, repair
 from duetime.scheduler.store.statements.endings import letters as ends
 from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
@@ -155,7 +155,7 @@ class DeadLetters:
             record = read.locked_record(connection, tenant, task_id)
             actor: Acting = {"actor": entry.actor, "via": entry.via}
             if record.damage:
-                record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
+                record = repair.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
             [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
             change = _completing(failed, decide(read.since(connection, record, failed)))

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from duetime.scheduler.run_records import ReadyRun
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Work
-from duetime.scheduler.store.dispatch import missed
+from duetime.scheduler.store.database.row_by_row import Blame, Only
+from duetime.scheduler.store.dispatch import missed_runs
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import start
@@ -22,7 +22,7 @@ _NOT_READY: Final = Blame("run", "it is due, but cannot become ready", runs)
 _NOT_WAITING: Final = Blame("run", "it is due, but cannot wait for its event", runs)
 
 T = TypeVar("T")
-MadeReady = tuple[list[ReadyRun], missed.Held]
+MadeReady = tuple[list[ReadyRun], missed_runs.Held]
 """Runs that are ready now, and those that wait for something first."""
 
 
@@ -45,11 +45,11 @@ class DueRuns:
         """Yield after each commit the runs that are ready by it."""
 
         def work(only: Only) -> MadeReady:
-            held = missed.Held()
+            held = missed_runs.Held()
 
             def once(connection: Connection) -> list[ReadyRun]:
                 held.clear()  # it may run twice
-                now, leave_out = self._now(), partial(missed.without, held=held)
+                now, leave_out = self._now(), partial(missed_runs.without, held=held)
                 until, move = now + ahead, self._move
                 return start.make_ready(connection, limit, epoch, now, until, move=move, leave_out=leave_out, only=only)
 
@@ -57,7 +57,7 @@ class DueRuns:
 
         now = self._now()
         due = partial(start.due, limit=limit, now=now, until=now + ahead)
-        return apart.each(self._database, work, due, _NOT_READY)
+        return row_by_row.each(self._database, work, due, _NOT_READY)
 
     def begin_waits(self, run_ids: Sequence[str], ahead: timedelta) -> None:
         """Let due runs wait for their events."""
@@ -67,4 +67,4 @@ class DueRuns:
             self._ending(lambda each: due_waits.begin(each, wanted, now := self._now(), now + ahead))
 
         if run_ids:
-            list(apart.each(self._database, work, lambda _: run_ids, _NOT_WAITING))
+            list(row_by_row.each(self._database, work, lambda _: run_ids, _NOT_WAITING))

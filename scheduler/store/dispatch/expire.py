@@ -25,9 +25,9 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import damaged, dependants, settle
+from duetime.scheduler.store.statements import dependants, repair, settle
 from duetime.scheduler.store.statements.endings import endings
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
@@ -165,7 +165,7 @@ def expire(
     if not found:
         return []
     rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": found})
-    failed = damaged.end(connection, found, now) if some_damaged else []
+    failed = repair.end(connection, found, now) if some_damaged else []
     pairs = [task_and_run(row) for row in rows if not (some_damaged and is_damaged(row))]
     return failed + _expire(connection, pairs, conclude, now) if pairs else failed
 
@@ -186,7 +186,7 @@ def relax(connection: Connection, only: Collection[str] | None, limit: int, now:
     wanted = unreadable.without(connection, _LATE_LOCKED, runs.c.id, only)
     found, some_damaged = unreadable.every(connection, wanted, {"now": now, "most": limit})
     if some_damaged:
-        found = damaged.whole(connection, found, now)
+        found = repair.whole(connection, found, now)
     if found:
         connection.execute(_RELAX, {"run_ids": [row.id for row in found]})
     return with_waiters(connection, [ready_run(row, now) for row in found if row.state is State.READY], now)

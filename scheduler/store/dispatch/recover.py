@@ -27,9 +27,9 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
-from duetime.scheduler.store.statements import damaged, dependants, read, settle
+from duetime.scheduler.store.statements import dependants, read, repair, settle
 from duetime.scheduler.store.statements.endings import endings
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
 from duetime.scheduler.store.statements.endings.events import WAITS_MEMBER
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
@@ -146,7 +146,7 @@ def _crash(
     held_by, _ = unreadable.every(connection, _HELD, {"run_ids": orphans})
     held = {row.id: ({}, "") if is_damaged(row) else (row.reserved or {}, row.token or "") for row in held_by}
     rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": list(held)})
-    lost = damaged.end(connection, list(held), now) if some_damaged else []
+    lost = repair.end(connection, list(held), now) if some_damaged else []
     whole = [row for row in rows if not is_damaged(row)] if some_damaged else rows
     found = [(task, run) for task, run in map(task_and_run, whole) if run.state is State.RUNNING]
     ended_with = {run.run_id: held[run.run_id][1] for run in lost}

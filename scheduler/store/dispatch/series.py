@@ -8,12 +8,12 @@ from functools import partial
 from typing import Final
 
 from duetime.scheduler.store.chains.dependencies import Dependencies
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.row_by_row import Blame, Only
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.statements.series import overtaken, pause_ends
-from duetime.scheduler.store.statements.series.overtaken import Overtaken
+from duetime.scheduler.store.statements.series import overtake, pause_ends
+from duetime.scheduler.store.statements.series.overtake import Overtaken
 
 _NOT_OVERTAKEN: Final = Blame("run", "the next occurrence cannot overtake it", runs)
 _NOT_RESUMED: Final = Blame("task", "cannot resume it at the end of its pause", tasks)
@@ -31,11 +31,11 @@ class SeriesTimers:
         """Let the next occurrence overtake at most `limit` open runs whose policy says so."""
 
         def work(only: Only) -> Overtaken:
-            return self._ending(lambda connection: overtaken.overtake(connection, only, limit, self._now()))
+            return self._ending(lambda connection: overtake.overtake(connection, only, limit, self._now()))
 
-        due = partial(overtaken.due, limit=limit, now=self._now())
+        due = partial(overtake.due, limit=limit, now=self._now())
         moved, cancelled = list[str](), list[str]()
-        for found in apart.each(self._database, work, due, _NOT_OVERTAKEN):
+        for found in row_by_row.each(self._database, work, due, _NOT_OVERTAKEN):
             moved += found.tasks
             cancelled += found.cancelled
         return Overtaken(moved, cancelled)
@@ -47,4 +47,4 @@ class SeriesTimers:
             return self._ending(lambda connection: pause_ends.end_due(connection, only, limit, self._now()))
 
         due = partial(pause_ends.due, limit=limit, now=self._now())
-        return apart.gathered(self._database, work, due, _NOT_RESUMED)
+        return row_by_row.collect(self._database, work, due, _NOT_RESUMED)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage, detail_of, facts_in, look_in
+from duetime.scheduler.rules.policies.decision_record import Decision, DecisionPage, detail_of, facts_in, look_in
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database

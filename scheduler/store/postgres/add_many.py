@@ -18,7 +18,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import encode, instant_text
-from duetime.scheduler.store.sql.prepared import PreparedStatement, texts_of, written
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END, name_of
 from duetime.scheduler.views import TaskRecord

@@ -25,7 +25,7 @@ from duetime.scheduler.store.sql.recordset import (
     types_of,
 )
 from duetime.scheduler.store.statements.endings import endings
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import (
     CTE,

@@ -21,7 +21,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
-from duetime.scheduler.store.sql.prepared import PreparedStatement, RowReader
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, RowReader
 from duetime.scheduler.store.sql.recordset import few, recordset
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.start import MAKE_READY, held_claim

@@ -15,9 +15,9 @@ from typing import Any
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import row_conditions, selection
-from duetime.scheduler.store.retention.foresight import CountedRows
 from duetime.scheduler.store.retention.last_events import last_events
 from duetime.scheduler.store.retention.parts import RowsOfTable, itself, one_of, parts
+from duetime.scheduler.store.retention.preview import CountedRows
 from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition
 from duetime.scheduler.store.retention.selection import RowKey, Selected
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains

@@ -20,8 +20,8 @@ from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
 from duetime.scheduler.store.retention import archive, deletion, imports, selection
 from duetime.scheduler.store.retention.deletion import RowCounts
-from duetime.scheduler.store.retention.foresight import CountedRows, Foreseen
 from duetime.scheduler.store.retention.parts import parts
+from duetime.scheduler.store.retention.preview import CountedRows, Foreseen
 from duetime.scheduler.store.retention.row_json import columns, to_json
 from duetime.scheduler.store.retention.selection import RowKey, Selected
 from duetime.scheduler.store.schema.tables.policies import sweeps

@@ -12,7 +12,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
-from duetime.scheduler.store.retention.foresight import Foreseen
+from duetime.scheduler.store.retention.preview import Foreseen
 from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
-from duetime.scheduler.store.retention.foresight import Foreseen
 from duetime.scheduler.store.retention.last_events import last_events
+from duetime.scheduler.store.retention.preview import Foreseen
 from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition, let_go, needed_message, of_tenants
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies

@@ -16,7 +16,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.signals import fire_addresses
-from duetime.scheduler.store.signals.fired import fire
+from duetime.scheduler.store.signals.fire_call import fire
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.fire_address import FireAddress, Fired

@@ -10,11 +10,11 @@ from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.chains.dependencies import Dependencies
-from duetime.scheduler.store.database import apart
-from duetime.scheduler.store.database.apart import Blame, Only
+from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.row_by_row import Blame, Only
 from duetime.scheduler.store.schema.tables.signals import signal_waits
-from duetime.scheduler.store.signals import sent, too_late
+from duetime.scheduler.store.signals import send_signal, wait_timeouts
 from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal, SentSignal
@@ -39,11 +39,13 @@ class Signals:
         Many waiters go on in several transactions. Where one cannot be stored, the repair of dependencies goes on.
         """
         answer, left = self._ending(
-            lambda connection: sent.send(connection, tenant, signal, actor=actor, clock=self._now)
+            lambda connection: send_signal.send(connection, tenant, signal, actor=actor, clock=self._now)
         )
         try:
-            for page in chunks(left, sent.MAX_WAITERS_LET_GO):
-                answer = self._ending(partial(sent.let_go, tenant=tenant, page=page, answer=answer, now=self._now()))
+            for page in chunks(left, send_signal.MAX_WAITERS_LET_GO):
+                answer = self._ending(
+                    partial(send_signal.let_go, tenant=tenant, page=page, answer=answer, now=self._now())
+                )
         except StoreUnavailable as error:
             log.warning("%d tasks that waited for event %r will continue later: %s", len(left), signal.name, error)
         return answer
@@ -67,11 +69,13 @@ class Signals:
         """End at most `limit` waits that no signal has ended in time; return the tasks that waited."""
 
         def end(only: Only) -> list[str]:
-            return self._ending(lambda connection: too_late.end_late(connection, only, limit, self._now()))
+            return self._ending(lambda connection: wait_timeouts.end_late(connection, only, limit, self._now()))
 
-        late = partial(too_late.late, limit=limit, now=self._now())
-        return apart.gathered(self._database, end, late, _TOO_LATE)
+        late = partial(wait_timeouts.late, limit=limit, now=self._now())
+        return row_by_row.collect(self._database, end, late, _TOO_LATE)
 
     def forget(self, *, limit: int = 500) -> int:
         """Delete at most `limit` signals that are too old to be looked back to; return how many."""
-        return self._database.write(lambda connection: sent.forget_old(connection, limit, self._now()), durable=False)
+        return self._database.write(
+            lambda connection: send_signal.forget_old(connection, limit, self._now()), durable=False
+        )

@@ -10,10 +10,10 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import without_early_deadline
-from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.moved_past import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_wait import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.run_records import EndedRun

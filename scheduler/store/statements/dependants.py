@@ -17,9 +17,9 @@ from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.occurrences import dated_like
-from duetime.scheduler.rules.series.answered import let_go
-from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_approval import let_go
+from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.database import unreadable
@@ -32,7 +32,7 @@ from duetime.scheduler.store.sql.locks import exactly, lock_tasks
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places, replays
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged, ended_without_run, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits

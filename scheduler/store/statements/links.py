@@ -17,7 +17,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import dated_like
-from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, new_run_values, task_and_run

@@ -22,7 +22,7 @@ from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
 from duetime.scheduler.store.statements.endings import endings, replays
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, insert, select

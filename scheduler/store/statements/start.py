@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_of
-from duetime.scheduler.store.statements import damaged, event_log
+from duetime.scheduler.store.statements import event_log, repair
 from duetime.scheduler.store.statements.approvals import defaults
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
@@ -131,7 +131,7 @@ def make_ready(
     wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
     found, some_damaged = unreadable.every(connection, wanted, {"now": now, "until": until, "most": limit})
     if some_damaged:
-        found = damaged.whole(connection, found, now)
+        found = repair.whole(connection, found, now)
     found = leave_out(connection, found, now)
     if not found:
         return []
@@ -180,7 +180,7 @@ def start(
     given = {"run_ids": list(wanted), "now": now, "actions": list(actions or ())}
     rows, some_damaged = unreadable.every(connection, startable, given)
     if some_damaged:
-        rows = damaged.started(connection, rows, now)
+        rows = repair.started(connection, rows, now)
     found = [task_and_run(row) for row in rows]
     claims = [
         _claim(task, run, wanted[run.id], worker=worker, now=now)

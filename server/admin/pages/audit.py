@@ -16,7 +16,7 @@ from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Page, get
 from duetime.server.admin.export import ExportRow, PageOf, every_row, exported
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
 

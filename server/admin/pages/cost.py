@@ -18,7 +18,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
 from duetime.server.admin.failures import unknown
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 MAX_STACKED_COUNT = 4
 """Groups with a colour of their own in the chart; the others are one."""

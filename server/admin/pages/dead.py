@@ -26,8 +26,8 @@ from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import unknown
+from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
-from duetime.server.admin.visit import Visit
 from duetime.tools.admin.letter_rows import letter_row
 
 MAX_UNDO_CHARS: Final = 1_500

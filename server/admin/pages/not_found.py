@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from duetime.server.admin.answers import Page, get
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 
 def not_found(_: Visit) -> Page:

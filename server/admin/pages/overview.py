@@ -12,7 +12,7 @@ from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, Ru
 from duetime.scheduler.history.tier_trends import ActionMisses, TierPart, TierTrends
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import Page, get
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 DAY = timedelta(days=1)
 HOUR_S = 3600

@@ -20,7 +20,7 @@ from duetime.scheduler.rules.policies.policy import (
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.failures import SHOWN, StalePage, revision_shown
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.policy_rows import number_or_text
 from duetime.tools.admin.shadow_rows import report_json
 

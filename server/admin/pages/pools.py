@@ -20,7 +20,7 @@ from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.failures import Correction, StalePage, problem, revision_shown
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 MAX_HOLDERS_READ = 500
 """Running runs among which the holders of a pool are found."""

@@ -14,10 +14,10 @@ from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.rules.redact import redacted_json
-from duetime.scheduler.rules.series.answered import counts_from_its_turn
 from duetime.scheduler.rules.series.natural_key import key_of_run
+from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
@@ -25,7 +25,7 @@ from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.failures import RunIsOver, StalePage, revision_shown
 from duetime.server.admin.formats import until_when, zoned
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from duetime.widgets.vocabulary import stands
 
 OTHER_RUNS_SHOWN_ROWS = 10

@@ -14,7 +14,7 @@ from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import PAGE_ROWS
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.event_filter import count_given
 from duetime.tools.admin.run_rows import SPAN_ARGUMENTS, cost_given, read_span
 

@@ -13,9 +13,9 @@ from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, M
 from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
+from duetime.server.admin.page_request import Visit
 from duetime.server.admin.pages.run_query import RUN_KINDS, RunQuery
 from duetime.server.admin.site import path_of
-from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import file_row
 
 MAX_EXPORTED_RUNS = 100_000

@@ -10,8 +10,8 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, every_row, exported
+from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
-from duetime.server.admin.visit import Visit
 from duetime.tools.admin.quiet_hours_rows import quiet_hours_json, quiet_hours_text
 from starlette.datastructures import ImmutableMultiDict
 

@@ -14,7 +14,7 @@ from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import ticks
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.run_rows import file_row
 
 WINDOWS: Mapping[str, timedelta] = {

@@ -14,7 +14,7 @@ from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 MAX_SHOWN_RUNS = 500
 MAX_DRAIN_REASON_CHARS = 500

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from duetime.scheduler.foresight.decision_text import lines, outcome, reason
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.policies.decision import Contender, PoolSeen
-from duetime.scheduler.rules.policies.recorded import TIERS, Decision
+from duetime.scheduler.rules.policies.decision_record import TIERS, Decision
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall

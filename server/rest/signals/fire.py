@@ -12,11 +12,11 @@ from duetime.scheduler.errors import DuetimeError, IllegalMove, Refused, Unreada
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.waits.fire_address import Fired, NoSuchAddress
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
-from duetime.server.rest.observed import observe
 from duetime.server.rest.openapi import problems, unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
 from duetime.server.rest.request_arguments import KEY_HEADER, json_of
+from duetime.server.rest.request_record import observe
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.threads import cross
 from pydantic import Field

@@ -413,7 +413,7 @@ def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pyt
     def fails(*_: object) -> None:
         raise ConnectionError
 
-    monkeypatch.setattr("duetime.scheduler.store.bulk.memory.store", fails)
+    monkeypatch.setattr("duetime.scheduler.store.bulk.undo_records.store", fails)
     with pytest.raises(ConnectionError):
         target.scheduler.bulk.change("cancel", ids)
     assert states(target, ids) == [State.SCHEDULED] * 3

@@ -9,7 +9,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.queue import Why
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.recorded import Decision, KeyFacts
+from duetime.scheduler.rules.policies.decision_record import Decision, KeyFacts
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 

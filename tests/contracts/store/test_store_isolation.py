@@ -30,7 +30,7 @@ from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets

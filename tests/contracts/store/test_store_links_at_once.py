@@ -15,7 +15,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.statements.graph import cycles, relink
 from duetime.scheduler.store.statements.signals import ended_waits, new_waits
 from duetime.scheduler.task import RetryPolicy, State
@@ -221,7 +221,7 @@ def test_a_wait_that_is_opened_again_sees_the_event_that_is_being_stored(
     """The event is stored, and its transaction has looked for waits, before the wait is opened."""
     load, again = made(desk)
     send = partial(desk.scheduler.signals.send, "paid")
-    begun_within(monkeypatch, sent, "forget_surplus", send, partial(again, beside))
+    begun_within(monkeypatch, send_signal, "forget_surplus", send, partial(again, beside))
     assert not has_open_wait(desk, load)
 
 

@@ -9,7 +9,7 @@ import pytest
 from duetime.scheduler.chain.dependency import DependentTask
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.waits.signal import SentSignal
@@ -37,7 +37,7 @@ def states(store: Store) -> dict[State, int]:
 
 @pytest.fixture
 def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent, "MAX_WAITERS_LET_GO", 2)
+    monkeypatch.setattr(send_signal, "MAX_WAITERS_LET_GO", 2)
 
 
 def test_an_event_lets_very_many_tasks_go_by_few_statements_and_few_parameters_each(store: Store) -> None:
@@ -69,7 +69,7 @@ def test_tasks_whose_page_is_not_stored_go_on_by_the_repair(
     store: Store, monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
 ) -> None:
     waiters(store, 5)
-    let_go, pages = sent.let_go, list[object]()
+    let_go, pages = send_signal.let_go, list[object]()
 
     def once(*args: object, **kwargs: object) -> SentSignal:
         pages.append(args)
@@ -77,7 +77,7 @@ def test_tasks_whose_page_is_not_stored_go_on_by_the_repair(
             raise problem
         return let_go(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
 
-    monkeypatch.setattr(sent, "let_go", once)
+    monkeypatch.setattr(send_signal, "let_go", once)
     if problem is StoreUnavailable:
         assert send(store).freed == 4
     else:

@@ -27,7 +27,7 @@ from duetime.widgets.bulk.text import bulk_text
 from duetime.widgets.formats.speech import speech
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
-from duetime.widgets.text.spoken import first_sentence
+from duetime.widgets.text.summary import first_sentence
 from sqlalchemy import update
 
 from tests.builders import Clock

@@ -22,7 +22,7 @@ from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.awaited import awaited_by_each
+from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store

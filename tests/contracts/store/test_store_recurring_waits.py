@@ -22,7 +22,7 @@ from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.tables.tasks import tasks
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.store.statements.signals import new_waits, wait_room
 from duetime.scheduler.task import Run, State
@@ -750,7 +750,7 @@ def test_a_wait_that_begins_and_an_event_at_the_same_moment_meet(
     task_id = report(desk)
     desk.clock.at = at(9)
     reached, go_on = threading.Event(), threading.Event()
-    place, name = (new_waits, "store") if first == "wait" else (sent, "_closed")
+    place, name = (new_waits, "store") if first == "wait" else (send_signal, "_closed")
     original = getattr(place, name)
 
     def pausing(*given: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.schema.rows import ordered
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.statements.endings.claimed import Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import Claimed
 
 
 @pytest.mark.parametrize("value", [ReadyRun, Claimed])

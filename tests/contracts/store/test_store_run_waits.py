@@ -16,7 +16,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.statements.signals import new_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
@@ -218,7 +218,7 @@ def test_a_wait_of_a_run_and_a_signal_at_the_same_moment_meet(
 ) -> None:
     """Each runs on a connection of its own; the first has written, and commits when the second has come as far."""
     reached, go_on = threading.Event(), threading.Event()
-    place, name = (new_waits, "store") if first == "wait" else (sent, "_closed")
+    place, name = (new_waits, "store") if first == "wait" else (send_signal, "_closed")
     original = getattr(place, name)
     claim = restarted(store, added(store))
 

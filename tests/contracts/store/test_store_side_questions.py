@@ -21,7 +21,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.chains import approval_answers
 from duetime.scheduler.store.statements.endings import endings
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.scheduler.views import TaskRecord
 from duetime.widgets.payload import task_payload

@@ -16,7 +16,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.statements.signals import new_waits, wait_room
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -201,7 +201,7 @@ def test_a_wait_and_a_signal_at_the_same_moment_meet(
 ) -> None:
     """Each runs on a connection of its own; the first has written, and commits when the second has come as far."""
     reached, go_on = threading.Event(), threading.Event()
-    place, name = (new_waits, "add") if first == "wait" else (sent, "_closed")
+    place, name = (new_waits, "add") if first == "wait" else (send_signal, "_closed")
     original = getattr(place, name)
 
     def pausing(*given: Any) -> Any:
@@ -232,7 +232,7 @@ def test_a_wait_and_a_signal_at_the_same_moment_meet(
 
 
 def test_received_signals_and_waits_are_bounded(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent, "_TOO_MANY", sent._TOO_MANY.offset(2))
+    monkeypatch.setattr(send_signal, "_TOO_MANY", send_signal._TOO_MANY.offset(2))
     for number in range(3):
         send(store, event_id=f"e{number}")
         clock.forward(seconds=1)
@@ -248,13 +248,13 @@ def test_received_signals_and_waits_are_bounded(store: Store, clock: Clock, monk
 def test_surplus_signals_are_looked_for_at_some_sends_and_deleted_together(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sent, "_TOO_MANY", sent._TOO_MANY.offset(2))
+    monkeypatch.setattr(send_signal, "_TOO_MANY", send_signal._TOO_MANY.offset(2))
     for number in range(5):
         clock.forward(seconds=1)
         clock.at = clock.at.replace(microsecond=1)
         send(store, event_id=f"e{number}")
     assert send(store, event_id="e0").repeated, "no send has looked for surplus"
-    clock.at = clock.at.replace(microsecond=sent.SENDS_PER_CHECK)
+    clock.at = clock.at.replace(microsecond=send_signal.SENDS_PER_CHECK)
     send(store, event_id="e5")
     clock.forward(days=8)
     assert store.signals.forget(limit=9) == 2, "the oldest four went"

@@ -10,7 +10,7 @@ from duetime.scheduler.principal import Principal
 from duetime.server.admin import routes
 from duetime.server.admin.access.access_audit import MAX_REFUSALS_PER_MINUTE
 from duetime.server.admin.answers import Page, get
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.page_request import Visit
 
 from tests.flow.admin.conftest import ORIGIN, Admin, Open
 

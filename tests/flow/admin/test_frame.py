@@ -16,8 +16,8 @@ from duetime.server.admin.access.sessions import (
     Sessions,
 )
 from duetime.server.admin.answers import Moved, get, post
+from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import SAID_COOKIE, path_of
-from duetime.server.admin.visit import Visit
 
 from tests.flow.admin.conftest import ORIGIN, Admin, Open, found_token
 

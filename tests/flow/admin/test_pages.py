@@ -25,9 +25,9 @@ from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
+from duetime.server.admin.page_request import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
-from duetime.server.admin.visit import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
 from sqlalchemy import update

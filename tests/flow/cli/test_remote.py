@@ -18,7 +18,7 @@ import pytest
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.auth.issued_keys import new_key, validity_of

@@ -21,7 +21,7 @@ from duetime.scheduler.history.retention import RetentionKind, RetentionRule, Sc
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.policies.decision import Contender, Look
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State

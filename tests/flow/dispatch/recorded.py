@@ -6,7 +6,7 @@ from duetime.scheduler.dispatch.decision_log import DecisionLog
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 
 from tests.builders import Clock

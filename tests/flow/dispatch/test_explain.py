@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
 from duetime.scheduler.foresight.reasons.processes import LeftRunning
-from duetime.scheduler.foresight.stalled import stalled
+from duetime.scheduler.foresight.stall_notes import stalled
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch import new_keys
+from duetime.scheduler.dispatch import rekey
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
@@ -95,7 +95,7 @@ def test_a_small_change_moves_nothing(site: Site, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_look_gives_so_many_new_keys_and_the_next_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_keys, "MAX_NEW_KEYS", 2)
+    monkeypatch.setattr(rekey, "MAX_NEW_KEYS", 2)
     run_ids = sorted(site.add("render", HOUR) for _ in range(5))
     site.look()
     moved = noted(site, monkeypatch)
@@ -119,7 +119,7 @@ def test_an_action_is_forgotten_with_its_last_waiting_run(site: Site, store: Sto
 def test_a_place_in_an_unfinished_look_is_forgotten_with_the_last_waiting_run(
     site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(new_keys, "MAX_NEW_KEYS", 1)
+    monkeypatch.setattr(rekey, "MAX_NEW_KEYS", 1)
     run_ids = [site.add("render", HOUR) for _ in range(2)]
     site.learned["render"] = 600
     site.look()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
-from duetime.scheduler.dispatch import new_keys
+from duetime.scheduler.dispatch import rekey
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
@@ -85,7 +85,7 @@ def test_runs_that_wait_get_new_keys_when_the_patience_changes(site: Site, clock
 
 
 def test_a_look_gives_so_many_new_keys_and_the_next_step_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_keys, "MAX_POLICY_KEYS", 2)
+    monkeypatch.setattr(rekey, "MAX_POLICY_KEYS", 2)
     for _ in range(3):
         site.add(Tier.LOW)
     site.maintenance.step()

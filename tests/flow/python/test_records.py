@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from duetime import DecisionPage, InvalidArgument, Principal, Scheduler
 from duetime.scheduler.rules.policies.decision import Contender, Look
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 
 OURS, THEIRS = Contender("r_ours", 0.0, "records"), Contender("r_theirs", 5000.0, "others")

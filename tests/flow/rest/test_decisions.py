@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 
 from tests.builders import NOON

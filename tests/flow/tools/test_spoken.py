@@ -19,7 +19,7 @@ from duetime.scheduler.task import State
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.spoken import away, look
+from duetime.widgets.text.summary import away, look
 from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import asked
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
+from duetime.scheduler.rules.series.occurrence_approval import asked
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.stored_change import StoredChange

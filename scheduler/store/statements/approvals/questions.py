@@ -14,8 +14,8 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.awaited import is_same_occurrence
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_wait import is_same_occurrence
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import (
     DELIVERY_FIELDS,

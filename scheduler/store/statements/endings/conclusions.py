@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from duetime.scheduler.chain.judgement import LinkVerdict
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import left_out
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_wait import left_out
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, not_started
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection
 

@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements import event_log, side_runs
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import events as ending_events
 from duetime.scheduler.store.statements.endings import follow_ups, pauses, turns
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 

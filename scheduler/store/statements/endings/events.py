@@ -12,7 +12,7 @@ from duetime.scheduler.store.schema.rows import (
     in_json,
 )
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.task import Json, Run, State
 
 OVERLAPPED_REASON = "run {} was still open"

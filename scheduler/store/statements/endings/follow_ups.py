@@ -24,7 +24,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import places
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.task import Tier
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.chain import Chain, is_spawned
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, next_run
-from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.overlap import paused_after
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.database import unreadable

@@ -9,7 +9,7 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.store.schema.tables.deliveries import inbox
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.task import Run, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, null, select, true, update
 

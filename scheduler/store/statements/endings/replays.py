@@ -16,7 +16,7 @@ from duetime.scheduler.chain.judgement import DependencyLink, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.run_again import side_run
+from duetime.scheduler.rules.series.reruns import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
@@ -26,7 +26,7 @@ from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import places
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, update
 

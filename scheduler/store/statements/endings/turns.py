@@ -12,7 +12,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.commit_notes import notes_of
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import Run
 from sqlalchemy import BindParameter, Connection, bindparam, false, update

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.dependency import Dependency
-from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
+from duetime.scheduler.chain.link_change import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.database.dialects import dialect_of

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.awaited import names_awaited, opened_at
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_wait import names_awaited, opened_at
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, NOT_PAUSED, task_and_run

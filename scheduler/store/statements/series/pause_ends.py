@@ -22,7 +22,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, read
+from duetime.scheduler.store.statements import read, repair
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Select, bindparam, select
 
@@ -61,7 +61,7 @@ def end_due(connection: Connection, only: Collection[str] | None, limit: int, no
 def _resume(connection: Connection, tenant: str, task_id: str, now: datetime) -> None:
     record = read.locked_record(connection, tenant, task_id)
     if record.damage:
-        record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
+        record = repair.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
     change = _decided(record, now)
     kind = change.kind or EventKind.RESUMED
     changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER_REASON, now=now, **_ITSELF)

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import is_same_occurrence, wait_of_each
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_wait import is_same_occurrence, wait_of_each
 from duetime.scheduler.store.schema.stored_change import StoredChange
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run

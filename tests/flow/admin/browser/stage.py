@@ -15,7 +15,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
-from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier

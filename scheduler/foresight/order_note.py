@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.chain.inherited import Inherited
+from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.views import TaskRecord
 

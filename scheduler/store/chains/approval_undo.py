@@ -10,8 +10,8 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.schema.rows import from_json, in_json, listed_at
 from duetime.scheduler.store.schema.tables.approvals import approvals

@@ -10,9 +10,9 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.awaited import waiter_of
-from duetime.scheduler.rules.series.run_again import of_its_own
-from duetime.scheduler.store.signals import sent
+from duetime.scheduler.rules.series.occurrence_wait import waiter_of
+from duetime.scheduler.rules.series.reruns import of_its_own
+from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, read
@@ -43,9 +43,9 @@ def fire(
     now = clock()
     # No name and no id of an event has a blank. So no run can wait for this event, and no sent event repeats it.
     noted = ReceivedSignal(f"{FIRED} {address.task_id}", f"{FIRED} {address.task_id} {signal.id}", signal.data, now)
-    if not sent.stored(connection, address.tenant, noted, FIRE_ACTOR, now):
+    if not send_signal.stored(connection, address.tenant, noted, FIRE_ACTOR, now):
         return Fired(address.task_id, signal.id, repeated=True)
-    sent.forget_surplus(connection, address.tenant, now)
+    send_signal.forget_surplus(connection, address.tenant, now)
     record = read.locked_record(connection, address.tenant, address.task_id)
     _check(record)
     came = ReceivedSignal(FIRED, signal.id, signal.data, now)

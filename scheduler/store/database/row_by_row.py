@@ -59,9 +59,7 @@ def each(database: Database, work: Callable[[Only], T], due: Work[Sequence[str]]
         log.warning("%s rows could be written one by one, but not together", blame.kind, exc_info=together)
 
 
-def gathered(
-    database: Database, work: Callable[[Only], Sequence[T]], due: Work[Sequence[str]], blame: Blame
-) -> list[T]:
+def collect(database: Database, work: Callable[[Only], Sequence[T]], due: Work[Sequence[str]], blame: Blame) -> list[T]:
     """Return what `work` returns for all rows, or where that fails for each row alone, as `each` does."""
     return list(chain.from_iterable(each(database, work, due, blame)))
 

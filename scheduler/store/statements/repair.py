@@ -28,7 +28,7 @@ from duetime.scheduler.store.schema.values import LAST_INSTANT
 from duetime.scheduler.store.sql.locks import lock_tasks_of
 from duetime.scheduler.store.statements import event_log, read
 from duetime.scheduler.store.statements.endings import endings
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import concluding
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
