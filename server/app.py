@@ -203,6 +203,7 @@ class _Parts:
     def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
         """Construct the part of the process that moves runs."""
         placement, deliverer, options = self._placement(), self._deliverer(), runner_options(self.settings)
+        notifier = self._notifier(exhausted)
         if not self.settings.distributed:
             return Runner(
                 self.store,
@@ -211,14 +212,14 @@ class _Parts:
                 placement=placement,
                 registry=self.registry,
                 deliverer=deliverer,
-                notifier=self._notifier(exhausted),
+                notifier=notifier,
             )
         from duetime.scheduler.nodes.engine import DispatchEngine, Engine  # noqa: PLC0415 - the runner loads it later
         from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
 
         def make_engine(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:
-                return DispatchEngine(self.store, queue, placement=placement, notifier=self._notifier(exhausted))
+                return DispatchEngine(self.store, queue, placement=placement, notifier=notifier)
             return Engine(
                 self.store,
                 queue,
@@ -226,16 +227,16 @@ class _Parts:
                 replace(options, allowance=allowance(self.settings), hosted=hosted),
                 placement=placement,
                 deliverer=deliverer,
-                notifier=self._notifier(exhausted),
+                notifier=notifier,
             )
 
-        return make_member(self.settings, self.store, self.registry, placement, make_engine)
+        return make_member(self.settings, self.store, self.registry, placement, make_engine, notifier=notifier)
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
-        runs = self.observers.runs
         quotas = tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted)
         spawns = FanOut(self.store, self._planner(), quotas).plan
-        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=runs, tracing=self.tracing, spawns=spawns)
+        notifier = RunNotifier(self._notify, on_exhausted=exhausted, tracing=self.tracing, spawns=spawns)
+        return self.observers.attached(notifier)
 
     def _planner(self) -> Planner:
         return replace(

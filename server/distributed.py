@@ -18,6 +18,7 @@ from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.nodes.member import EngineProtocol, Member, SignalBus
 from duetime.scheduler.queue.failsafe import FailsafeQueue
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.runtime.logs import called
@@ -35,6 +36,8 @@ def make_member(
     registry: PoolRegistry,
     placement: Placement,
     make_engine: Callable[[FailsafeQueue, WorkerOptions], EngineProtocol],
+    *,
+    notifier: RunNotifier,
 ) -> Member:
     """Construct this process as a member; `make_engine` makes its engine when it starts.
 
@@ -56,6 +59,7 @@ def make_member(
         name=name,
         make_engine=lambda shared: make_engine(shared, options),
         grace=grace,
+        notifier=notifier,
     )
 
 

@@ -59,6 +59,9 @@ WORDS = {
 SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"
 """Column types get SQLAlchemy's dialect; statements have the object that their engine was opened with."""
+LOGGING_ROOMS = {"runtime", "store", "handlers"}
+"""Rooms of the scheduler below the notifier, or loaded before a process has one: they write log lines themselves."""
+LOG_CALL = re.compile(r"log\.(?:debug|info|warning|error|exception|critical|log)")
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
 SWITCHED_OFF = re.compile(
     r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off|pragma:\s*allowlist"
@@ -703,6 +706,28 @@ def migrations_out_of_line(root: Path) -> list[str]:
     ]
 
 
+def logs_in_place_of_notices(root: Path) -> list[str]:
+    """List log calls of the scheduler that an event or a notice has to make: none is in an `except` block.
+
+    The block that catches an exception logs it, since a defect has to be in the log whoever subscribes.
+    """
+    return [
+        f"{where(root, path, node.lineno)}: report it by RunNotifier, or log it where it is caught"
+        for path in product_files(root, ".py")
+        if path.relative_to(root).parts[0] == "scheduler" and path.relative_to(root).parts[1] not in LOGGING_ROOMS
+        for node in log_calls(parsed(path), caught=False)
+    ]
+
+
+def log_calls(node: ast.AST, *, caught: bool) -> Iterator[ast.Call]:
+    """Yield the log calls outside `except` blocks; a function that such a block defines is outside again."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call) and LOG_CALL.fullmatch(ast.unparse(child.func)) and not caught:
+            yield child
+        inside = caught or isinstance(child, ast.ExceptHandler)
+        yield from log_calls(child, caught=inside and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
 def spares(contract: dict[str, Any]) -> bool:
     return bool(contract.get("ignore_imports") or contract.get("exhaustive_ignores"))
 
@@ -737,6 +762,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     private_names,
     dialects_by_name,
     migrations_out_of_line,
+    logs_in_place_of_notices,
     exemptions,
 ]
 
@@ -922,6 +948,12 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         },
         "0001_b.py: is version 0001, expected 0002",
     ),
+    (logs_in_place_of_notices, {"scheduler/worker/a.py": 'def f():\n    log.info("it ran")\n'}, "worker/a.py:2"),
+    (
+        logs_in_place_of_notices,
+        {"scheduler/queue/a.py": "try:\n    f()\nexcept OSError:\n    def g():\n        log.error('x')\n    g()\n"},
+        "queue/a.py:5",
+    ),
     (
         dialects_by_name,
         {"scheduler/store/statements/a.py": 'if connection.dialect.name == "sqlite": ...'},
@@ -984,6 +1016,12 @@ def test_a_name_and_the_words_of_a_user_may_be_any(tmp_path: Path) -> None:
 
 def test_every_check_with_a_seed_judges_this_project() -> None:
     assert {check.__name__ for check, _, _ in SEEDS} <= {check.__name__ for check in CHECKS}
+
+
+def test_a_log_line_of_an_exception_stands_where_it_is_caught(tmp_path: Path) -> None:
+    caught = "try:\n    f()\nexcept OSError as error:\n    log.warning('no: %s', error)\n"
+    files = {"scheduler/worker/a.py": caught, "scheduler/runtime/a.py": "log.info('it stops')\n"}
+    assert logs_in_place_of_notices(bad_tree(tmp_path, files)) == []
 
 
 def test_an_excuse_with_its_reason_is_accepted(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from duetime.scheduler.dispatch.dispatcher import ExpiryReport, refill
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.rekey import NewKeys
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.loop import Loop, StepParts
+from duetime.scheduler.runtime.notices import DelaysShortened, RunsQueued, RunsQueuedAtStart
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 
@@ -39,10 +39,6 @@ _MAX_APPROVALS_ANSWERED = 200
 _MAX_HELD_RUNS_EXPIRED = 200
 _MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
-
-QUEUED_AT_START = "were waiting when this process started; queued them"
-QUEUED_AGAIN = "were missing from the queue; queued them again"
-"""Log lines for a start, where a queue in memory begins empty, and for runs that a queue had and lost."""
 
 NO_LIVE_WORKER = "nobody"
 """The worker name under which attempts of dead workers are settled."""
@@ -163,7 +159,7 @@ class Maintenance:
             back = None if self._seen is None else self._seen[0] + timedelta(seconds=at - self._seen[1]) - now
             moved = self._store.claims.restart_delays(back)
             if moved:
-                log.info("the clock was set back: shortened the delays of %s", runs_words(moved))
+                self._notifier.noticed(DelaysShortened(moved))
         self._seen = (now, at)
 
     def _look(self) -> None:
@@ -180,9 +176,9 @@ class Maintenance:
         found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
         self._new_keys.end()
         if not self._looked and found.added:
-            log.info("%d ready runs %s", found.added, QUEUED_AT_START)
+            self._notifier.noticed(RunsQueuedAtStart(found.added))
         elif found.lost:
-            log.info("%d ready runs %s", found.lost, QUEUED_AGAIN)
+            self._notifier.noticed(RunsQueued(found.lost))
         self._looked = True
 
     def _fail_damaged(self) -> None:

@@ -17,6 +17,8 @@ from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.run_records import RunningRun
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notices import QueueLeft, QueueRebuilt, QueueRefilled, QueueReturned
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 
 RUNNING_PAGE_ROWS = 1000
@@ -95,7 +97,7 @@ class QueueMonitor:
     """Monitors the queue: detects an outage, rebuilds a lost or damaged queue, and refills what it missed.
 
     `fill` publishes the pools for a rebuild. `claim` marks the queue as used by this database, and raises QueueTaken
-    when another one uses it. An outage of any length makes two lines in the log.
+    when another one uses it. An outage of any length makes two notices.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class QueueMonitor:
         placement: Placement,
         owner: str,
         claim: Callable[[], None] = lambda: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -115,6 +118,7 @@ class QueueMonitor:
         self._placement = placement
         self._owner = owner
         self._claim = claim
+        self._notifier = notifier
         self._clock = clock
         self._since: float | None = None
         self._claim_at = -math.inf
@@ -196,10 +200,10 @@ class QueueMonitor:
 
     def _note_rebuild(self, damage: str) -> None:
         if not damage:
-            log.info("rebuilt the empty queue from the database")
+            self._notifier.noticed(QueueRebuilt())
             return
         self.damage = Damage(damage, self._store.now())
-        log.warning("%s; it was refilled from the database", damage)
+        self._notifier.noticed(QueueRefilled(damage))
 
     def _is_lost(self) -> bool:
         try:
@@ -221,9 +225,9 @@ class QueueMonitor:
     def _begin(self, trouble: Exception) -> None:
         if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty queue was not away
             self._since = self._clock()
-            log.warning("the queue is unreachable, due runs start when it is back: %s", trouble)
+            self._notifier.noticed(QueueLeft(trouble))
 
     def _end(self) -> None:
         since, self._since = self._since, None
         if since is not None:
-            log.info("the queue is reachable again after %.1f s", self._clock() - since)
+            self._notifier.noticed(QueueReturned(self._clock() - since))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notices import RowsSwept
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention.preview import CountedRows, Foreseen
 from duetime.scheduler.store.retention.selection import Selected
@@ -70,9 +72,15 @@ class BatchSize:
 class Sweep:
     """Looks through all rows once, and deletes what the rules let go."""
 
-    def __init__(self, store: Store, policy: RetentionPolicy) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: RetentionPolicy,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
+    ) -> None:
         self._store = store
         self._policy = policy
+        self._notifier = notifier
         self._size = BatchSize()
         self.deleted: Counter[str] = Counter()
         """Rows by table, up to now."""
@@ -118,7 +126,7 @@ class Sweep:
         deleted = self.deleted.total() - before
         self._store.retention.swept(kind, deleted, problem)
         if deleted:
-            log.info("retention of %s deleted %d rows; no batch took longer than %.3f s", kind, deleted, self.longest)
+            self._notifier.noticed(RowsSwept(kind, deleted, self.longest))
 
     def _archived(self, kind: RetentionKind, rows: Sequence[Selected]) -> Sequence[Selected]:
         """Return the rows that are in the archive now, where there is one: no other may be deleted."""
@@ -147,11 +155,17 @@ class Sweep:
 class RetentionLoop:
     """Sweeps once a day while this process lives, and no other one does."""
 
-    def __init__(self, store: Store, policy: RetentionPolicy, replaced: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: RetentionPolicy,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
+    ) -> None:
         self._store = store
         self._policy = policy
+        self._notifier = notifier
         self._work: Iterator[float] | None = None
-        self.loop = Loop("retention", self.step, replaced=replaced)
+        self.loop = Loop("retention", self.step, replaced=notifier.on_replaced)
 
     def step(self) -> float:
         """Do a small part of a sweep that is due, and return the seconds until the next step."""
@@ -159,7 +173,7 @@ class RetentionLoop:
             due = self._due()
             if not due:
                 return SWEEP_CHECK_INTERVAL_S
-            self._work = Sweep(self._store, self._policy).run(due)
+            self._work = Sweep(self._store, self._policy, self._notifier).run(due)
         try:
             return next(self._work)
         except BaseException as end:

@@ -11,8 +11,8 @@ from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavaila
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
 from duetime.scheduler.handlers.contract.timed_check import TimedChecks
+from duetime.scheduler.runtime.failure_log import RepeatFilter
 from duetime.scheduler.runtime.loop import Loop
-from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 

@@ -190,7 +190,7 @@ class Engine(DispatchEngine):
     def _make_retention(self, options: WorkerOptions, notifier: RunNotifier) -> RetentionLoop | None:
         if not options.retention.rules:
             return None
-        return RetentionLoop(self._store, options.retention, replaced=notifier.on_replaced)
+        return RetentionLoop(self._store, options.retention, notifier)
 
     def _make_heartbeat(self, name: str, handlers: Handlers) -> Heartbeat:
         return Heartbeat(

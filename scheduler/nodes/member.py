@@ -21,6 +21,7 @@ from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
@@ -98,6 +99,7 @@ class Member:
         name: str,
         make_engine: Callable[[FailsafeQueue], EngineProtocol],
         grace: timedelta,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
         self.queue = FailsafeQueue(shared.queue)
         self._shared = shared
@@ -106,7 +108,13 @@ class Member:
         self._grace = grace
         publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._monitor = QueueMonitor(
-            store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=shared.claim
+            store,
+            self.queue,
+            fill=publisher.fill,
+            placement=placement,
+            owner=name,
+            claim=shared.claim,
+            notifier=notifier,
         )
         stuck_runs = StuckRuns(store, self.queue, placement)
         self._loops = [self._monitor.loop, publisher.loop, stuck_runs.loop, Loop("signals", self._publish)]

@@ -24,6 +24,7 @@ from duetime.scheduler.queue.remote import NoAnswer, Question
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
+from duetime.scheduler.runtime.notices import TermReplaced
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
@@ -140,7 +141,7 @@ class Runner:
 
     def _step(self) -> float | None:
         if self._term is not None and self._term.replaced:
-            log.warning("another process took over as the runner; this process is a candidate again")
+            self._notifier.noticed(TermReplaced())
             self._step_down(timedelta(0))
             return self._options.lease.total_seconds()
         return self._try_to_acquire() if self._term is None else None

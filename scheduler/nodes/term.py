@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from dataclasses import replace
@@ -18,12 +17,11 @@ from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import Question, answer
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.runtime.notices import TermBegun
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
-
-log = logging.getLogger(__name__)
 
 
 class RunnerTerm:
@@ -104,7 +102,7 @@ class RunnerTerm:
         left = store.claims.recover(
             epoch=epoch, conclude=lambda claim, settlement: concluded(claim, settlement, now=store.now())
         )
-        log.info("this process is now the runner (epoch %d); the previous runner left %d runs running", epoch, left)
+        self._notifier.noticed(TermBegun(epoch, left))
         return epoch
 
     def _on_replaced(self) -> None:

@@ -10,6 +10,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.run_records import Claim, EndedRun, Settlement
+from duetime.scheduler.runtime.notices import ProcessNotice
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.task import Json, Task
 
@@ -39,6 +40,9 @@ class RunEvent:
 Subscriber = Callable[[Sequence[RunEvent]], None]
 """Gets events after their commit: for logs, metrics or traces."""
 
+NoticeObserver = Callable[[ProcessNotice], None]
+"""Gets notices when they happen, on the thread on which they do."""
+
 
 Spawns = Callable[[Task, Sequence[Mapping[str, Json]]], Sequence[tuple[str, NewTask]]]
 """Plans the tasks that a run of a task spawns. Raises DuetimeError for what cannot be planned."""
@@ -55,8 +59,8 @@ class RunNotifier:
     `on_change` gets the ids of tasks whose run moved, `on_settled` how attempts ended. `on_replaced` is called when
     another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has.
     `on_stop_wanted` is called when running runs were asked to stop. Each of `subscribers` gets the events that this
-    process stores when runs start and end, whatever ends them. `tracing` records attempts from within: what their
-    handlers call belongs to them. `spawns` plans what a handler spawns.
+    process stores when runs start and end, whatever ends them; each of `observers` gets its notices. `tracing` records
+    attempts from within: what their handlers call belongs to them. `spawns` plans what a handler spawns.
     """
 
     on_change: Callable[[Sequence[str]], None] = _ignore
@@ -65,6 +69,7 @@ class RunNotifier:
     on_exhausted: Callable[[], None] = _ignore
     on_stop_wanted: Callable[[], None] = _ignore
     subscribers: Sequence[Subscriber] = ()
+    observers: Sequence[NoticeObserver] = ()
     tracing: Tracing = NO_TRACING
     spawns: Spawns = spawns_nothing
 
@@ -82,6 +87,14 @@ class RunNotifier:
                 subscriber(events)
             except Exception:
                 log.exception("a subscriber of events failed")
+
+    def noticed(self, notice: ProcessNotice) -> None:
+        """Notify the observers. Never raises: what an observer raises is logged."""
+        for observe in self.observers:
+            try:
+                observe(notice)
+            except Exception:
+                log.exception("an observer of notices failed")
 
     def started(self, claims: Sequence[Claim]) -> None:
         """Notify of attempts that have started."""

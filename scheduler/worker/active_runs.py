@@ -11,7 +11,8 @@ from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
-from duetime.scheduler.runtime.traces import NO_TRACING, AttemptTrace, Tracing
+from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.runtime.traces import AttemptTrace
 from duetime.scheduler.worker.logs.attempt_log import AttemptLog
 from duetime.scheduler.worker.usage import AttemptUsage
 
@@ -45,8 +46,10 @@ class ActiveRun:
         taken_at: float | None = None,
         trace: AttemptTrace | None = None,
         logged: Callable[[], None] = _no_listener,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
         self.claim = claim
+        self.notifier = notifier
         self.trace = trace
         self.log = AttemptLog(claim.run.id, claim.run.attempt, logged)
         self.call = Interruptible()
@@ -141,8 +144,12 @@ class ActiveRun:
 class ActiveRuns:
     """All claims of the worker, by run; `logged` is called when one has a log line to store. Thread-safe."""
 
-    def __init__(self, tracing: Tracing = NO_TRACING, logged: Callable[[], None] = _no_listener) -> None:
-        self._tracing = tracing
+    def __init__(
+        self,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
+        logged: Callable[[], None] = _no_listener,
+    ) -> None:
+        self.notifier = notifier
         self._logged = logged
         self._held: dict[str, ActiveRun] = {}
         self._closed = False
@@ -157,7 +164,8 @@ class ActiveRuns:
             return not self._closed
 
     def _begun(self, claim: Claim, taken_at: float | None) -> ActiveRun:
-        return ActiveRun(claim, taken_at, self._tracing.attempt(claim, taken_at), self._logged)
+        trace = self.notifier.tracing.attempt(claim, taken_at)
+        return ActiveRun(claim, taken_at, trace, self._logged, self.notifier)
 
     def close(self) -> list[ActiveRun]:
         """Accept no more claims, and return the current ones."""

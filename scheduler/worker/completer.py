@@ -17,14 +17,14 @@ from itertools import count
 from typing import TypeVar
 
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
-from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.settlement import AttemptResult, renewed, settle, without_consequences, without_series
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.notifier import Spawns, spawns_nothing
+from duetime.scheduler.runtime.notices import FailureRefused, LateResults, ResultRefused
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, Run
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -95,10 +95,10 @@ class BatchCompleter:
         starting: Callable[[], bool] = lambda: False,
         limit: int = MAX_OUTCOMES_PER_GROUP,
         jitter: Callable[[], float] = DRAW_FRACTION,
-        spawns: Spawns = spawns_nothing,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
         self._store = store
-        self._spawns = spawns
+        self._notifier = notifier
         self._on_settled = on_settled
         self._starting = starting
         self._limit = limit
@@ -230,7 +230,7 @@ class BatchCompleter:
         if not isinstance(ending, Done) or not ending.spawn:
             return ending, ()
         try:
-            return ending, tuple(self._retried(lambda: self._spawns(claim.task, ending.spawn)))
+            return ending, tuple(self._retried(lambda: self._notifier.spawns(claim.task, ending.spawn)))
         except StoreUnavailable:
             raise
         except DuetimeError as refused:
@@ -254,7 +254,7 @@ class BatchCompleter:
         ]
         if Verdict.FENCED in verdicts:
             late = [handed.held.run_id for handed, verdict in judged if verdict is Verdict.FENCED]
-            log.warning("discarded late results from attempts that no longer own their run: %s", runs_words(late))
+            self._notifier.noticed(LateResults(late))
         self._report_settled(ended)
         if stale:
             self._store_group([self._reloaded(handed) for handed in stale])
@@ -271,10 +271,10 @@ class BatchCompleter:
             for handed in group:
                 self._store_group([handed])
         elif group[0].unstorable:
-            log.critical("run %s: cannot store its result: %r", group[0].held.run_id, error)
+            self._notifier.noticed(FailureRefused(group[0].held.run_id, error))
             self._report_settled([CompletedRun(group[0].held, group[0].settlement, stored=False)])
         else:
-            log.error("run %s: cannot store its result, so the run fails: %r", group[0].held.run_id, error)
+            self._notifier.noticed(ResultRefused(group[0].held.run_id, error))
             ending = Failed(f"could not store its result: {type(error).__name__}")
             self._store_group([self._pending(group[0].held, ending, unstorable=True)])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.interrupt import Interrupt, WorkerStopping
+from duetime.scheduler.runtime.notices import DrainBegun, DrainEnded
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.worker import shutdown
@@ -18,8 +18,6 @@ from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
 INTERRUPT_GRACE_S = 1.0
 """Seconds that a handler has between its interrupt, after the grace period, and the end of the process."""
-
-log = logging.getLogger(__name__)
 
 
 class RunSource(Protocol):
@@ -74,19 +72,17 @@ class Drain:
         self._interrupt_at = math.inf
         if mode is None:
             self._source.resume()
-            log.info("this worker takes runs again")
+            self._active_runs.notifier.noticed(DrainEnded())
         else:
             self._source.pause()
-            log.info("this worker drains: it takes no more runs until it is resumed")
+            self._active_runs.notifier.noticed(DrainBegun())
         if mode is DrainMode.NOW:
             shutdown.announce(self._store, self._worker, self._active_runs.all())
             self._interrupt_at = self._clock() + self._grace_s
         self.mode = mode
 
     def _interrupt_all(self) -> None:
-        left = self._active_runs.all()
-        shutdown.warn(left)
-        for held in left:
+        for held in shutdown.warned(self._active_runs):
             self._interrupt(held, WorkerStopping)
 
     def end(self, grace: timedelta, hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
@@ -94,6 +90,6 @@ class Drain:
         self._source.drain()
         shutdown.announce(self._store, self._worker, self._active_runs.all())
         if not self._active_runs.wait_until_empty(grace.total_seconds()):
-            shutdown.interrupt(self._active_runs.all())
+            shutdown.interrupt(self._active_runs)
             self._active_runs.wait_until_empty(INTERRUPT_GRACE_S)
         shutdown.hand_back(self._active_runs.close(), hand_in)

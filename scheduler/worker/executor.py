@@ -18,6 +18,7 @@ from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, 
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
+from duetime.scheduler.runtime.notices import AttemptBroken
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Notify, Task
@@ -150,8 +151,8 @@ class Executor:
         return True
 
     def failed(self, held: ActiveRun, error: BaseException) -> AttemptResult:
-        """Return the result of an attempt that failed outside its handler, and log why."""
-        log.error("run %s (%s) failed outside its handler", held.run_id, held.action, exc_info=error)
+        """Return the result of an attempt that failed outside its handler, and report why."""
+        held.notifier.noticed(AttemptBroken(held.run_id, held.action, error))
         return held.unchecked or Retry(explain(error))
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:

@@ -8,14 +8,10 @@ from collections.abc import Callable, Sequence
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.runtime.notices import GraceExceeded, HandedBackRunning
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.executor import GIVEN_BACK_STOPPED
-
-TOO_LONG = (
-    "They start again elsewhere, from their last checkpoint. To avoid this, raise grace_seconds above their duration, "
-    "or have their handlers check ctx.should_yield()"
-)
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +29,20 @@ def announce(store: Store, worker: str, active: Sequence[ActiveRun]) -> None:
         log.warning("could not record that %d runs end with this process: %s", len(active), error)
 
 
-def interrupt(runs: Sequence[ActiveRun]) -> None:
+def interrupt(active_runs: ActiveRuns) -> None:
     """Interrupt the runs that did not end within the grace period."""
-    warn(runs)
-    for held in runs:
+    for held in warned(active_runs):
         held.interrupt(WorkerStopping)
 
 
-def warn(runs: Sequence[ActiveRun]) -> None:
-    """Log which actions did not end within the grace period."""
+def warned(active_runs: ActiveRuns) -> Sequence[ActiveRun]:
+    """Return the runs that did not end within the grace period, and report their actions."""
+    runs = active_runs.all()
     unended = [held for held in runs if held.unchecked is None]
     if unended:
         actions = ", ".join(sorted({held.action for held in unended}))
-        log.warning("%d runs (%s) did not end within the grace period. %s", len(unended), actions, TOO_LONG)
+        active_runs.notifier.noticed(GraceExceeded(len(unended), actions))
+    return runs
 
 
 def hand_back(runs: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
@@ -60,8 +57,5 @@ def hand_back(runs: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptRe
         if held.kill is not None:
             held.kill()
         elif not held.begin():
-            log.warning(
-                "run %s did not stop; handed it back, so it may start elsewhere while this attempt is still running",
-                held.run_id,
-            )
+            held.notifier.noticed(HandedBackRunning(held.run_id))
         hand_in(held, GIVEN_BACK_STOPPED)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notices import ProcessKilled, ReservationGone
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
@@ -22,8 +23,6 @@ QUEUE_RETRY_INTERVAL_S = 1.0
 
 TIME_LIMIT_GRACE_S = 5.0
 """Seconds that a handler has to stop after its time limit; then its attempt ends without it."""
-
-KILLED_TEXT = "run %s (%s) did not stop within %g s of the request: killed its process"
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +146,7 @@ class Watchdog:
     def _kill(self, held: ActiveRun) -> None:
         kill, held.kill_at = held.kill, None
         if kill is not None:
-            log.warning(KILLED_TEXT, held.run_id, held.action, TIME_LIMIT_GRACE_S)
+            held.notifier.noticed(ProcessKilled(held.run_id, held.action, TIME_LIMIT_GRACE_S))
             kill()
 
     def _look(self) -> None:
@@ -183,7 +182,7 @@ class Watchdog:
         self._queue_away = False
         for run_id in lost:
             if running[run_id].claim.reserved:
-                log.warning("run %s lost its pool reservation and returns to the queue", run_id)
+                running[run_id].notifier.noticed(ReservationGone(run_id))
                 self.interrupt(running[run_id], ReservationLost)
 
 

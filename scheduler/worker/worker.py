@@ -98,7 +98,7 @@ class Worker:
         self._clock = monotonic
         self._durations = Durations(store.estimates.add)
         self._logs = RunLogWriter(store, lambda: [held.log for held in self._active_runs.all()])
-        self._active_runs = ActiveRuns(notifier.tracing, self._logs.wake)
+        self._active_runs = ActiveRuns(notifier, self._logs.wake)
         self._loop = EventLoop()
         self._threads = ThreadReplacement()
         self._lost = self._make_lost_threads()
@@ -113,7 +113,7 @@ class Worker:
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
         limit = MAX_UNSTORED_PER_THREAD * options.threads
         self._completer = BatchCompleter(
-            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit, spawns=notifier.spawns
+            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit, notifier=notifier
         )
         self._dramatiq = self._make_threads() if options.hosted is None else None
 
@@ -179,7 +179,7 @@ class Worker:
             limit=lambda: self.threads,
             end=lambda held: self._completer.hand_in(held, self._execution.unstopped(held), wait=False),
             replace=self._replace,
-            exhausted=self._notifier.on_exhausted,
+            notifier=self._notifier,
         )
 
     def _make_watchdog(self) -> Watchdog:

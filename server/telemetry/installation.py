@@ -15,7 +15,7 @@ from duetime.scheduler.foresight.lateness import TierLateness, lateness
 from duetime.scheduler.nodes.heartbeat import WORKER_STATES, is_alive, state_of
 from duetime.scheduler.queue import Shares, Stats
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
-from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.scheduler.runtime.failure_log import RepeatFilter
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
 

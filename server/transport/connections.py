@@ -8,7 +8,7 @@ import sys
 from typing import Any, Final
 
 import h11
-from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.scheduler.runtime.failure_log import RepeatFilter
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState

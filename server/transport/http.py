@@ -15,7 +15,7 @@ from typing import Protocol
 import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
-from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.scheduler.runtime.failure_log import RepeatFilter
 from duetime.server.auth.access import AccessRefused
 from duetime.server.auth.guard import Challenges
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable, StoreUnwritable
-from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.scheduler.runtime.failure_log import RepeatFilter
 from sqlalchemy.exc import DBAPIError
 
 log = logging.getLogger(__name__)

@@ -6,29 +6,21 @@ limited to the worker's number of threads; beyond that the worker shrinks, becau
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.event_loop import EventLoop
+from duetime.scheduler.runtime.notices import EventLoopBlocked, LateReturn, ThreadLost, ThreadsExhausted
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
-
-UNSTOPPED_TEXT = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
-
-TOO_MANY = (
-    "lost %d threads to handlers that ignore their time limit, and will replace no more: restart this process. "
-    "Run these handlers in processes of their own (isolated_actions)"
-)
-
-log = logging.getLogger(__name__)
 
 
 class LostThreads:
     """Ends attempts without their handlers, and counts the threads that these keep. Thread-safe.
 
-    `end` hands in such an attempt, `replace` starts another thread. `exhausted` is called when `limit` threads are
+    `end` hands in such an attempt, `replace` starts another thread. `notifier` is called when `limit` threads are
     lost: a new process would do better.
     """
 
@@ -39,13 +31,13 @@ class LostThreads:
         limit: Callable[[], int],
         end: Callable[[ActiveRun], None],
         replace: Callable[[threading.Thread], None],
-        exhausted: Callable[[], None],
+        notifier: RunNotifier,
     ) -> None:
         self._loop = loop
         self._limit = limit
         self._end = end
         self._replace = replace
-        self._exhausted = exhausted
+        self._notifier = notifier
         self._replaced: dict[threading.Thread, bool] = {}
         self._lock = threading.Lock()
 
@@ -59,16 +51,15 @@ class LostThreads:
         if not held.call.leave():
             lost = self._lose(held)
         if lost and len(self) >= self._limit():
-            log.error(TOO_MANY, len(self))
-            self._exhausted()
+            self._notifier.noticed(ThreadsExhausted(len(self)))
+            self._notifier.on_exhausted()
 
     def returned(self, held: ActiveRun, ending: AttemptResult) -> bool:
         """Discard the result of a lost handler; return whether its thread, the caller, has been replaced."""
         with self._lock:
             replaced = self._replaced.pop(threading.current_thread(), None)
         if replaced is not None:
-            name = type(ending).__name__
-            log.warning("run %s: discarded %s, which arrived after the attempt had timed out", held.run_id, name)
+            self._notifier.noticed(LateReturn(held.run_id, type(ending).__name__))
         return bool(replaced)
 
     def _replace_loop(self, held: ActiveRun) -> bool:
@@ -76,7 +67,7 @@ class LostThreads:
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
             return False
-        log.warning(UNSTOPPED_TEXT, held.run_id, held.action, "it blocks the event loop, so a new loop replaces it")
+        self._notifier.noticed(EventLoopBlocked(held.run_id, held.action, TIME_LIMIT_GRACE_S))
         return True
 
     def _lose(self, held: ActiveRun) -> bool:
@@ -88,7 +79,7 @@ class LostThreads:
                 return False
             self._replaced[thread] = replaced = len(self._replaced) < self._limit()
         self._end(held)
-        log.warning(UNSTOPPED_TEXT, held.run_id, held.action, "its thread is lost until the handler returns")
+        self._notifier.noticed(ThreadLost(held.run_id, held.action, TIME_LIMIT_GRACE_S))
         if replaced:
             self._replace(thread)
         return True

@@ -6,7 +6,6 @@ cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielde
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -18,6 +17,7 @@ from duetime.scheduler.rules.headroom import least_urgent
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS, RunningTurn, runs_to_ask
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notices import YieldRequested
 from duetime.scheduler.task import Tier
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
@@ -30,8 +30,6 @@ and those that lack units while willing runs hold some.
 
 MAX_PREEMPTIBLE_RUNS = 32
 """Willing runs that one look reports: the least urgent."""
-
-log = logging.getLogger(__name__)
 
 
 class Preemption:
@@ -102,7 +100,7 @@ class Preemption:
     def _ask(self, held: ActiveRun) -> None:
         held.turn.asked_at = self._clock()
         held.yielding = True
-        log.info("requested that run %s yield to a more urgent run", held.run_id)
+        held.notifier.noticed(YieldRequested(held.run_id))
 
     def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
         """Count a run that yielded on request, and return its result with the reason."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.runtime.notices import StoreAwaited
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 MIN_PAUSE_S = 0.05
@@ -19,8 +19,6 @@ MAX_LOOP_WAIT_S = 3.0
 """Seconds of an outage for which an event loop may be blocked: every async handler of the worker stands still."""
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class StoreWait:
@@ -51,7 +49,7 @@ class StoreWait:
 
     def _failed(self, held: ActiveRun, error: StoreUnavailable) -> None:
         if not held.store_away:
-            log.warning("run %s waits for the database: %s", held.run_id, error)
+            held.notifier.noticed(StoreAwaited(held.run_id, error))
         held.store_away = True
         if self._away_since is None:
             self._away_since = self._clock()

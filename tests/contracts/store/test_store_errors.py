@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
-from duetime.scheduler.runtime.repeat_filter import REPEAT_INTERVAL_S, RepeatFilter
+from duetime.scheduler.runtime.failure_log import REPEAT_INTERVAL_S, RepeatFilter
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database import driver_errors
 from duetime.scheduler.store.database.sqlite import Sqlite

@@ -24,6 +24,7 @@ from duetime.scheduler.run_records import ReadyRun, Start
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
+from duetime.server.telemetry.notice_log import log_notice
 from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import (
@@ -525,7 +526,8 @@ class Looks:
 
     def __init__(self, store: Store, queue: MemoryQueue, caplog: pytest.LogCaptureFixture) -> None:
         self._now = 100.0
-        self._maintenance = Maintenance(store, queue, clock=lambda: self._now)
+        notifier = RunNotifier(observers=(log_notice,))
+        self._maintenance = Maintenance(store, queue, notifier=notifier, clock=lambda: self._now)
         self._caplog = caplog
 
     def said(self) -> list[str]:

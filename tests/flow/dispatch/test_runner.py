@@ -27,6 +27,7 @@ from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskRecord
+from duetime.server.telemetry.notice_log import log_notice
 from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import TENANT, added
@@ -43,7 +44,7 @@ class House:
         self.store = self.open()
         self.told: list[str] = []
         self.runners: list[Runner] = []
-        self.notifier = RunNotifier(self.told.extend)
+        self.notifier = RunNotifier(self.told.extend, observers=(log_notice,))
 
     def listen(self, notifier: RunNotifier) -> None:
         """Let the next runners notify another listener."""

@@ -23,8 +23,10 @@ from duetime.scheduler.dispatch.rebuild import (
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.run_records import Start
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.server.telemetry.notice_log import log_notice
 
 from tests.builders import LEASE, NOON, Clock, added, started
 from tests.flow.breaking import Breaking
@@ -74,6 +76,7 @@ def monitor(store: Store, queue: FailsafeQueue, seconds: Seconds, claims: list[s
         placement=Placement(),
         owner="me",
         claim=lambda: claims.append("claimed"),
+        notifier=RunNotifier(observers=(log_notice,)),
         clock=seconds,
     )
 

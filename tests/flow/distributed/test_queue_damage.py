@@ -20,11 +20,13 @@ from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.queue.redis.source import LAYOUT_VERSION
 from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.distributed import examine_queue, queue_check
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.notice_log import log_notice
 
 from tests.builders import NOON, Clock, added
 
@@ -58,7 +60,15 @@ class Installation:
         return self.seconds
 
     def another_monitor(self, name: str, queue: FailsafeQueue) -> QueueMonitor:
-        return QueueMonitor(self.store, queue, fill=lambda: None, placement=Placement(), owner=name, clock=self.now)
+        return QueueMonitor(
+            self.store,
+            queue,
+            fill=lambda: None,
+            placement=Placement(),
+            owner=name,
+            notifier=RunNotifier(observers=(log_notice,)),
+            clock=self.now,
+        )
 
     def pass_time(self, seconds: float) -> None:
         self.seconds += seconds

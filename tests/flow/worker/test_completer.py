@@ -16,6 +16,7 @@ from duetime.scheduler.rules import settlement
 from duetime.scheduler.rules.changes import cancel
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -27,6 +28,7 @@ from duetime.scheduler.worker.completer import (
     BatchCompleter,
     CompletedRun,
 )
+from duetime.server.telemetry.notice_log import log_notice
 
 from tests.builders import TENANT, started
 from tests.flow.waiting import eventually
@@ -52,7 +54,7 @@ def told() -> Told:
 
 @pytest.fixture
 def completer(store: Store, told: Told) -> Iterator[BatchCompleter]:
-    made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5)
+    made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5, notifier=RunNotifier(observers=(log_notice,)))
     made.start()
     yield made
     made.close(60)

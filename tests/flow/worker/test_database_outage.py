@@ -18,6 +18,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, State
 from duetime.scheduler.views import TaskFilter
@@ -264,7 +265,7 @@ def test_a_success_whose_tasks_cannot_be_planned_before_a_shutdown_is_left_to_re
         raise StoreUnavailable("away")
 
     ended: list[CompletedRun] = []
-    completer = BatchCompleter(store, on_settled=ended.extend, spawns=spawns)
+    completer = BatchCompleter(store, on_settled=ended.extend, notifier=RunNotifier(spawns=spawns))
     completer.start()
     result = Done("split", spawn=({"title": "a part"},))
     handing = threading.Thread(target=completer.hand_in, args=(ActiveRun(claim), result), kwargs={"wait": wait})
@@ -307,7 +308,7 @@ def test_a_result_that_spawns_tasks_waits_for_the_database(store: Store) -> None
         return []
 
     ended: list[CompletedRun] = []
-    completer = BatchCompleter(store, on_settled=ended.extend, spawns=spawns)
+    completer = BatchCompleter(store, on_settled=ended.extend, notifier=RunNotifier(spawns=spawns))
     completer.start()
     completer.hand_in(held, Done("split", spawn=({"title": "a part"},)))
     eventually(lambda: ended, "the end of the run")

@@ -22,6 +22,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.server.telemetry.notice_log import log_notice
 
 from tests.builders import NOON, TENANT, added
 from tests.flow.waiting import eventually
@@ -71,7 +72,9 @@ class House:
             queue,
             Handlers(handlers),
             WorkerOptions("w", threads=threads),
-            notifier=RunNotifier(on_exhausted=lambda: self.exhausted.append(self.worker.lost_threads)),
+            notifier=RunNotifier(
+                on_exhausted=lambda: self.exhausted.append(self.worker.lost_threads), observers=(log_notice,)
+            ),
             monotonic=lambda: self.at,
         )
 
