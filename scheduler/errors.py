@@ -52,7 +52,7 @@ _EITHER = " or "
 _ELLIPSIS = "…"
 
 
-def in_bytes(text: str, limit: int) -> str:
+def cut_to_bytes(text: str, limit: int) -> str:
     """Return `text` in at most `limit` bytes of UTF-8, cut behind a whole character; a lone surrogate becomes `?`."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit:
@@ -62,7 +62,7 @@ def in_bytes(text: str, limit: int) -> str:
 
 def listed(parts: Sequence[str], separator: str, limit: int) -> str:
     """Join as many whole parts as may be and fit into `limit` bytes; "and N more" stands for the rest."""
-    kept = [in_bytes(part, limit - _MAX_MORE_BYTES) for part in parts[:MAX_PROBLEMS]]
+    kept = [cut_to_bytes(part, limit - _MAX_MORE_BYTES) for part in parts[:MAX_PROBLEMS]]
     text = _with_more(kept, len(parts), separator)
     while len(text.encode()) > limit:
         kept.pop()
@@ -90,8 +90,8 @@ class DuetimeError(Exception):
     def text_in(self, words: ErrorWords) -> str:
         """Say it in the words of a front end: the argument that it is about, the message, the remedy."""
         place = f"{words.argument(self.argument)}: " if self.argument else ""
-        remedy = f" {in_bytes(words.remedy(self.remedy), _MAX_REMEDY_BYTES)}" if self.remedy else ""
-        return in_bytes(f"{place}{self.message}", self.max_bytes - len(remedy.encode())) + remedy
+        remedy = f" {cut_to_bytes(words.remedy(self.remedy), _MAX_REMEDY_BYTES)}" if self.remedy else ""
+        return cut_to_bytes(f"{place}{self.message}", self.max_bytes - len(remedy.encode())) + remedy
 
 
 class InvalidArgument(DuetimeError):
@@ -118,13 +118,13 @@ class InvalidArgument(DuetimeError):
 
     def sentence(self, words: ErrorWords, accepted_bytes: int, example_bytes: int) -> str:
         """Say it with what is accepted, cut, and with the example, which is left out where it is longer."""
-        place = in_bytes(words.argument(self.argument), _MAX_PLACE_BYTES)
-        parts = [f"{place}: {in_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
+        place = cut_to_bytes(words.argument(self.argument), _MAX_PLACE_BYTES)
+        parts = [f"{place}: {cut_to_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
         if self.accepted and accepted_bytes:
-            parts.append(f"Accepted: {in_bytes(self.accepted, accepted_bytes)}.")
+            parts.append(f"Accepted: {cut_to_bytes(self.accepted, accepted_bytes)}.")
         example = words.example(self._passed(self.example), self.argument) if self.example else ""
         if example and len(example.encode("utf-8", "replace")) <= example_bytes:
-            parts.append(f"Example: {in_bytes(example, example_bytes)}")
+            parts.append(f"Example: {cut_to_bytes(example, example_bytes)}")
         return " ".join(parts)
 
     def _passed(self, example: str) -> str:
@@ -168,7 +168,7 @@ class TaskNotFound(DuetimeError):
     def __init__(self, task_id: str, closest: Sequence[tuple[str, str]] = (), *, argument: str = "task_id") -> None:
         self.task_id = task_id
         self.closest = tuple(closest)
-        nearest = ", ".join(f"{found} ({in_bytes(title, _MAX_TITLE_BYTES)!r})" for found, title in self.closest)
+        nearest = ", ".join(f"{found} ({cut_to_bytes(title, _MAX_TITLE_BYTES)!r})" for found, title in self.closest)
         hint = f" Closest of your tasks: {nearest}." if nearest else ""
         remedy = None if nearest else ListAll()
         super().__init__(f"no task {task_id[:40]!r}.{hint}", argument=argument, remedy=remedy)
@@ -220,7 +220,7 @@ class StaleRevision(DuetimeError):
 
 def _quoted(value: str) -> str:
     """Quote what people wrote, a title say, so that no model takes it for words of the refusal."""
-    return value if value == "not given" else repr(in_bytes(value, _MAX_TITLE_BYTES))
+    return value if value == "not given" else repr(cut_to_bytes(value, _MAX_TITLE_BYTES))
 
 
 class IdempotencyConflict(DuetimeError):

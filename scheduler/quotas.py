@@ -34,7 +34,7 @@ class Quota(StrEnum):
     SCHEDULES_PER_MINUTE = "tenant_schedules_per_minute"
 
 
-def uncounted(_quota: Quota) -> None:
+def count_nothing(_quota: Quota) -> None:
     """Count no refusal."""
 
 
@@ -94,7 +94,7 @@ class CostQuota:
         raise RateReached(
             f"tenant_daily_cost: the runs of this tenant may cost {money(amount_of(self.most))} {self.currency} a day, "
             f"and they cost {money(amount_of(cost))} today. Nothing was stored; repeat the call in "
-            f"{times.about(wait)}, when the day ends in {self.zone}.",
+            f"{times.rough_length(wait)}, when the day ends in {self.zone}.",
             wait_s=wait.total_seconds(),
         )
 
@@ -107,7 +107,7 @@ class TenantQuotas:
     open_tasks: int = 0
     payload_bytes: int = 0
     daily_cost: CostQuota | None = None
-    refused: Callable[[Quota], None] = field(default=uncounted, compare=False)
+    refused: Callable[[Quota], None] = field(default=count_nothing, compare=False)
 
     def admission(
         self, tenant: str, payloads: Sequence[NewPayload], now: datetime
@@ -130,7 +130,7 @@ class TenantQuotas:
         dry_run: bool,
     ) -> None:
         """Check a change like `check_growth`; the refusals of a dry run are not counted."""
-        quotas = replace(self, refused=uncounted) if dry_run else self
+        quotas = replace(self, refused=count_nothing) if dry_run else self
         quotas.check_growth(tasks, opened, new_bytes, now)
 
     def check_growth(self, tasks: TaskCounts, opened: int, new_bytes: int, now: datetime) -> None:
@@ -146,7 +146,7 @@ class TenantQuotas:
         self, tenant: str, payloads: Sequence[NewPayload], now: datetime
     ) -> Callable[[TaskCounts], None] | None:
         """Return the admission of a dry run, which stores nothing: its refusals are not counted."""
-        return replace(self, refused=uncounted).admission(tenant, payloads, now)
+        return replace(self, refused=count_nothing).admission(tenant, payloads, now)
 
     def _check(self, payloads: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
         new = [each for each in payloads if each.key is None or not tasks.is_made(each.key)]
@@ -193,7 +193,7 @@ class TenantQuotas:
         last = tasks.created_before_last(most - count)
         wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
         if wait > timedelta():
-            raise RateReached(f"{text}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())
+            raise RateReached(f"{text}repeat the call in {times.rough_length(wait)}.", wait_s=wait.total_seconds())
 
 
 def _room(tasks: TaskCounts, now: datetime) -> str:
@@ -201,7 +201,7 @@ def _room(tasks: TaskCounts, now: datetime) -> str:
     due = tasks.next_due()
     if due is None:
         return "no open task ends by itself at a known time, so cancel one."
-    when = "is due now" if due <= now else f"is due in {times.about(due - now)}"
+    when = "is due now" if due <= now else f"is due in {times.rough_length(due - now)}"
     return f"there is room when a task has ended or is cancelled, and the next one {when}."
 
 

@@ -23,7 +23,7 @@ from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.heartbeat import SilentWorkers, someone_drained, someone_knows, someone_works
+from duetime.scheduler.nodes.heartbeat import SilentWorkers, any_worker_alive, any_worker_drained, any_worker_handles
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
@@ -275,9 +275,9 @@ class _Parts:
             remote_queue,
             self.registry.pools,
             lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
-            working=partial(someone_works, store) if shared else lambda: True,
-            drained=partial(someone_drained, store),
-            known=partial(someone_knows, store) if shared else remote_queue.knows,
+            working=partial(any_worker_alive, store) if shared else lambda: True,
+            drained=partial(any_worker_drained, store),
+            known=partial(any_worker_handles, store) if shared else remote_queue.knows,
             silent=SilentWorkers(store) if shared else None,
         )
 

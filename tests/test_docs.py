@@ -17,7 +17,7 @@ import duetime
 import pytest
 from duetime import Scheduler
 from duetime.scheduler import errors, events, outcomes
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.states import LEGAL_MOVES, TERMINAL
 from duetime.scheduler.store.schema.constraints import LEGAL_MOVE
@@ -158,7 +158,7 @@ def examples(heading: str) -> list[str]:
 
 @pytest.mark.parametrize("words", [words for words in examples("## Times") if not words.isdigit()])
 def test_the_times_in_the_pages_are_understood(words: str) -> None:
-    assert understand(words, now=WHEN_ASKED, zone="America/Edmonton").instant > WHEN_ASKED
+    assert translate(words, now=WHEN_ASKED, zone="America/Edmonton").instant > WHEN_ASKED
 
 
 @pytest.mark.parametrize("rule", [rule for rule in examples("## Recurrences") if not rule.isupper() or "=" in rule])

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from duetime.scheduler.calls.origin import ORIGIN, is_client, read_origin
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.intake.changes.terms import sends_back
+from duetime.scheduler.intake.changes.terms import delivers_to_origin
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 
@@ -47,7 +47,7 @@ class CallOrigin:
 
     def of_change(self, change: Reschedule) -> Mapping[str, str] | None:
         """Return the origin of a change that sends outcomes back, as `of_task` does; None for any other change."""
-        return self._read() if sends_back(change) else None
+        return self._read() if delivers_to_origin(change) else None
 
     def _read(self) -> Mapping[str, str] | None:
         known = {"client": self.client} if self.client is not None else {}

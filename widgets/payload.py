@@ -11,7 +11,7 @@ from duetime.scheduler.errors import listed
 from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
-from duetime.scheduler.rules.occurrences import set_aside
+from duetime.scheduler.rules.occurrences import reserved_duration
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
@@ -208,7 +208,7 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
         text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,
-        laxity_seconds=int((spare - set_aside(task, run)).total_seconds()) if run.state in OPEN else None,
+        laxity_seconds=int((spare - reserved_duration(task, run)).total_seconds()) if run.state in OPEN else None,
         missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
     )
 
@@ -265,7 +265,7 @@ def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
 
 def _clash(clash: Clash) -> ClashPart:
     members = tuple(
-        ClashMember(id=view.record.task.id, when=utc(due_at(view.record.run)), takes=times.about(length))
+        ClashMember(id=view.record.task.id, when=utc(due_at(view.record.run)), takes=times.rough_length(length))
         for view, length in clash.occurrences[-MAX_CLASH_MEMBERS:]
     )
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)

@@ -129,7 +129,7 @@ def why_cancel_is_final(record: TaskRecord) -> str:
     return "it had begun, so no undo brings it back"
 
 
-def took_nothing_back(done: Sequence[TaskOutcome], batch: StoredBatch) -> bool:
+def undid_nothing(done: Sequence[TaskOutcome], batch: StoredBatch) -> bool:
     """Whether an undo of a transaction left everything as it was: each task refused it, and so did its chain."""
     if batch.chain and not (done and all(each.became is Became.REFUSED for each in done)):
         return False

@@ -23,7 +23,7 @@ class ChangeCutOff(StoreUnavailable):
 
 
 @contextmanager
-def noted_if_cut_off(done: Sequence[TaskOutcome], undo: str) -> Iterator[None]:
+def report_partial_change(done: Sequence[TaskOutcome], undo: str) -> Iterator[None]:
     """Run a further transaction of a call; its error has the number of tasks that are changed, and the token.
 
     Raises `ChangeCutOff` in place of StoreUnavailable. Any other error gets a note.

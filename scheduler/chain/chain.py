@@ -138,7 +138,7 @@ def view_of_chain(
     runs = [step.record.run for step in found.steps]
     state = chain_state([run.state for run in runs])
     open_runs = [run for run in runs if run.ended_at is None]
-    next_runs = [step.record.run for step in foremost(found)]
+    next_runs = [step.record.run for step in front_steps(found)]
     due = min(due_at(run) for run in next_runs or runs)
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
@@ -150,7 +150,7 @@ def view_of_chain(
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 
 
-def foremost(found: ChainRecord) -> list[StepRecord]:
+def front_steps(found: ChainRecord) -> list[StepRecord]:
     """Return the open steps that wait for no other open step."""
     open_steps = [step for step in found.steps if step.record.run.ended_at is None]
     names = {step.name for step in open_steps}
@@ -164,7 +164,7 @@ def last_steps(found: ChainRecord) -> list[StepRecord]:
     return [step for step in steps if step.name not in followed]
 
 
-def failed_first(found: ChainRecord) -> list[StepRecord]:
+def root_failures(found: ChainRecord) -> list[StepRecord]:
     """Return the steps that failed by themselves, not because of what they come after."""
     runs = {step.name: step.record.run for step in found.steps}
     lost = {name for name, run in runs.items() if run.ended_at and run.state is not State.SUCCEEDED}
@@ -199,20 +199,20 @@ def _outcome(last: ChainRecord) -> Run | None:
 def failures_in_words(found: ChainRecord) -> str:
     """Say which steps failed by themselves, each with its error, and how many failed; empty where none did."""
     failed = [step for step in found.steps if step.record.run.state in _LOST]
-    first = failed_first(found)[:MAX_NAMED_STEPS]
+    first = root_failures(found)[:MAX_NAMED_STEPS]
     named = "; ".join(f"{step.name} {step.record.run.state}: {step.record.run.error}" for step in first)
     return named + (f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else "")
 
 
-def to_run_again(found: ChainRecord) -> dict[str, Run | None]:
+def steps_to_rerun(found: ChainRecord) -> dict[str, Run | None]:
     """Return the tasks that run again so that what failed goes on, each with the run that failed itself, if it did.
 
     They are of the last generation where nothing of this one failed. A step that failed because of an invalid result
     goes on once the step that gave it has run again.
     """
-    of = found if failed_first(found) else last_generation(found)
+    of = found if root_failures(found) else last_generation(found)
     steps, again = {step.name: step for step in of.steps}, dict[str, Run | None]()
-    for step in failed_first(of):
+    for step in root_failures(of):
         before = [steps[name] for name in step.after if name in steps and _is_invalid(steps[name], step)]
         again |= {each.record.task.id: None if before else each.record.run for each in before or [step]}
     return again
@@ -226,7 +226,7 @@ def _is_invalid(before: StepRecord, step: StepRecord) -> bool:
     return mismatch(schema, run.result) is not None
 
 
-def named(steps: Sequence[StepRecord], most: int = MAX_NAMED_STEPS) -> str:
+def name_steps(steps: Sequence[StepRecord], most: int = MAX_NAMED_STEPS) -> str:
     """Name the first steps, each with the id of its task, and say how many more there are."""
     more = f" and {len(steps) - most} more" if len(steps) > most else ""
     return ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:most]) + more
@@ -241,7 +241,7 @@ def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
 def _task(found: ChainRecord) -> Task:
     """Return the chain as a task, with the fields that it shares with its first step."""
     chain, first = found.chain, found.steps[0].record.task
-    next_ones = [step.record.task for step in foremost(found)]
+    next_ones = [step.record.task for step in front_steps(found)]
     paused = bool(next_ones) and all(task.paused for task in next_ones)
     return replace(
         first,

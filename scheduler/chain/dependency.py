@@ -37,7 +37,7 @@ class DependentTask(NewTask):
     wait: SignalWait | None = None
 
 
-def followed_among(items: Iterable[NewTask]) -> set[str]:
+def upstreams_within(items: Iterable[NewTask]) -> set[str]:
     """Return the tasks that some of these new ones come after."""
     return {each.upstream_id for item in items if isinstance(item, DependentTask) for each in item.after}
 

@@ -38,7 +38,7 @@ class _Limit(NamedTuple):
     due: datetime
 
 
-def inherited(task_id: str, waiters: Iterable[Waiter], length: Callable[[Waiter], timedelta]) -> Inherited:
+def inherit(task_id: str, waiters: Iterable[Waiter], length: Callable[[Waiter], timedelta]) -> Inherited:
     """Return what the run of a task inherits from those that wait for it, directly or behind others.
 
     Each counts once, however many ways lead to it. `length` is how long a waiter will take.

@@ -43,7 +43,7 @@ class LinkVerdict(NamedTuple):
         return self.words or in_words(self.link)
 
 
-def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
+def state_after_upstream(outcome: State, after_failure: AfterFailure) -> State | None:
     """Return the state in which an upstream's end leaves the waiting run; None if it may still run.
 
     A failure fails what comes after it; a cancelled task cancels it, and a skipped one skips it.
@@ -53,9 +53,9 @@ def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
     return State.SKIPPED if after_failure is AfterFailure.SKIP else _INHERITED.get(outcome, State.FAILED)
 
 
-def keeps_from_running(link: DependencyLink) -> bool:
+def prevents_run(link: DependencyLink) -> bool:
     """Whether the upstream's end keeps the waiting run from running."""
-    return link.outcome is not None and end_after(link.outcome, link.after_failure) is not None
+    return link.outcome is not None and state_after_upstream(link.outcome, link.after_failure) is not None
 
 
 def judge(
@@ -69,19 +69,19 @@ def judge(
     if by_links.to not in {None, State.SCHEDULED}:
         return by_links
     if awaited and awaited.timed_out and (ends := _TOO_LATE.get(awaited.wait.on_timeout)):
-        return LinkVerdict(ends, words=too_late_in_words(awaited))
+        return LinkVerdict(ends, words=timeout_text(awaited))
     if approval_open or by_links.to is None or (awaited and awaited.is_open):
         return LinkVerdict(None)
     if awaited is None:
         return by_links
-    reason = came_in_words(awaited.signal) if awaited.signal else too_late_in_words(awaited)
+    reason = arrival_text(awaited.signal) if awaited.signal else timeout_text(awaited)
     also = [in_words(by_links.link)] if by_links.link else []
     return LinkVerdict(State.SCHEDULED, by_links.link, "; ".join([*also, reason]))
 
 
 def _by_links(known: list[DependencyLink]) -> LinkVerdict:
     for link in known:
-        ends = end_after(link.outcome, link.after_failure) if link.outcome else None
+        ends = state_after_upstream(link.outcome, link.after_failure) if link.outcome else None
         if ends:
             return LinkVerdict(ends, link)
     if any(link.outcome is None for link in known):
@@ -99,12 +99,12 @@ def in_words(link: DependencyLink | None) -> str:
     return f"{named} {_ENDED.get(link.outcome or State.CANCELLED, 'ended')}"
 
 
-def came_in_words(signal: ReceivedSignal) -> str:
+def arrival_text(signal: ReceivedSignal) -> str:
     """Return the arrival of a signal in words, as the reason in the event of the waiting run."""
     return f"the event {signal.name!r} came ({signal.id})"
 
 
-def too_late_in_words(awaited: KeptWait) -> str:
+def timeout_text(awaited: KeptWait) -> str:
     """Return the timeout of a wait in words, as the reason in the event of the waiting run."""
     event_names = awaited.wait.event_names
     return (
@@ -114,7 +114,7 @@ def too_late_in_words(awaited: KeptWait) -> str:
     )
 
 
-def no_event_in_words(name: str) -> str:
+def no_event_text(name: str) -> str:
     """Return that no signal of this name has come, as the reason of what follows."""
     return f"no event {name!r} came in time"
 

@@ -78,7 +78,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 """The parts of a step, each with what is accepted; `StepArguments` has their types."""
 
 
-def of_its_kind(name: str, value: Any) -> str:
+def meant_value(name: str, value: Any) -> str:
     """Return a value of another kind as that of a part: what one text can mean, else none."""
     if not isinstance(value, str) or name not in {"payload", "after", "labels", "deliver_to"}:
         return "null"

@@ -16,7 +16,7 @@ from duetime.scheduler.chain.step_parts import (
     is_text,
     listed_texts,
     meant_part,
-    of_its_kind,
+    meant_value,
     renamed_part,
 )
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
@@ -152,7 +152,7 @@ def _wrong(of: StepList, place: str, name: Any, step: Mapping[str, Any]) -> Inva
     accepted, fits = STEP_PARTS[name]
     if fits(value):
         return None
-    example = f"{name}={of_its_kind(name, value)}"
+    example = f"{name}={meant_value(name, value)}"
     return InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
 
 

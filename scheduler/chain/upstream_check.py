@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, MAX_UPSTREAMS_FOLLOWED, Dependency, Upstream, Upstreams
-from duetime.scheduler.chain.judgement import end_after
+from duetime.scheduler.chain.judgement import state_after_upstream
 from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import REMINDER_ACTION, AfterFailure, Request
@@ -28,7 +28,7 @@ FOR_A_SERIES: Final = "a chain with repeat: its after holds back its first gener
 """Where `after` and `repeat` go together."""
 
 
-def nothing_stored(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
+def no_upstreams(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
     return {}
 
 
@@ -101,7 +101,7 @@ def _refuse_alone(request: Request) -> None:
 
 
 def _check_open(upstream: Upstream, policy: AfterFailure) -> None:
-    ended = None if upstream.is_open else end_after(upstream.state, policy)
+    ended = None if upstream.is_open else state_after_upstream(upstream.state, policy)
     if ended is not None:
         verb = "was" if upstream.state in _BY_OTHERS else "has"
         raise InvalidArgument(

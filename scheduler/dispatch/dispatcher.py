@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.foresight.explain import last_waited_for
+from duetime.scheduler.foresight.explain import expiry_cause
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Claim, ReadyRun, Settlement
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.loop import Loop, StepParts
@@ -110,7 +110,7 @@ class ExpiryReport:
         if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
             reason = f"{end.reason}; {waited}"
             end = replace(end, reason=reason, error=reason)
-        settled = concluded(claim, end, now=self._now())
+        settled = with_consequences(claim, end, now=self._now())
         self._ends[claim.run.id] = settled, claim
         return settled
 
@@ -129,7 +129,7 @@ class ExpiryReport:
         except (QueueLost, QueueUnavailable):
             self._explanations_left = 0
             return ""
-        return last_waited_for(found, TaskRecord(claim.task, claim.run), self._now())
+        return expiry_cause(found, TaskRecord(claim.task, claim.run), self._now())
 
 
 class Dispatcher:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.rules.estimates import ActionKey, Estimate, estimate, learned
+from duetime.scheduler.rules.estimates import ActionKey, Estimate, estimate, estimate_from
 from duetime.scheduler.store import Store
 
 ESTIMATE_FRESH_S = 10.0
@@ -32,7 +32,7 @@ class _Known(NamedTuple):
     read_at_s: float
 
 
-def on_a_thread(work: Callable[[], None]) -> None:
+def start_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="duetime-estimates", daemon=True).start()
 
 
@@ -47,7 +47,7 @@ class LearnedEstimates:
         store: Store,
         *,
         clock: Callable[[], float] = time.monotonic,
-        soon: Callable[[Callable[[], None]], None] = on_a_thread,
+        soon: Callable[[Callable[[], None]], None] = start_thread,
         max_cached: int = MAX_CACHED_ACTIONS,
     ) -> None:
         self._store = store
@@ -119,7 +119,7 @@ class LearnedEstimates:
         While the database is away, cached ones count as fresh, so that no caller waits for it again.
         """
         try:
-            return {of: learned(histogram) for of, histogram in self._store.estimates.get(keys).items()}
+            return {of: estimate_from(histogram) for of, histogram in self._store.estimates.get(keys).items()}
         except StoreUnavailable as error:
             log.debug("cannot read estimates: %s", error)
             return {of: known.learned for of in keys if (known := self._cache.get(of))}

@@ -13,7 +13,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.rekey import NewKeys
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.runtime.notices import DelaysShortened, RunsQueued, RunsQueuedAtStart
@@ -198,7 +198,7 @@ class Maintenance:
         known: dict[str, tuple[Settlement, Claim]] = {}
 
         def conclude(claim: Claim, settlement: Settlement) -> Settlement:
-            settled = concluded(claim, settlement, now=self._store.now())
+            settled = with_consequences(claim, settlement, now=self._store.now())
             known[claim.run.id] = settled, claim
             return settled
 

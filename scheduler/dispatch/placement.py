@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import quote
 
-from duetime.scheduler.chain.inheritance import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
-from duetime.scheduler.rules.limits.pool import Pool, find
+from duetime.scheduler.rules.limits.pool import Pool, find_pool
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline
 from duetime.scheduler.rules.policies.decision_record import KeyFacts
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
@@ -31,7 +31,7 @@ _MIN_ESTIMATE_CHANGE = timedelta(milliseconds=100)
 """The change of an estimate that is worth a write."""
 
 
-def nothing_declared() -> Mapping[str, Pool]:
+def no_pools() -> Mapping[str, Pool]:
     return {}
 
 
@@ -39,7 +39,7 @@ def default_policy() -> OrderPolicy:
     return DEFAULT_POLICY
 
 
-def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
+def no_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
     """Prefetch nothing: every estimate is read by itself."""
 
 
@@ -50,10 +50,10 @@ class Placement:
     `prefetch` is called with the tenants and actions of a batch before their estimates are read one by one.
     """
 
-    pools: Callable[[], Mapping[str, Pool]] = nothing_declared
+    pools: Callable[[], Mapping[str, Pool]] = no_pools
     estimates: EstimateLookup = declared_estimate
     declared: Mapping[str, timedelta] = field(default_factory=dict)
-    prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
+    prefetch: Callable[[Iterable[tuple[str, str]]], None] = no_prefetch
     policy: Callable[[], OrderPolicy] = default_policy
 
     def entries(self, runs: Sequence[ReadyRun], now: datetime) -> list[Entry]:
@@ -67,7 +67,7 @@ class Placement:
             run = replace(run, first_ready_at=now)
         needs = dict(run.needs)
         quota = f"tenant:{quote(run.tenant)}"  # a tenant's name may contain characters that no pool name may
-        if find(self.pools(), quota) is not None:
+        if find_pool(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
         delay = max(0.0, (run.first_ready_at - now).total_seconds() * 1000)
         if run.crashes >= MAX_CRASHES - 1:
@@ -95,7 +95,7 @@ class Placement:
         takes, cost = self._estimate(run), self._cost(run.needs)
         if not run.waiters:
             return KeyFacts(run.first_ready_at, run.deadline, takes.p90, run.late, cost)
-        heir = inherited(run.task_id, run.waiters, partial(self._length, run.tenant))
+        heir = inherit(run.task_id, run.waiters, partial(self._length, run.tenant))
         deadline, late = _effective(run, heir, takes.p50)
         return KeyFacts(run.first_ready_at, deadline, takes.p90, late, cost, heir.unblocks)
 
@@ -146,7 +146,7 @@ class Placement:
     def _cost(self, needs: Mapping[str, int]) -> float:
         """Return the largest part of any pool that a run takes: its dominant share (Ghodsi et al., 2011)."""
         pools = self.pools() if needs else {}
-        found = ((units, find(pools, name)) for name, units in needs.items())
+        found = ((units, find_pool(pools, name)) for name, units in needs.items())
         return max((units / max(1, pool.at_once) for units, pool in found if pool is not None), default=0.0)
 
 

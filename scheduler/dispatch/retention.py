@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
-from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped_rules
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notices import RowsSwept
 from duetime.scheduler.runtime.notifier import RunNotifier
@@ -102,7 +102,7 @@ class Sweep:
         applied: list[tuple[ScopedRule, datetime]] = []
         found = {kind: Counter[str]() for kind in RETENTION_ORDER if kind in kinds}
         for kind, counts in found.items():
-            for scope in scoped(self._policy.rules, kind):
+            for scope in scoped_rules(self._policy.rules, kind):
                 before = now - scope.age
                 for rows in self._store.retention.pages(scope, before, Foreseen(now, tuple(applied))):
                     counts.update(self._store.retention.count(kind, rows, counted))
@@ -113,7 +113,7 @@ class Sweep:
     def _kind(self, kind: RetentionKind) -> Iterator[float]:
         before, problem = self.deleted.total(), None
         try:
-            for scope in scoped(self._policy.rules, kind):
+            for scope in scoped_rules(self._policy.rules, kind):
                 yield from self._rule(scope)
         except OSError as error:  # the archive cannot be written: nothing may be deleted
             problem = f"{type(error).__name__}: {error}"

@@ -30,7 +30,7 @@ class RetentionRun:
     complete: bool = True
 
 
-def ruled(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list[RetentionKind]:
+def kinds_with_rules(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list[RetentionKind]:
     """Return the kinds of rows that have a rule, in the order of a run; `only` these where any are given."""
     kinds = {rule.kind for rule in policy.rules}
     return [kind for kind in RETENTION_ORDER if kind in kinds and kind in (only or RETENTION_ORDER)]

@@ -11,7 +11,7 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy, differences, read_policy, spec_of
-from duetime.scheduler.rules.policies.shadow import ShadowDifference, ShadowPolicy, compared
+from duetime.scheduler.rules.policies.shadow import ShadowDifference, ShadowPolicy, compare_policies
 from duetime.scheduler.store import Store
 
 MAX_DECISIONS_COMPARED: Final = 2_000
@@ -93,7 +93,7 @@ class ShadowRegistry:
             version,
             tuple(differences(in_force, policy)),
             _changes(spec_of(in_force), spec_of(policy)),
-            compared(comparable, in_force, policy),
+            compare_policies(comparable, in_force, policy),
         )
 
 

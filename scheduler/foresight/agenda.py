@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
-from duetime.scheduler.rules.occurrences import TooManyOccurrences, dated_like, following
+from duetime.scheduler.rules.occurrences import TooManyOccurrences, following, with_deadline_like
 from duetime.scheduler.store.lists.agenda import Agenda, AgendaSeries, ListPlace
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView
@@ -42,7 +42,7 @@ class AgendaPage:
     clashes: tuple[Clash, ...]
 
 
-def reaches_ahead(where: TaskFilter, now: datetime) -> bool:
+def ends_in_future(where: TaskFilter, now: datetime) -> bool:
     """Whether a filter has an end that is to come, and is about what is scheduled."""
     scheduled = not where.states or State.SCHEDULED in where.states
     return scheduled and where.before is not None and where.before > now
@@ -90,7 +90,7 @@ class Outlook:
         try:
             for coming in following(series.ruled, run, self.now, start=start, end=end):
                 made = Run("", task.id, task.tenant, coming.instant, State.SCHEDULED, wake_at=coming.instant)
-                yield coming.instant, dated_like(task, made, run)
+                yield coming.instant, with_deadline_like(task, made, run)
         except (TooManyOccurrences, InvalidArgument, LookupError, ValueError, OSError):  # a damaged one has none
             self._complete = False
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.foresight.reasons import processes
 from duetime.scheduler.foresight.reasons.before_start import (
-    behind,
-    behind_run,
-    blocked,
-    once_due,
-    paused,
-    questions,
-    until_event,
+    approval_reasons,
+    blocked_reason,
+    event_reason,
+    pause_reason,
+    series_reason,
+    upstream_reasons,
+    waits_once_due,
 )
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
@@ -67,12 +67,12 @@ class RunFacts:
     side_approvals: tuple[Approval, ...] = ()
 
 
-def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
+def wait_sentences(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
     """Return what the task's current run waits for, one sentence each; empty when it waits only for its time."""
-    return tuple(wait.sentence for wait in waits_of(record, now, facts))
+    return tuple(wait.sentence for wait in wait_reasons(record, now, facts))
 
 
-def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[WaitReason, ...]:
+def wait_reasons(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[WaitReason, ...]:
     """Return the reasons why the task's current run waits; none when it waits only for its time.
 
     Without `facts` the reasons are those that the database knows.
@@ -82,9 +82,9 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     left = facts.left_running if facts and record.run.state is State.RUNNING else None
     found = list(_held(record, now, left_running=left is not None))
-    found += [processes.left_running(record, left, now)] if left else []
+    found += [processes.lost_process_reason(record, left, now)] if left else []
     side_approvals = facts.side_approvals if facts else ()
-    found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()
+    found += approval_reasons(record, approval, side_approvals, now) if approval or side_approvals else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
@@ -95,12 +95,12 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
 
 def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Iterator[WaitReason]:
     awaited = facts.awaited if facts and facts.awaited and facts.awaited.is_open else None
-    yield from (until_event(record.run, awaited.wait, record.task.timezone, now),) if awaited else _timed(record, now)
+    yield from (event_reason(record.run, awaited.wait, record.task.timezone, now),) if awaited else _timed(record, now)
     if record.run.state is not State.WAITING:
         return
     upstreams = [each for each in facts.upstreams if each.is_open] if facts else []
     if upstreams or facts is None or (facts.approval is None and awaited is None):
-        yield from behind(record, upstreams)
+        yield from upstream_reasons(record, upstreams)
 
 
 def is_due(record: TaskRecord, now: datetime) -> bool:
@@ -111,12 +111,12 @@ def is_due(record: TaskRecord, now: datetime) -> bool:
     return run.state is State.READY or (run.wake_at or run.scheduled_for) < now
 
 
-def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
+def explain_state(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
     """Return why the run is in its state, in at least one sentence: for a user who requested it."""
-    return waiting_for(record, now, facts) or (_plainly(record, now),)
+    return wait_sentences(record, now, facts) or (_plainly(record, now),)
 
 
-def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
+def expiry_cause(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
     """Return what an expired run waited for, without names of other tasks; empty when it is unknown."""
     if found is None or found.status not in ("parked", "waiting"):
         return ""
@@ -138,7 +138,7 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"it waits for nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = due_at(run)
-    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){once_due(record)}"
+    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){waits_once_due(record)}"
 
 
 _ENDED = {
@@ -153,7 +153,7 @@ _ENDED = {
 def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[WaitReason]:
     run = record.run
     if is_held_by_pause(run.state, paused=record.task.paused):
-        yield paused(record.task, run, now)
+        yield pause_reason(record.task, run, now)
     if run.state is State.RUNNING and run.cancel_requested and not left_running:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")
 
@@ -162,9 +162,9 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
     until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
     if other := waits_for(record, run, now):
-        yield behind_run(other, record.task)
+        yield series_reason(other, record.task)
     elif blocked_by(run):
-        yield from blocked(run)
+        yield from blocked_reason(run)
     elif run.state is State.RETRYING and run.error:
         text = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
         yield WaitReason(WaitKind.ATTEMPT, text, until=run.wake_at, after=run.error)
@@ -179,14 +179,14 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[Wait
         if facts.taken_by is None:
             yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
             return
-        yield processes.taken_by_silent(facts.taken_by, now)
+        yield processes.silent_worker_reason(facts.taken_by, now)
     if not facts.working:
         yield processes.no_worker(drained=facts.drained)
     elif not facts.known:
         yield processes.no_handler(record.task.action)
         return
     if answer is None:
-        yield processes.no_answer(facts.silence)
+        yield processes.no_answer_reason(facts.silence)
     elif answer.status == "leased":
         return
     elif answer.status == "delayed" and answer.not_before is not None:
@@ -212,8 +212,8 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
     if not facts.working or facts.silence is NoAnswer.NO_PROCESS:
-        return processes.not_queued(record, now)
-    return processes.no_answer(facts.silence) if facts.known else processes.no_handler(record.task.action)
+        return processes.not_queued_reason(record, now)
+    return processes.no_answer_reason(facts.silence) if facts.known else processes.no_handler(record.task.action)
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:

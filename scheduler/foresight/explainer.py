@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.chain.inheritance import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now
@@ -36,7 +36,7 @@ class Silent(Protocol):
         """Return when a silent worker was last seen; None for any other."""
 
 
-def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
+def default_estimate(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
     """Return the default estimate, without any measurement."""
     return Estimate(UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE)
 
@@ -49,7 +49,7 @@ class Explainer:
         store: Store,
         remote_queue: RemoteQueue,
         pools: Callable[[], Mapping[str, Pool]],
-        lengths: Lengths = nothing_known,
+        lengths: Lengths = default_estimate,
         *,
         working: Callable[[], bool] = lambda: True,
         drained: Callable[[], bool] = lambda: False,
@@ -77,7 +77,7 @@ class Explainer:
         """Return what the run of a task inherits from the tasks that wait for it."""
         tenant = record.task.tenant
         waiters = self._store.dependencies.waiters(tenant, record.task.id)
-        return inherited(record.task.id, waiters, lambda each: self._lengths(tenant, each.action, each.estimate).p90)
+        return inherit(record.task.id, waiters, lambda each: self._lengths(tenant, each.action, each.estimate).p90)
 
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""

@@ -9,7 +9,7 @@ from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.views import TaskRecord
 
 
-def goes_early(heir: Inherited, record: TaskRecord, now: datetime) -> tuple[str, ...]:
+def order_note(heir: Inherited, record: TaskRecord, now: datetime) -> tuple[str, ...]:
     """Return the sentence, none where no task waits for the run."""
     if not heir.unblocks:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from duetime.scheduler.foresight.explain import RunFacts, is_due, waiting_for
+from duetime.scheduler.foresight.explain import RunFacts, is_due, wait_sentences
 from duetime.scheduler.foresight.reasons.processes import START_A_PROCESS, LeftRunning
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -14,7 +14,7 @@ LeftOf = Callable[[Sequence[TaskRecord]], Mapping[str, LeftRunning]]
 """Returns by run which running tasks their processes have left."""
 
 
-def stalled(
+def stall_note(
     records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[TaskRecord], RunFacts], left_of: LeftOf
 ) -> str:
     """Say of due tasks that no process runs them, and of running ones that theirs is gone; empty where all move.
@@ -29,7 +29,7 @@ def _overdue(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[T
     facts = facts_of(due[0]) if due else RunFacts()
     if facts.working and facts.silence is None:
         return ()
-    reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
+    reasons = wait_sentences(due[0], now, facts)  # one that is to be tried again says that first
     return (f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}",)
 
 

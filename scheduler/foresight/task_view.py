@@ -10,8 +10,8 @@ from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.link_change import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.foresight.explain import RunFacts, waits_of
-from duetime.scheduler.foresight.reasons.before_start import awaited_first, questions
+from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
+from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
@@ -58,7 +58,7 @@ def view_of(
         repeat_text=rule.text if rule else None,
         repeat_clauses=rule.clauses if rule else (),
         repeat_notes=(*rule.notes(now, coming), *_awaited(record)) if rule and live else (),
-        waits=waits_of(record, now, facts),
+        waits=wait_reasons(record, now, facts),
         created=created,
         warnings=(*damage, *warnings, *_also(record, now)),
         undo=undo_token(record.run, now),
@@ -67,7 +67,7 @@ def view_of(
 
 
 def _awaited(record: TaskRecord) -> tuple[str, ...]:
-    awaited = awaited_first(record.task)
+    awaited = event_of_each_run(record.task)
     return (f"each run waits for {awaited}",) if awaited else ()
 
 
@@ -114,7 +114,7 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     """Return the view of a task in a list: without the next occurrences, which no list shows."""
     record, rule, damage = _readable(record)
     text = rule.text if rule else None
-    return TaskView(record, now, repeat_text=text, waits=waits_of(record, now), warnings=damage)
+    return TaskView(record, now, repeat_text=text, waits=wait_reasons(record, now), warnings=damage)
 
 
 def facts_after(facts: RunFacts, links: NewLinks, upstreams: Upstreams) -> RunFacts:
@@ -134,8 +134,8 @@ def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: da
 
 def _waits_of_row(view: TaskView, facts: RunFacts, now: datetime) -> tuple[WaitReason, ...]:
     if facts.approval or facts.awaited or facts.queue:
-        return waits_of(view.record, now, facts)
-    return (*questions(view.record, None, facts.side_approvals, now), *view.waits)
+        return wait_reasons(view.record, now, facts)
+    return (*approval_reasons(view.record, None, facts.side_approvals, now), *view.waits)
 
 
 def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:
@@ -175,7 +175,7 @@ def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
 
 
-def linked(cause: Failure | None, made_by_failures: Sequence[TaskRecord]) -> tuple[str, ...]:
+def follow_up_notes(cause: Failure | None, made_by_failures: Sequence[TaskRecord]) -> tuple[str, ...]:
     """Name the task whose failure made this one, and the tasks that failures of this one have made."""
     sentences = []
     if cause is not None:
@@ -188,17 +188,17 @@ def linked(cause: Failure | None, made_by_failures: Sequence[TaskRecord]) -> tup
     return tuple(sentences)
 
 
-def repeats(stored: TaskRecord) -> str:
+def repeat_note(stored: TaskRecord) -> str:
     """Say that a call repeats an earlier one."""
     made = describe(stored.task.created_at, stored.task.timezone)
     text = f"this repeats an earlier call: it returns the task created on {made}, nothing new was scheduled"
     return Translatable.of(NoteKind.REPEATED_CALL, text)
 
 
-def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
+def all_warnings(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
     """Return the warnings of a call that made a task or repeats an earlier one, or makes another one like it."""
     if not added.created:
-        return (repeats(added.record),)
+        return (repeat_note(added.record),)
     if added.twin is not None:
         text = f"{added.twin} has the same title and time; cancel one of them if this is unintended"
         return (*warnings, Translatable.of(NoteKind.SAME_TITLE_AND_TIME, text))

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, get_args
 from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.handlers.payload_errors import complaints
+from duetime.scheduler.handlers.payload_errors import payload_problems
 from duetime.scheduler.handlers.payloads.payload_model import as_json, check_bounds, read, stored_form
 from duetime.scheduler.rules.retry import is_sound
 from duetime.scheduler.task import Json, RetryPolicy
@@ -138,7 +138,7 @@ class Handler(Generic[P, ReturnT]):
             try:
                 value = read(self.payload_model, payload)
             except ValidationError as error:
-                raise InvalidArguments(complaints(error, self.payload_model, payload)) from None
+                raise InvalidArguments(payload_problems(error, self.payload_model, payload)) from None
             problems = tuple(self.verify(value)) if self.verify and verified else ()
         if problems:
             raise InvalidArguments(problems)

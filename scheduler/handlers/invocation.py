@@ -13,7 +13,7 @@ from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument
 from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context, check_checkpoint
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS, MAX_RETRY_DELAY, checked_wait
+from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS, MAX_RETRY_DELAY, check_wait
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Spawn, Wait, Yielded
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
@@ -60,7 +60,7 @@ def _attempted(
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
     except InvalidArguments as error:
-        return misfit(handler, error)
+        return refused_payload(handler, error)
     try:
         began = ctx.now()
         returned = handler.fn(*arguments)
@@ -79,7 +79,7 @@ def _attempted(
         return _raised(error, handler, on_error)
 
 
-def misfit(handler: Handler, error: InvalidArguments) -> Failed:
+def refused_payload(handler: Handler, error: InvalidArguments) -> Failed:
     """Return the outcome of an attempt whose payload is refused."""
     return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_HANDLER_REASON_CHARS))
 
@@ -127,7 +127,7 @@ def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[
             return Retry(_reason(outcome.reason), _delay(handler, outcome.after), _result(handler, outcome.result))
         case Wait():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return checked_wait(f"{handler.name}: Wait", outcome, began, now())
+            return check_wait(f"{handler.name}: Wait", outcome, began, now())
         case Yielded():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_HANDLER_REASON_CHARS))

@@ -22,7 +22,7 @@ _WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note"
 """Names that stand for the one text of a payload, where it has no other field."""
 
 
-def complaints(
+def payload_problems(
     error: ValidationError, model: type[BaseModel], payload: Mapping[str, Any] | None = None
 ) -> list[InvalidArgument]:
     """Return one `InvalidArgument` for each error, with its path (`payload.size.width`), without long values.

@@ -63,7 +63,7 @@ class ScopedRule:
     except_tenants: tuple[str, ...] = ()
 
 
-def scoped(rules: Sequence[RetentionRule], kind: RetentionKind) -> list[ScopedRule]:
+def scoped_rules(rules: Sequence[RetentionRule], kind: RetentionKind) -> list[ScopedRule]:
     """Return the rules of a kind that delete something, each with the tenants that it leaves to others."""
     of_kind = [rule for rule in rules if rule.kind is kind]
     named = tuple(sorted({rule.tenant for rule in of_kind if rule.tenant is not None}))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.time import translation, zones
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
@@ -129,7 +129,7 @@ def _twin(text: str, argument: str) -> str | None:
 
 def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
     try:
-        return understand(text, now=now, zone=zone, argument=argument).instant
+        return translate(text, now=now, zone=zone, argument=argument).instant
     except InvalidArgument as wrong:
         raise _wrong(argument, wrong.problem) from None
 

@@ -19,12 +19,12 @@ from duetime.scheduler.intake.deadlines import (
     kind_of,
     tier_of,
 )
-from duetime.scheduler.intake.needs import PoolsByName, check, merged
+from duetime.scheduler.intake.needs import PoolsByName, check, merge_needs
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, EstimateLookup, declared_estimate
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import about, describe, length
+from duetime.scheduler.rules.time.times import describe, length, rough_length
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -134,7 +134,7 @@ class Demands:
 
     def _merged(self, arguments: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
         declared = self.handlers[at.action].needs if at.action in self.handlers else {}
-        return merged(declared, arguments.needs, tenant=at.tenant)
+        return merge_needs(declared, arguments.needs, tenant=at.tenant)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Check whether a run that starts when it is due can meet the deadline."""
@@ -202,7 +202,7 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     """Refuse a deadline before the due time, and a hard one that cannot be met; warn about such a soft one."""
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
-    takes = f"it is due {describe(at.due, zone)} and takes about {about(found.p50)}"
+    takes = f"it is due {describe(at.due, zone)} and takes about {rough_length(found.p50)}"
     if deadline < at.due:
         problem = f"{describe(deadline, zone)} is before the run is due, {describe(at.due, zone)} {zone}"
         raise _too_early(problem, found, at, zone)
@@ -211,7 +211,7 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     if found.kind is DeadlineType.HARD:
         raise _too_early(f"cannot be met: {describe(deadline, zone)} {zone} is too early, {takes}", found, at, zone)
     text = f"the deadline {describe(deadline, zone)} cannot be met: {takes}"
-    parts = {"deadline": deadline.isoformat(), "takes": about(found.p50)}
+    parts = {"deadline": deadline.isoformat(), "takes": rough_length(found.p50)}
     return (Translatable.of(NoteKind.DEADLINE_TOO_EARLY, text, **parts),)
 
 
@@ -223,6 +223,6 @@ def _too_early(problem: str, found: Demand, at: RunContext, zone: str) -> Invali
     return InvalidArgument(
         "deadline",
         problem,
-        accepted=f"a time that leaves more than {about(found.p50)} from when the run is due",
+        accepted=f"a time that leaves more than {rough_length(found.p50)} from when the run is due",
         example=f"deadline={given!r}",
     )

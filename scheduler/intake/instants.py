@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -39,7 +39,7 @@ _CALL_EXAMPLE = re.compile(r"[a-z_]+=")
 _LATER = timedelta(days=30)
 LAST_OF_DAY = time(23, 59, 59)
 
-_understood = lru_cache(maxsize=128)(understand)
+_understood = lru_cache(maxsize=128)(translate)
 """Caches phrases, as the many tasks of one call are often for the same time."""
 
 
@@ -90,7 +90,7 @@ def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, f
         given = given.replace(tzinfo=home) if zones.place(given, home).shift == zones.FOLD else given
     if isinstance(given, datetime) and given.tzinfo is not None:
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
-    words = given if isinstance(given, str) else written(given)
+    words = given if isinstance(given, str) else date_text(given)
     try:
         return _understood(words, now=now, zone=zone, argument=argument, frame=frame)
     except InvalidArgument:
@@ -108,7 +108,7 @@ def words_of(given: Moment) -> str:
     return str(given)
 
 
-def written(given: date) -> str:
+def date_text(given: date) -> str:
     """Return a date, or a date and time in whole seconds, as it is written."""
     return given.isoformat(timespec="seconds") if isinstance(given, datetime) else given.isoformat()
 
@@ -137,7 +137,7 @@ def _just_passed(words: str, *, now: datetime, zone: str | None, frame: Frame) -
     if not _INSTANT.match(words.strip()):
         return None
     try:
-        return understand(words, now=now - timedelta(seconds=NOW_TOLERANCE_S), zone=zone, frame=frame)
+        return translate(words, now=now - timedelta(seconds=NOW_TOLERANCE_S), zone=zone, frame=frame)
     except InvalidArgument:
         return None
 

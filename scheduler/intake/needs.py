@@ -10,7 +10,7 @@ from urllib.parse import quote
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import POOL_PREFIXES
-from duetime.scheduler.rules.limits.pool import KEY_POOL, POOL_NAME, Pool, find
+from duetime.scheduler.rules.limits.pool import KEY_POOL, POOL_NAME, Pool, find_pool
 from duetime.scheduler.task import Json, Tier
 
 MAX_POOLS = 20
@@ -25,7 +25,7 @@ _ANY_KEY = "needs={'key:customer-42': 1}"
 PoolsByName = Mapping[str, Pool]
 
 
-def merged(
+def merge_needs(
     declared: Mapping[str, int], own: Mapping[str, Json] | None, *, tenant: str = LOCAL.tenant
 ) -> dict[str, int]:
     """Return the handler's needs with the caller's amounts in place of its own. Raises InvalidArgument.
@@ -45,7 +45,7 @@ def merged(
 def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
     """Raise InvalidArgument, with a list of the pools, for an unknown pool or more units than it can ever grant."""
     for name, units in needs.items():
-        pool = find(pools, name)
+        pool = find_pool(pools, name)
         if pool is None and not name.startswith(POOL_PREFIXES):
             raise _unknown(name, needs, tier, pools)
         if pool is not None and pool.at_once and units > pool.largest(tier.rank):  # a capacity of 0 holds runs for now
@@ -103,7 +103,7 @@ def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: PoolsByName
             example=_ANY_KEY,
         )
     near = (*get_close_matches(name, known, n=1), *known)[0]
-    rest = {other: units for other, units in needs.items() if other != name and find(pools, other)}
+    rest = {other: units for other, units in needs.items() if other != name and find_pool(pools, other)}
     units = max(1, min(needs[name], int(known[near].largest(tier.rank))))
     example = _call({**rest, near: units})
     return InvalidArgument("needs", f"there is no pool {name[:60]!r}", accepted=_listed(pools, tier), example=example)

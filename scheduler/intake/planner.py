@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.calls.origin import unread
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
-from duetime.scheduler.chain.upstream_check import UpstreamLookup, dependencies_of, nothing_stored
+from duetime.scheduler.chain.upstream_check import UpstreamLookup, dependencies_of, no_upstreams
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.payloads.payload_model import as_json
@@ -42,14 +42,14 @@ from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, GivenPayload, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
-from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
+from duetime.scheduler.rules.occurrences import delay_of, planned_window, with_deadline
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
-from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import as_assumed
@@ -101,7 +101,7 @@ class Planner:
     holidays: str = ""
     secrets: SecretHosts = no_secrets
     channel_secrets: Callable[[], Collection[str]] = tuple
-    upstreams: UpstreamLookup = nothing_stored
+    upstreams: UpstreamLookup = no_upstreams
     of_agent: bool = False
 
     @property
@@ -146,7 +146,9 @@ class Planner:
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
-        run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
+        run = with_overtake_time(
+            task, with_deadline(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
+        )
         warnings = (*as_assumed(timing.assumptions), *demand.warnings, *self._delivery_notes(task))
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)

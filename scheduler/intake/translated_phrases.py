@@ -105,7 +105,7 @@ class _Reader:
         return _Found(found.date_obj.replace(tzinfo=None), found.period == "time")
 
 
-def understand(
+def translate(
     text: str, *, now: datetime, zone: str | None, argument: str = "when", frame: Frame = NEW_TASK
 ) -> Resolved:
     """Return the instant of `text`, as `times.resolve` does, extended by the long tail of phrases.
@@ -127,7 +127,7 @@ def understand(
 def load_languages() -> None:
     """Load the library with its languages: else the first phrase that is not understood waits for them."""
     with suppress(InvalidArgument):
-        understand("no phrase of any language", now=datetime.now(UTC), zone="UTC")
+        translate("no phrase of any language", now=datetime.now(UTC), zone="UTC")
 
 
 def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved | None:

@@ -44,19 +44,19 @@ def state_of(worker: WorkerProcess, now: datetime) -> str:
     return DRAINING if worker.drain and worker.state == RUNNING else worker.state
 
 
-def someone_works(store: Store) -> bool:
+def any_worker_alive(store: Store) -> bool:
     """Whether any live worker, on any machine, takes runs."""
     now = store.now()
     return any(state_of(worker, now) == RUNNING for worker in store.workers.all())
 
 
-def someone_drained(store: Store) -> bool:
+def any_worker_drained(store: Store) -> bool:
     """Whether any live worker, on any machine, takes no runs because it was asked to drain."""
     now = store.now()
     return any(worker.drain and is_alive(worker.seen_at, now) for worker in store.workers.all())
 
 
-def someone_knows(store: Store, action: str) -> bool:
+def any_worker_handles(store: Store, action: str) -> bool:
     """Whether any live worker, on any machine, has a handler for an action."""
     now = store.now()
     return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())

@@ -16,7 +16,7 @@ from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import Question, answer
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.runtime.notices import TermBegun
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
@@ -100,7 +100,7 @@ class RunnerTerm:
         store, endpoint = self._store, self._endpoint
         epoch = store.runners.take_over(pid=os.getpid(), endpoint=endpoint.endpoint, token=endpoint.token)
         left = store.claims.recover(
-            epoch=epoch, conclude=lambda claim, settlement: concluded(claim, settlement, now=store.now())
+            epoch=epoch, conclude=lambda claim, settlement: with_consequences(claim, settlement, now=store.now())
         )
         self._notifier.noticed(TermBegun(epoch, left))
         return epoch

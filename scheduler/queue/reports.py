@@ -31,7 +31,7 @@ class ThreadUse:
         return self.total - self.busy - self.withheld
 
 
-def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
+def sum_thread_use(each: Iterable[ThreadUse]) -> ThreadUse | None:
     """Add up the thread reports of several workers; None for no report."""
     found = list(each)
     if not found:

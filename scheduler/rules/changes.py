@@ -15,21 +15,21 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import (
-    dated_like,
     delay_of,
     kept_window,
     next_run,
     planned_window,
     recurrence_of,
-    skipped,
+    skip_run,
     window_of,
+    with_deadline_like,
 )
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto, moved_past, snoozes_to_come
-from duetime.scheduler.rules.series.occurrence_approval import final_no_text, was_let_go
+from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
+from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open_snoozes, same_time_note
+from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
 from duetime.scheduler.rules.series.overtake import ends_series
-from duetime.scheduler.rules.series.reruns import again, extra_run, failed_before, has_ended, side_run
+from duetime.scheduler.rules.series.reruns import extra_run, failed_before, has_ended, next_generation, side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -68,7 +68,7 @@ def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str 
     return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
 
 
-def is_of_many(token: str) -> bool:
+def is_bulk_token(token: str) -> bool:
     """Whether a token takes back a change of many tasks, such as that of a chain."""
     return _OF_MANY.fullmatch(token) is not None
 
@@ -76,7 +76,7 @@ def is_of_many(token: str) -> bool:
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: timedelta = UNDO_WINDOW) -> Change:
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
-    if token is not None and is_of_many(token):
+    if token is not None and is_bulk_token(token):
         text = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
         raise Refused(text, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
@@ -90,11 +90,11 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
         known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is not an undo token"
         raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(record.task.id))
-    once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    once_more = next_generation(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=replace(once_more, missed=run.missed), kind=EventKind.CANCEL_UNDONE)
 
 
-def to_be_ordered(run: Run) -> Run:
+def back_to_timer(run: Run) -> Run:
     """Return a ready run to its timer, so that the dispatcher gives it a new place; it keeps its age."""
     return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run
 
@@ -122,13 +122,13 @@ def move(
         raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
     if run.state is State.CANCELLED and not run.gives_way:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
-    if not by_rule and (past := moved_past(record, to, now, kind)):
+    if not by_rule and (past := move_past_next(record, to, now, kind)):
         return past
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     belongs_to = planned_window(task, to) if by_rule else kept_window(task, window_of(run))
     wake = max(to + delay_of(task) if by_rule else to, now)
     if run.state in TERMINAL:
-        once_more = replace(again(task, run, to, wake_at=wake), slot=slot, occurrence=belongs_to)
+        once_more = replace(next_generation(task, run, to, wake_at=wake), slot=slot, occurrence=belongs_to)
         once_more = replace(once_more, number=run.number + 1) if task.repeat else once_more
         return Change(_at_its_end(task, run), run, next_run=once_more, kind=kind)
     if has_started(run):  # only its next attempt can move
@@ -137,9 +137,9 @@ def move(
     waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not before_run(task).holds_alone(run)
     state = State.WAITING if waits_on else State.SCHEDULED
     wakes = None if waits_on else wake
-    open_from = to if was_let_go(task, run) else None  # its yes and its event stay, also over a pause
+    open_from = to if has_waited(task, run) else None  # its yes and its event stay, also over a pause
     moved = replace(run, state=state, scheduled_for=to, wake_at=wakes, first_ready_at=open_from, slot=slot)
-    return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
+    return Change(task, with_deadline_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
 
 
 def _at_its_end(task: Task, run: Run) -> Task:
@@ -157,7 +157,7 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     alone = not (record.task.repeat or record.renewed) or run.state in TERMINAL or has_started(run)
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
-    earlier = snoozes_to_come(record.side_runs)
+    earlier = open_snoozes(record.side_runs)
     extra = side_run(record.task, fired, _later(record, earlier, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_side_runs=earlier, kind=EventKind.SNOOZED)
 
@@ -181,7 +181,7 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
     """Move the current occurrence, but not to a time at which it cannot meet its hard deadline."""
     change, task = move(record, to, now, EventKind.SNOOZED), record.task
     run = change.extra_run or change.next_run or change.run
-    binds = task.deadline_type is DeadlineType.HARD and not moved_onto(change)
+    binds = task.deadline_type is DeadlineType.HARD and not same_time_note(change)
     if binds and run.deadline and run.drop_at and run.drop_at <= to:
         by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
         raise Refused(
@@ -239,16 +239,16 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     if not task.paused:
         is_over = run.state in TERMINAL
         raise has_ended(task, run, "pause") if is_over else Refused(f"{task.id} is not paused.", argument="pause")
-    live = unpaused(task)
+    live = without_pause(task)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
     due = run.wake_at or run.scheduled_for
     if before_run(task).holds_in_series and run.state is State.WAITING:
         return Change(live, run, kind=EventKind.RESUMED)
-    if task.repeat is None or due >= now or has_started(run) or was_let_go(task, run):
+    if task.repeat is None or due >= now or has_started(run) or has_waited(task, run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
-    missed = caught_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
+    missed = catch_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
     if catches_up(task.repeat_policy) and missed is None:
         return Change(live, replace(run, wake_at=now), kind=EventKind.RESUMED)
     following = missed.next_run if missed else next_run(live, run, now, number=run.number)
@@ -258,7 +258,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
             argument="pause",
             remedy=remedies.Cancel(task.id),
         )
-    return Change(live, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
+    return Change(live, skip_run(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 
 def end_pause(record: TaskRecord, until: datetime) -> Change:
@@ -282,14 +282,14 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
         raise Refused(
             f"this is the last occurrence of {task.id}.", argument="skip_next", remedy=remedies.Cancel(task.id)
         )
-    return Change(task, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+    return Change(task, skip_run(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
 
 
-def unpaused(task: Task) -> Task:
+def without_pause(task: Task) -> Task:
     return replace(task, paused=False, paused_until=None)
 
 
-def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
+def runs_to_dequeue(record: TaskRecord, change: Change) -> list[str]:
     """Return the runs that are or may be in the queue, and must no longer start."""
     stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
     return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_side_runs)]

@@ -118,7 +118,7 @@ class Histogram:
         return cls(weights, samples)
 
 
-def learned(histogram: Histogram | None) -> Estimate | None:
+def estimate_from(histogram: Histogram | None) -> Estimate | None:
     """Return what a histogram of at least `MIN_SAMPLES` successful attempts says; None for fewer."""
     if histogram is None or histogram.samples < MIN_SAMPLES:
         return None
@@ -128,7 +128,7 @@ def learned(histogram: Histogram | None) -> Estimate | None:
 
 def estimate(own: timedelta | None, histogram: Histogram | None, declared: timedelta | None) -> Estimate:
     """Return the duration of a run: the caller's own estimate, else the learned, else the declared one, else 1 s."""
-    found = learned(histogram) if own is None else None
+    found = estimate_from(histogram) if own is None else None
     if found is not None:
         return found
     declared_or_own = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)

@@ -49,7 +49,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
     if rule is None:
         return None
     number = run.number + 1 if number is None else number
-    following = rule.after(max(passed(run), now))
+    following = rule.after(max(used_up_to(run), now))
     if following is None or _ended(task, following.instant, number):
         return None
     coming = Run(
@@ -60,11 +60,11 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         state=State.SCHEDULED,
         number=number,
         wake_at=following.instant + delay_of(task),
-        missed=_missed(rule, passed(run), now),
+        missed=_missed(rule, used_up_to(run), now),
         failed_before=run.failed_before,
         occurrence=planned_window(task, following.instant),
     )
-    return dated_like(task, coming, run)
+    return with_deadline_like(task, coming, run)
 
 
 def newest_due(task: Task, run: Run, opened: datetime, now: datetime) -> Run | None:
@@ -112,7 +112,7 @@ def following(task: Task, run: Run, now: datetime, *, start: datetime, end: date
     Occurrences that have passed by `now` will not run. Raises TooManyOccurrences.
     """
     rule = recurrence_of(task)
-    at, number = max(passed(run), now), run.number
+    at, number = max(used_up_to(run), now), run.number
     if rule is None:
         return
     if task.max_runs is None:
@@ -135,17 +135,17 @@ def upcoming(task: Task, run: Run, n: int, *, after: datetime | None = None) -> 
     rule = recurrence_of(task)
     if rule is None:
         return ()
-    begin = passed(run) if after is None else max(passed(run), after)
+    begin = used_up_to(run) if after is None else max(used_up_to(run), after)
     shown = (occurrence_at(rule, run.scheduled_for), *rule.upcoming(begin, n - 1))
     return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
 
 
-def passed(run: Run) -> datetime:
+def used_up_to(run: Run) -> datetime:
     """Return the time up to which the rule is used up: a run that was moved earlier still fills its slot."""
     return max(run.scheduled_for, run.slot or run.scheduled_for)
 
 
-def skipped(run: Run, now: datetime) -> Run:
+def skip_run(run: Run, now: datetime) -> Run:
     return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
 
 
@@ -190,7 +190,7 @@ def _missed(rule: Recurrence, after: datetime, now: datetime) -> int:
     return passed
 
 
-def dated(task: Task, run: Run, *, at: datetime | None, p50: timedelta) -> Run:
+def with_deadline(task: Task, run: Run, *, at: datetime | None, p50: timedelta) -> Run:
     """Return `run` with its deadline: relative to its due time where the task says so, else the instant `at`.
 
     `p50` is the median duration of the run.
@@ -201,18 +201,18 @@ def dated(task: Task, run: Run, *, at: datetime | None, p50: timedelta) -> Run:
     return replace(run, deadline=deadline, drop_at=None if deadline is None else drop_at(deadline, p50))
 
 
-def dated_like(task: Task, run: Run, earlier: Run) -> Run:
+def with_deadline_like(task: Task, run: Run, earlier: Run) -> Run:
     """Return `run`, the successor or another time of `earlier`, with the deadline of the task.
 
     A deadline that was an instant stays only while it can still be met.
     """
-    p50 = set_aside(task, earlier)
-    found = dated(task, run, at=earlier.deadline, p50=p50)
+    p50 = reserved_duration(task, earlier)
+    found = with_deadline(task, run, at=earlier.deadline, p50=p50)
     follows = run.id != earlier.id and found.drop_at is not None and found.drop_at < run.scheduled_for
     return replace(run, deadline=None, drop_at=None) if follows and task.deadline_after is None else found
 
 
-def set_aside(task: Task, run: Run) -> timedelta:
+def reserved_duration(task: Task, run: Run) -> timedelta:
     """Return the estimated duration that `run` subtracts from its deadline."""
     if run.deadline is not None and run.drop_at is not None:
         return run.deadline - run.drop_at

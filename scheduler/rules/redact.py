@@ -109,18 +109,18 @@ def _redacted_part(name: str, part: Json) -> Json:
     return part if counts else MASK
 
 
-def unmasked(given: Json, stored: Json) -> Json:
+def restore_masked(given: Json, stored: Json) -> Json:
     """Return a changed value with what it still has as it was shown, masked, as it is stored."""
     if given == redacted_json(stored):
         return stored
     if isinstance(given, Mapping) and isinstance(stored, Mapping):
         return {name: _unmasked_part(name, part, stored) for name, part in given.items()}
     if isinstance(given, list) and isinstance(stored, list) and len(given) == len(stored):
-        return [unmasked(part, was) for part, was in zip(given, stored, strict=True)]
+        return [restore_masked(part, was) for part, was in zip(given, stored, strict=True)]
     return given
 
 
 def _unmasked_part(name: str, given: Json, stored: Mapping[str, Json]) -> Json:
     if name not in stored:
         return given
-    return stored[name] if given == _redacted_part(name, stored[name]) else unmasked(given, stored[name])
+    return stored[name] if given == _redacted_part(name, stored[name]) else restore_masked(given, stored[name])

@@ -15,8 +15,8 @@ from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY, has_failed, with_follow_up
 from duetime.scheduler.rules.occurrences import latest_delay
 from duetime.scheduler.rules.retry import next_attempt
-from duetime.scheduler.rules.series.continuation import continued
-from duetime.scheduler.rules.signals.suspension import suspended
+from duetime.scheduler.rules.series.continuation import continue_series
+from duetime.scheduler.rules.signals.suspension import suspend
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
@@ -117,7 +117,7 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
         case Retry():
             return _failing(claim, ending, now, jitter)
         case Wait() | Yielded():
-            return suspended(claim, ending, now)
+            return suspend(claim, ending, now)
         case Failed():
             to = State.EXPIRED if ending.expired else State.FAILED
             return _ended(claim, now, to, ending.reason, result=ending.result)
@@ -127,14 +127,14 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
             assert_never(ending)
 
 
-def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: bool = True) -> Settlement:
+def with_consequences(claim: Claim, settlement: Settlement, *, now: datetime, follows: bool = True) -> Settlement:
     """Add the consequences of an end without its handler (a crash, an expiry); a cancel notifies nobody.
 
     Unless it `follows`, no task follows from it: it ended because another one failed, from which that follows.
     """
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         gives_way = settlement.to is State.CANCELLED and claim.run.gives_way
-        return replace(continued(settlement, claim, now), claim=settlement.claim) if gives_way else settlement
+        return replace(continue_series(settlement, claim, now), claim=settlement.claim) if gives_way else settlement
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
@@ -142,7 +142,7 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: b
     return replace(message, claim=settlement.claim)
 
 
-def renewed(claim: Claim, record: TaskRecord) -> Claim:
+def refresh(claim: Claim, record: TaskRecord) -> Claim:
     """Return the claim with the changes of its task and its run since, but for the terms on which it began."""
     known, began = {run.id: run for run in (record.run, *record.side_runs)}, claim.task
     run = known.get(claim.run.id, claim.run)
@@ -204,7 +204,7 @@ def _cancelled(claim: Claim, reason: str, now: datetime) -> Settlement:
         failures=claim.run.failures,
         claim=claim,
     )
-    return continued(settlement, claim, now) if claim.run.gives_way else settlement
+    return continue_series(settlement, claim, now) if claim.run.gives_way else settlement
 
 
 def _ended(
@@ -277,6 +277,6 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
 
 def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
     """Add how the series goes on, and the message."""
-    following = continued(settlement, claim, now)
+    following = continue_series(settlement, claim, now)
     sentences = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
     return replace(following, inbox=_message(claim, now, settlement.to, words, *sentences))

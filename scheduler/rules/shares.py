@@ -70,7 +70,7 @@ def overdue(heads: Sequence[float | None], now: float) -> list[int]:
     return [tier for tier, key in enumerate(heads) if key is not None and key < now]
 
 
-def served(shares: Shares, balance: ShareBalance, late: Sequence[int], tier: int) -> None:
+def count_dispatch(shares: Shares, balance: ShareBalance, late: Sequence[int], tier: int) -> None:
     """Count a dispatch of `tier` while all in `late` were overdue; without a late tier nothing counts."""
     for each in late:
         owed = balance.owed[each] + shares.guaranteed[each] - (each == tier)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
-from duetime.scheduler.foresight.task_view import chain_view, repeats, without_ids
+from duetime.scheduler.foresight.task_view import chain_view, repeat_note, without_ids
 from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -54,7 +54,7 @@ class ChainCreator:
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return answer_of(self._chains.view_of(found, created=False, warnings=(repeats(made),)))
+            return answer_of(self._chains.view_of(found, created=False, warnings=(repeat_note(made),)))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):
@@ -67,5 +67,5 @@ class ChainCreator:
             span.stored([each.record.task.id for each in added])
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
-        warnings = plan.warnings if added else (repeats(found.steps[0].record),)
+        warnings = plan.warnings if added else (repeat_note(found.steps[0].record),)
         return answer_of(self._chains.view_of(found, created=bool(added), warnings=warnings))

@@ -9,7 +9,7 @@ from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.chain.chain import named
+from duetime.scheduler.chain.chain import name_steps
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_chain_id, new_id
 from duetime.scheduler.principal import LOCAL, Principal
@@ -61,7 +61,7 @@ class FireAddressService:
             return
         steps = [step for step in self._store.chains.get(by.tenant, task_id).steps if not step.after]
         raise Refused(
-            f"{task_id} is a chain, which has no address; its steps have: {named(steps)}.",
+            f"{task_id} is a chain, which has no address; its steps have: {name_steps(steps)}.",
             argument="task_id",
             remedy=remedies.Inspect(task_id),
         )

@@ -25,7 +25,7 @@ from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.chain_plan import problems_of
-from duetime.scheduler.intake.changes.actions import refuse_of_others
+from duetime.scheduler.intake.changes.actions import refuse_other_arguments
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import NO_QUOTAS, TenantQuotas
@@ -237,7 +237,7 @@ class Scheduler:
         Of a whole chain what failed is run now again, a change can be undone, and its question answered. The rest is
         done to a step.
         """
-        refuse_of_others(action, minutes, until, undo)
+        refuse_other_arguments(action, minutes, until, undo)
         if action in set(ApprovalAnswer):
             return self._approvals_of(task_id).answer(task_id, ApprovalAnswer(action), reason, call)
         if is_chain_id(task_id):

@@ -42,8 +42,8 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto
-from duetime.scheduler.rules.series.occurrence_approval import asked_anew
+from duetime.scheduler.rules.series.moved_occurrence import same_time_note
+from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
@@ -144,7 +144,9 @@ class ChangeService:
             now_waiting = self._facts.of(before) if waits else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
         view = self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
-        return replace(view, warnings=(*filter(None, [asked_anew(before, change)]), *view.warnings), undo=None)
+        return replace(
+            view, warnings=(*filter(None, [withdrawn_question_note(before, change)]), *view.warnings), undo=None
+        )
 
     def _chain_of(self, tenant: str, task_id: str, request: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
@@ -213,7 +215,7 @@ class ChangeService:
         def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
             def decided(found: TaskRecord, last: LastChange | None) -> Change:
                 change = undo_change(found, last, now, token)
-                waited[:] = changes.leaving_the_queue(found, change)
+                waited[:] = changes.runs_to_dequeue(found, change)
                 return change
 
             by, task_id, revision = call.get("by", LOCAL), repeatable.task_id, call.get("revision")
@@ -261,8 +263,8 @@ class ChangeService:
         def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
             def decided(found: TaskRecord) -> Change:
                 change = decide(found)
-                waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
-                notes[:] = filter(None, [moved_onto(change), asked_anew(found, change)])
+                waited[:], before[:] = changes.runs_to_dequeue(found, change), [found.task.revision]
+                notes[:] = filter(None, [same_time_note(change), withdrawn_question_note(found, change)])
                 return change
 
             revision, acting = call.get("revision"), by.acting(self._via)

@@ -10,7 +10,7 @@ from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
-from duetime.scheduler.foresight.task_view import repeats, view_of, warned, without_ids
+from duetime.scheduler.foresight.task_view import all_warnings, repeat_note, view_of, without_ids
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of, shared_keys
@@ -87,7 +87,7 @@ class TaskCreator:
         tried = TaskRecord(plan.task, plan.run)
         facts = RunFacts(awaited=KeptWait(plan.wait)) if plan.wait else None
         made = self._store.tasks.made_by(by.tenant, plan.key) if plan.key and has_key else None
-        warnings = (*plan.warnings, *([repeats(made)] if made else ()))
+        warnings = (*plan.warnings, *([repeat_note(made)] if made else ()))
         return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=plan.other_actions))
 
     def _add(self, plan: Plan, by: Principal, now: datetime) -> Added:
@@ -171,11 +171,11 @@ class TaskCreator:
     def _view_of_repeated(self, repeated: Repeated, now: datetime) -> TaskView:
         record = repeated.record
         facts = self._facts.of(record) if record.run.state is State.WAITING else None
-        return answer_of(view_of(record, now, created=False, warnings=(repeats(record),), facts=facts))
+        return answer_of(view_of(record, now, created=False, warnings=(repeat_note(record),), facts=facts))
 
     def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
-        warnings, others = warned(plan.warnings, added), plan.other_actions
+        warnings, others = all_warnings(plan.warnings, added), plan.other_actions
         view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
         return answer_of(view)
 

@@ -20,7 +20,7 @@ from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.settlement import AttemptResult, renewed, settle, without_consequences, without_series
+from duetime.scheduler.rules.settlement import AttemptResult, refresh, settle, without_consequences, without_series
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notices import FailureRefused, LateResults, ResultRefused
@@ -263,7 +263,7 @@ class BatchCompleter:
         """Apply the changes of the task and its run since the claim."""
         claim = handed.held.claim
         record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
-        handed.held.claim = renewed(claim, record)
+        handed.held.claim = refresh(claim, record)
         return self._pending(handed.held, handed.ending, unstorable=handed.unstorable)
 
     def _store_singly(self, group: list[PendingResult], error: Exception) -> None:

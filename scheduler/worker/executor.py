@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
-from duetime.scheduler.handlers.contract.preflight import alert_of, blocked, is_blocked, missing
+from duetime.scheduler.handlers.contract.preflight import alert_of, blocked_wait, is_blocked, preflight_wait
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
@@ -129,14 +129,14 @@ class Executor:
         gone = [name for name in task.deliver_to if name not in self._reached(task.deliver_to)]
         if not gone or task.notify is Notify.NEVER:
             return None
-        return blocked(f"channel {gone[0]!r} is no longer configured", self._store.now() - since)
+        return blocked_wait(f"channel {gone[0]!r} is no longer configured", self._store.now() - since)
 
     def _lacking(self, handler: Handler, held: ActiveRun, since: datetime) -> Wait | None:
         if handler.preflight is None:
             return None
         context = self._context(held, lambda call: call())
         with attempt_context(held.name, held.log.keep):
-            return missing(handler, context, held.claim.task.payload, since)
+            return preflight_wait(handler, context, held.claim.task.payload, since)
 
     def _alert(self, held: ActiveRun, reason: str) -> bool:
         """Notify the user; False if the database stayed away until the attempt had to end."""

@@ -11,7 +11,7 @@ from typing import Final
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.queue import Finish, Report
 from duetime.scheduler.rules.estimates import ActionKey
-from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.rules.limits.pool import full_charge
 from duetime.scheduler.run_records import Settlement
 
 MAX_DURATIONS_KEPT: Final = 1000
@@ -68,7 +68,7 @@ class AttemptUsage:
     def charged(self, outcome: str) -> dict[str, float]:
         """Return the use to store: the counted units, else the reserved ones, which may have been used."""
         with self._lock:
-            return dict(self._used) if self._idle(outcome) else {**chargeable(self._needs), **self._used}
+            return dict(self._used) if self._idle(outcome) else {**full_charge(self._needs), **self._used}
 
     def finish(self, run_id: str, token: str, outcome: str) -> Finish:
         """Return the end of its lease. An attempt that never began used nothing and reports nothing."""

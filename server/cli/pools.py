@@ -108,7 +108,12 @@ def _use(name: str, use: Mapping[str, Any], now: datetime, zone: str) -> tuple[s
     until = datetime.fromisoformat(use["until"]) if use.get("until") else None
     ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
     numbers = (use[part] for part in ("used", "spent", "free", "capacity"))
-    return (name, use["state"] + slowed + ends, *(in_full(round(number, 2)) for number in numbers), str(use["parked"]))
+    return (
+        name,
+        use["state"] + slowed + ends,
+        *(in_full(round(number, 2)) for number in numbers),
+        str(use["parked"]),
+    )
 
 
 def _threads(name: str, threads: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, steps_in_order
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handler, Plugin, WatchCheck, run_handler
-from duetime.scheduler.handlers.invocation import misfit
+from duetime.scheduler.handlers.invocation import refused_payload
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.task import Json
 from duetime.server.python.checked_link import CheckedLink as Link
@@ -69,7 +69,7 @@ def run(tested: AnyHandler, payload: Mapping[str, Json] | None = None, *, ctx: C
     try:
         stored = tested.check(payload or {})  # as it would be stored: the run reads that
     except InvalidArguments as error:
-        return misfit(tested, error)
+        return refused_payload(tested, error)
     outcome = run_handler(tested, given if given.needs else replace(given, needs=tested.needs), stored)
     if not isinstance(outcome, Done) or not outcome.spawn:
         return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from duetime.scheduler.errors import MAX_REFUSAL_BYTES, in_bytes
+from duetime.scheduler.errors import MAX_REFUSAL_BYTES, cut_to_bytes
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST, ErrorData
@@ -33,7 +33,7 @@ async def shorten_refusals(ctx: ServerRequestContext[Any, Any], call_next: CallN
     if isinstance(result, dict) and result.get("isError"):
         for part in result.get("content", ()):
             if "text" in part:
-                part["text"] = in_bytes(part["text"], MAX_REFUSAL_BYTES)
+                part["text"] = cut_to_bytes(part["text"], MAX_REFUSAL_BYTES)
     return result
 
 
@@ -41,7 +41,7 @@ def shortened(error: ErrorData) -> ErrorData:
     """Return an error of which a model can read all: cut, and without what pydantic says of it."""
     if error.message.startswith(_VALIDATION):
         return ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
-    short = ErrorData(code=error.code, message=in_bytes(error.message, MAX_ERROR_MESSAGE_BYTES))
+    short = ErrorData(code=error.code, message=cut_to_bytes(error.message, MAX_ERROR_MESSAGE_BYTES))
     data = _cut(error.data)
     if data is not None and len(json.dumps(data, default=str)) <= MAX_ERROR_DATA_BYTES:
         short.data = data
@@ -51,7 +51,7 @@ def shortened(error: ErrorData) -> ErrorData:
 def _cut(data: Any) -> Any:
     """Cut the texts in the data of an error: the version of the protocol, say, that a caller invented."""
     if isinstance(data, str):
-        return in_bytes(data, _MAX_ECHO_BYTES)
+        return cut_to_bytes(data, _MAX_ECHO_BYTES)
     if isinstance(data, dict):
         return {key: _cut(value) for key, value in data.items()}
     return [_cut(value) for value in data] if isinstance(data, list) else data

@@ -18,7 +18,7 @@ from duetime.scheduler.errors import (
     InvalidArgument,
     InvalidArguments,
     StaleRevision,
-    in_bytes,
+    cut_to_bytes,
 )
 from duetime.scheduler.quotas import RateReached
 from duetime.scheduler.remedies import ErrorWords
@@ -165,7 +165,7 @@ def _members(error: DuetimeError) -> dict[str, Json]:
     if isinstance(error, STALE):
         return {"revision": error.current}
     one = isinstance(error, InvalidArgument | Malformed | ForeignTag | IdempotencyConflict) and error.argument
-    return {"argument": in_bytes(error.argument, 100)} if one else {}
+    return {"argument": cut_to_bytes(error.argument, 100)} if one else {}
 
 
 def _answer(
@@ -187,7 +187,7 @@ def _bounded(body: dict[str, Any]) -> bytes:
     encoded = _encoded(body)
     while len(encoded) > MAX_REFUSAL_BYTES:
         room = len(body["detail"].encode("utf-8", "replace")) - max(_CUT_BYTES, math.ceil(_excess(encoded) / 6))
-        body["detail"] = in_bytes(body["detail"], room)
+        body["detail"] = cut_to_bytes(body["detail"], room)
         encoded = _encoded(body)
     return encoded
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.rebuild import Damage
 from duetime.scheduler.foresight.lateness import BacklogMonitor
-from duetime.scheduler.nodes.heartbeat import someone_drained, someone_works
+from duetime.scheduler.nodes.heartbeat import any_worker_alive, any_worker_drained
 from duetime.scheduler.queue import QueueDamaged, QueueTaken
 from duetime.scheduler.store import Store
 
@@ -39,9 +39,9 @@ def readiness(
 
 def worker_problems(store: Store) -> Iterator[str]:
     """Give the sentence of a shared installation in which no worker takes runs."""
-    if someone_drained(store) and not someone_works(store):
+    if any_worker_drained(store) and not any_worker_alive(store):
         yield "no worker takes runs: all are drained, so nothing starts until one is resumed"
-    elif not someone_works(store):
+    elif not any_worker_alive(store):
         yield "no worker is running: nothing starts, and no channel is notified, until there is one"
 
 

@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
-from duetime.scheduler.quotas import CostQuota, Quota, TenantQuotas, uncounted
+from duetime.scheduler.quotas import CostQuota, Quota, TenantQuotas, count_nothing
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.time.days import public_holidays
@@ -120,7 +120,7 @@ def holiday_calendar(settings: Settings) -> str:
 
 
 def tenant_quotas(
-    settings: Settings, spent: Callable[[str, datetime], int], refused: Callable[[Quota], None] = uncounted
+    settings: Settings, spent: Callable[[str, datetime], int], refused: Callable[[Quota], None] = count_nothing
 ) -> TenantQuotas:
     """Return how much each tenant may store; `spent` returns what its runs cost since a time.
 

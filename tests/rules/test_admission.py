@@ -11,11 +11,11 @@ from duetime.scheduler.rules.limits.admission import (
     Kind,
     Limits,
     PoolState,
-    advanced,
+    advance,
+    available,
     capacity,
-    free,
-    helped_at,
-    most,
+    free_at,
+    most_available,
     release,
     reserve,
 )
@@ -60,7 +60,7 @@ OFFSETS = st.integers(1, 100_000)
 @given(pools(), TIERS)
 def test_a_lower_tier_never_gets_more(pool: tuple[Limits, PoolState], tier: int) -> None:
     limits, state = pool
-    assert free(limits, state, tier, NOW_MS) <= free(limits, state, max(1, tier - 1), NOW_MS) + 1e-9
+    assert available(limits, state, tier, NOW_MS) <= available(limits, state, max(1, tier - 1), NOW_MS) + 1e-9
 
 
 @given(pools(), TIERS, UNITS)
@@ -70,9 +70,9 @@ def test_a_reservation_given_back_unused_leaves_a_pool_as_it_was(
     limits, state = pool
     changed = replace(state)
     reserve(limits, changed, "x", units)
-    assert free(limits, changed, tier, NOW_MS) <= max(0, free(limits, state, tier, NOW_MS)) + 1e-9
+    assert available(limits, changed, tier, NOW_MS) <= max(0, available(limits, state, tier, NOW_MS)) + 1e-9
     release(limits, changed, "x", units, 0.0)
-    assert free(limits, changed, tier, NOW_MS) == pytest.approx(free(limits, state, tier, NOW_MS))
+    assert available(limits, changed, tier, NOW_MS) == pytest.approx(available(limits, state, tier, NOW_MS))
     assert changed.used == state.used
 
 
@@ -82,8 +82,8 @@ def test_looking_at_a_state_twice_is_looking_once_later(
 ) -> None:
     limits, state = pool
     steady = replace(state, factor=1.0)
-    twice = advanced(limits, advanced(limits, steady, NOW_MS + first), NOW_MS + first + second)
-    once = advanced(limits, steady, NOW_MS + first + second)
+    twice = advance(limits, advance(limits, steady, NOW_MS + first), NOW_MS + first + second)
+    once = advance(limits, steady, NOW_MS + first + second)
     assert (twice.spent, twice.factor) == (once.spent, once.factor)
     assert twice.level == pytest.approx(once.level)
 
@@ -96,9 +96,9 @@ def test_time_helps_when_it_is_said_to_or_brings_the_next_answer_nearer(
     limits, state = pool
     now = NOW_MS
     for _ in range(800):
-        if units <= free(limits, advanced(limits, state, now), tier, now):
+        if units <= available(limits, advance(limits, state, now), tier, now):
             return
-        at = helped_at(limits, advanced(limits, state, now), units, tier, now)
+        at = free_at(limits, advance(limits, state, now), units, tier, now)
         if at is None:
             return
         assert at > now
@@ -109,22 +109,22 @@ def test_time_helps_when_it_is_said_to_or_brings_the_next_answer_nearer(
 @given(pools(), TIERS, UNITS)
 def test_where_no_time_helps_no_time_does(pool: tuple[Limits, PoolState], tier: int, units: int) -> None:
     limits, state = pool
-    if units > free(limits, state, tier, NOW_MS) and helped_at(limits, state, units, tier, NOW_MS) is None:
+    if units > available(limits, state, tier, NOW_MS) and free_at(limits, state, units, tier, NOW_MS) is None:
         for later in (1.0, 1e4, 1e6, 1e9):
-            assert units > free(limits, advanced(limits, state, NOW_MS + later), tier, NOW_MS + later)
+            assert units > available(limits, advance(limits, state, NOW_MS + later), tier, NOW_MS + later)
 
 
 def test_a_bucket_fills_up_to_its_size_and_pays_its_debt_first() -> None:
     limits = Limits(Kind.RATE, 10, refill=0.01)
     empty = PoolState(at=NOW_MS, level=-5)
-    assert helped_at(limits, empty, 1, 3, NOW_MS) == NOW_MS + 600
-    assert advanced(limits, empty, NOW_MS + 600).level == pytest.approx(1)
-    assert advanced(limits, empty, NOW_MS + 1e9).level == 10
+    assert free_at(limits, empty, 1, 3, NOW_MS) == NOW_MS + 600
+    assert advance(limits, empty, NOW_MS + 600).level == pytest.approx(1)
+    assert advance(limits, empty, NOW_MS + 1e9).level == 10
 
 
 @pytest.mark.parametrize(("tier", "left"), [(1, 10), (2, 10), (3, 8), (4, 8), (5, 8)])
 def test_headroom_is_for_critical_and_high(tier: int, left: float) -> None:
-    assert most(Limits(Kind.SLOTS, 10, headroom=0.2), tier, NOW_MS) == left
+    assert most_available(Limits(Kind.SLOTS, 10, headroom=0.2), tier, NOW_MS) == left
 
 
 def test_the_capacity_of_a_step_holds_from_then_on() -> None:
@@ -135,28 +135,28 @@ def test_the_capacity_of_a_step_holds_from_then_on() -> None:
 def test_over_use_of_a_budget_is_carried_from_window_to_window() -> None:
     limits = Limits(Kind.BUDGET, 10, resets=(NOW_MS + 1, NOW_MS + 2, NOW_MS + 3))
     state = PoolState(at=NOW_MS, spent=24)
-    assert [advanced(limits, state, NOW_MS + passed).spent for passed in range(4)] == [24, 14, 4, 0]
+    assert [advance(limits, state, NOW_MS + passed).spent for passed in range(4)] == [24, 14, 4, 0]
 
 
 def test_throttling_recovers_by_itself_and_at_the_latest_in_a_minute() -> None:
     limits, state = Limits(Kind.SLOTS, 10), PoolState(at=NOW_MS, factor=0.5)
-    assert helped_at(limits, state, 6, 1, NOW_MS) == NOW_MS + THROTTLE_CHECK_INTERVAL_MS
-    assert advanced(limits, state, NOW_MS + THROTTLE_RECOVERY_MS / 4).factor == pytest.approx(0.75)
-    assert advanced(limits, state, NOW_MS + THROTTLE_RECOVERY_MS / 2).factor == 1
+    assert free_at(limits, state, 6, 1, NOW_MS) == NOW_MS + THROTTLE_CHECK_INTERVAL_MS
+    assert advance(limits, state, NOW_MS + THROTTLE_RECOVERY_MS / 4).factor == pytest.approx(0.75)
+    assert advance(limits, state, NOW_MS + THROTTLE_RECOVERY_MS / 2).factor == 1
 
 
 def test_a_throttled_pool_of_one_still_admits_one() -> None:
-    assert free(Limits(Kind.SLOTS, 1), PoolState(factor=0.1), 1, NOW_MS) == 1
+    assert available(Limits(Kind.SLOTS, 1), PoolState(factor=0.1), 1, NOW_MS) == 1
 
 
 def test_the_first_run_after_a_breakers_pause_is_its_probe_and_no_other_starts_before_its_end() -> None:
     limits, state = Limits(Kind.SLOTS, 5), PoolState(at=NOW_MS, open_until=NOW_MS)
-    assert free(limits, state, 1, NOW_MS - 1) == 0
-    assert free(limits, state, 1, NOW_MS) == 5
+    assert available(limits, state, 1, NOW_MS - 1) == 0
+    assert available(limits, state, 1, NOW_MS) == 5
     reserve(limits, state, "probe", 1)
-    assert (state.probe, free(limits, state, 1, NOW_MS)) == ("probe", 0)
+    assert (state.probe, available(limits, state, 1, NOW_MS)) == ("probe", 0)
     release(limits, state, "probe", 1, None)
-    assert free(limits, state, 1, NOW_MS) == 5
+    assert available(limits, state, 1, NOW_MS) == 5
 
 
 def test_a_hold_ends_when_its_run_has_what_it_needs() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duetime.scheduler.rules.policies.decision import Contender, Look, replayed
+from duetime.scheduler.rules.policies.decision import Contender, Look, replay_decision
 from duetime.scheduler.rules.shares import Shares
 
 NOW_MS = 1_800_000_000_000.0
@@ -26,30 +26,30 @@ def look(*heads: Contender | None, owed: tuple[float, ...] = (0.0,) * 5, idle: i
 def test_the_smallest_key_goes_first_and_new_keys_change_it() -> None:
     high, low = contender("high", -60), contender("low", -30)
     seen = look(None, high, None, low, None)
-    assert replayed(seen, USUAL) == (4, low)
-    assert replayed(seen, USUAL, keys={"low": NOW_MS + 90_000}) == (2, high)
+    assert replay_decision(seen, USUAL) == (4, low)
+    assert replay_decision(seen, USUAL, keys={"low": NOW_MS + 90_000}) == (2, high)
 
 
 def test_other_shares_choose_another_tier_of_those_that_are_owed() -> None:
     heads = (None, contender("high", 60), None, contender("low", 30), None)
     seen = look(*heads, owed=(0.0, 1.2, 0.0, 1.2, 0.0))
-    assert replayed(seen, USUAL) == (2, heads[1])
+    assert replay_decision(seen, USUAL) == (2, heads[1])
     for_low = Shares((0.1, 0.1, 0.1, 0.5, 0.1), (0.8, 0.7, 0.6, 0.9, 0.4))
-    assert replayed(seen, for_low) == (4, heads[3])
+    assert replay_decision(seen, for_low) == (4, heads[3])
 
 
 def test_headroom_keeps_a_tier_from_starting_and_may_be_replaced() -> None:
     low = contender("low", 30)
     seen = replace(look(None, None, None, low, None, idle=1), headroom=(0, 1, 1, 1, 1))
-    assert replayed(seen, USUAL) is None
-    assert replayed(seen, USUAL, headroom=(0,) * 5) == (4, low)
+    assert replay_decision(seen, USUAL) is None
+    assert replay_decision(seen, USUAL, headroom=(0,) * 5) == (4, low)
 
 
 def test_the_recorded_turn_counts_unless_a_deadline_can_still_be_kept() -> None:
     head, other = contender("a", -30, "acme"), contender("b", -20, "globex")
     seen = replace(look(None, None, head, None, None), run=other)
-    assert replayed(seen, USUAL) == (3, other)
+    assert replay_decision(seen, USUAL) == (3, other)
     urgent = replace(head, by_deadline=True)
-    assert replayed(replace(seen, heads=(None, None, urgent, None, None)), USUAL) == (3, urgent)
+    assert replay_decision(replace(seen, heads=(None, None, urgent, None, None)), USUAL) == (3, urgent)
     late = replace(urgent, key=NOW_MS - 1)
-    assert replayed(replace(seen, heads=(None, None, late, None, None)), USUAL) == (3, other)
+    assert replay_decision(replace(seen, heads=(None, None, late, None, None)), USUAL) == (3, other)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler
-from duetime.scheduler.intake.needs import MAX_POOLS, merged
+from duetime.scheduler.intake.needs import MAX_POOLS, merge_needs
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import LOCAL, Principal
@@ -291,7 +291,7 @@ def test_the_quota_of_a_tenant_and_a_key_without_a_name_cannot_be_asked_for(name
 )
 def test_a_key_is_of_the_tenant_who_names_it_however_often_it_is_read_and_given_again(tenant: str, pool: str) -> None:
     def needs(*names: str) -> dict[str, int]:
-        return merged({"key:report": 1}, dict.fromkeys(names, 1), tenant=tenant)
+        return merge_needs({"key:report": 1}, dict.fromkeys(names, 1), tenant=tenant)
 
     assert needs("key:customer-42") == needs(pool) == {"key:report": 1, pool: 1}
     assert needs("gpu", "key:report") == {"gpu": 1, "key:report": 1}, "what a handler declares is everybody's"
@@ -301,9 +301,9 @@ def test_a_key_is_of_the_tenant_who_names_it_however_often_it_is_read_and_given_
 
 @pytest.mark.parametrize("name", ["key:acme/customer-42", "key:team/42", "key:local/acme/customer-42"])
 def test_the_local_user_cannot_name_another_tenants_key(name: str) -> None:
-    [pool] = merged({}, {name: 1})
+    [pool] = merge_needs({}, {name: 1})
     assert pool == f"key:local/{name.removeprefix('key:').removeprefix('local/')}"
-    assert merged({}, {pool: 1}) == {pool: 1}
+    assert merge_needs({}, {pool: 1}) == {pool: 1}
 
 
 def test_two_tenants_can_use_the_same_key_at_the_same_time() -> None:

@@ -16,7 +16,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     StoreUnavailable,
     TaskNotFound,
-    in_bytes,
+    cut_to_bytes,
     listed,
 )
 from hypothesis import given
@@ -106,7 +106,7 @@ def test_a_stale_revision_ends_with_what_to_do_however_much_was_changed() -> Non
 
 @given(st.text(), st.integers(3, 40))
 def test_a_cut_text_fits_can_be_sent_and_is_the_beginning_of_the_whole(text: str, limit: int) -> None:
-    short = in_bytes(text, limit)
+    short = cut_to_bytes(text, limit)
 
     assert len(short.encode()) <= limit
     whole = text.encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.time import times, translation
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,14 +201,14 @@ MEANT = st.builds(
 
 def instant(text: str, now: datetime, zone: str) -> datetime | None:
     try:
-        return understand(text, now=now, zone=zone).instant
+        return translate(text, now=now, zone=zone).instant
     except InvalidArgument:
         return None
 
 
 @pytest.mark.parametrize(("language", "text"), [(language, text) for language, said in SAID.items() for text in said])
 def test_a_phrase_of_a_user_is_read_as_its_english_twin_and_said_back_in_english(language: str, text: str) -> None:
-    found, twin = understand(text, now=NOW, zone=ZONE), understand(SAID[language][text], now=NOW, zone=ZONE)
+    found, twin = translate(text, now=NOW, zone=ZONE), translate(SAID[language][text], now=NOW, zone=ZONE)
     assert found.instant == twin.instant
     assert found.assumptions[0] in {f"read as {each}: {times.describe(found.instant, ZONE)}" for each in SAID}
 
@@ -231,7 +231,7 @@ def test_every_phrase_equals_its_english_twin(meant: Meant, language: str, now: 
 )
 def test_an_ambiguous_phrase_is_refused_with_both_readings(text: str, one: str, other: str) -> None:
     with pytest.raises(InvalidArgument, match="can mean two things") as refused:
-        understand(text, now=NOW, zone=ZONE)
+        translate(text, now=NOW, zone=ZONE)
     assert refused.value.example == f"{one} or {other}"
     assert instant(one, NOW, ZONE) != instant(other, NOW, ZONE)
     assert None not in {instant(one, NOW, ZONE), instant(other, NOW, ZONE)}
@@ -259,7 +259,7 @@ def test_the_table_of_the_docs_says_the_same_in_every_column() -> None:
 
 
 def test_a_length_of_time_needs_no_zone() -> None:
-    assert understand("in zwei Stunden", now=NOW, zone=None).instant == NOW + timedelta(hours=2)
+    assert translate("in zwei Stunden", now=NOW, zone=None).instant == NOW + timedelta(hours=2)
 
 
 def test_english_is_never_put_before_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,12 +269,12 @@ def test_english_is_never_put_before_the_tables(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(translation, "twins", unexpected)
     for said in SAID.values():
         for english in said.values():
-            assert understand(english, now=NOW, zone=ZONE).instant >= NOW
+            assert translate(english, now=NOW, zone=ZONE).instant >= NOW
 
 
 def test_a_past_time_is_refused_with_its_nearest_future_reading() -> None:
     with pytest.raises(InvalidArgument, match="in the past") as refused:
-        understand("heute um 8 Uhr", now=NOW, zone=ZONE)
+        translate("heute um 8 Uhr", now=NOW, zone=ZONE)
     shown = datetime.fromisoformat(refused.value.example).replace(tzinfo=ZoneInfo(ZONE))
     assert shown.hour == 8
     assert shown > NOW

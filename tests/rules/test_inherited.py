@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.chain.inheritance import Inherited, inherited
+from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.run_records import Waiter
 from duetime.scheduler.task import Tier
 from hypothesis import given
@@ -50,7 +50,7 @@ def searched(root: str, edges: list[Waiter]) -> tuple[dict[str, Waiter], list[tu
 @given(graphs())
 def test_it_counts_each_waiter_once_and_finishes_in_time_for_the_most_urgent_way(edges: list[Waiter]) -> None:
     seen, limits = searched("0", edges)
-    found = inherited("0", edges, takes)
+    found = inherit("0", edges, takes)
     assert found.unblocks == Counter(each.tier for each in seen.values())
     assert (found.finish_by, found.due) == (min(limits) if limits else (None, None))
 
@@ -58,9 +58,9 @@ def test_it_counts_each_waiter_once_and_finishes_in_time_for_the_most_urgent_way
 @examples(200)
 @given(graphs(), st.integers(-60, 600))
 def test_one_more_waiter_never_makes_it_less_urgent(edges: list[Waiter], minutes: int) -> None:
-    before = inherited("0", edges, takes)
+    before = inherit("0", edges, takes)
     more = Waiter("0", "new", Tier.CRITICAL, "act", NOW + minutes * MINUTE, MINUTE)
-    after = inherited("0", [*edges, more], takes)
+    after = inherit("0", [*edges, more], takes)
     assert after.count == before.count + 1
     assert after.finish_by is not None
     assert before.finish_by is None or after.finish_by <= before.finish_by
@@ -73,5 +73,5 @@ def test_the_durations_between_are_taken_off_a_deadline() -> None:
         Waiter("a", "c", Tier.CRITICAL, "act", NOW + 60 * MINUTE, 20 * MINUTE),
     ]
     due = NOW + 60 * MINUTE
-    assert inherited("a", edges, takes) == Inherited({Tier.NORMAL: 1, Tier.CRITICAL: 1}, NOW + 30 * MINUTE, due)
-    assert inherited("c", edges, takes) == Inherited()
+    assert inherit("a", edges, takes) == Inherited({Tier.NORMAL: 1, Tier.CRITICAL: 1}, NOW + 30 * MINUTE, due)
+    assert inherit("c", edges, takes) == Inherited()

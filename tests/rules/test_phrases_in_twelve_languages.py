@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.time import zones
 
 HOME = zones.load("Europe/Paris")
@@ -204,7 +204,7 @@ BOUNDED = {
 
 def read(text: str) -> datetime | None:
     try:
-        return understand(text, now=NOW.astimezone(UTC), zone=HOME.key).instant
+        return translate(text, now=NOW.astimezone(UTC), zone=HOME.key).instant
     except InvalidArgument:
         return None
 

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, advanced, capacity, free, most, reserve
-from duetime.scheduler.rules.limits.pool import KEY_POOL, Pool, PoolKind, find, spent_with_debt
+from duetime.scheduler.rules.limits.admission import (
+    Kind,
+    Limits,
+    PoolState,
+    advance,
+    available,
+    capacity,
+    most_available,
+    reserve,
+)
+from duetime.scheduler.rules.limits.pool import KEY_POOL, Pool, PoolKind, find_pool, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, read_pool, spec_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,10 +102,10 @@ def test_a_name_that_could_not_be_a_key_is_refused(name: str) -> None:
 
 def test_pools_made_on_use_come_from_the_template_of_their_prefix() -> None:
     quota = read_pool("tenant:*", {"capacity": 4})
-    assert find({"tenant:*": quota}, "tenant:acme") == quota
-    assert find({}, "tenant:acme") is None
-    assert find({}, "key:customer-42") == KEY_POOL
-    assert find({}, "gpu") is None
+    assert find_pool({"tenant:*": quota}, "tenant:acme") == quota
+    assert find_pool({}, "tenant:acme") is None
+    assert find_pool({}, "key:customer-42") == KEY_POOL
+    assert find_pool({}, "gpu") is None
 
 
 def test_headroom_leaves_less_for_the_lower_tiers() -> None:
@@ -117,8 +126,8 @@ def test_no_sliding_window_sees_more_than_a_sliding_rate_allows(capacity: int, b
     state = PoolState(level=limits.capacity)
     for gap in gaps:
         now += gap
-        state = advanced(limits, state, now)
-        while free(limits, state, 3, now) >= 1:
+        state = advance(limits, state, now)
+        while available(limits, state, 3, now) >= 1:
             reserve(limits, state, "r", 1)
             starts.append(now)
     for first in starts:
@@ -174,7 +183,7 @@ def test_debt_is_computed_from_usage_as_a_living_pool_computes_it(used: list[int
     limits = Limits(Kind.BUDGET, capacity, resets=tuple(float(window) for window in range(1, len(used))))
     live = PoolState(at=0.0, spent=used[0])
     for window, units in enumerate(used[1:], 1):
-        live = advanced(limits, live, float(window))
+        live = advance(limits, live, float(window))
         live.spent += units
     assert spent_with_debt(lambda age: sum(used[len(used) - 1 - age :]), len(used), capacity) == live.spent
 
@@ -195,4 +204,4 @@ def test_the_needs_that_callers_may_have_are_exactly_those_that_a_queue_can_give
     capacity: int, percent: int, rank: int
 ) -> None:
     pool = declared(kind="slots", capacity=capacity, headroom=percent / 100)
-    assert pool.largest(rank) == most(pool.limits(NOW), rank, NOW.timestamp() * 1000)
+    assert pool.largest(rank) == most_available(pool.limits(NOW), rank, NOW.timestamp() * 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.handlers.invocation import explain
-from duetime.scheduler.rules.redact import redacted, redacted_json, unmasked
+from duetime.scheduler.rules.redact import redacted, redacted_json, restore_masked
 from duetime.scheduler.task import Json
 
 
@@ -81,13 +81,18 @@ def test_a_long_text_of_an_exception_is_redacted_in_bounded_time() -> None:
 def test_a_changed_payload_keeps_its_masked_values() -> None:
     stored: Json = {"token": "s3cret-1", "list": [{"password": "p"}, "plain"], "url": "https://me:pw@x.test/", "n": 1}
     shown = redacted_json(stored)
-    assert unmasked(shown, stored) == stored
+    assert restore_masked(shown, stored) == stored
     assert isinstance(shown, dict)
     assert isinstance(stored, dict)
     changed = {**shown, "n": 2, "new": "***", "list": [{"password": "hunter2"}, "plain"]}
-    assert unmasked(changed, stored) == {**stored, "n": 2, "new": "***", "list": [{"password": "hunter2"}, "plain"]}
-    assert unmasked({"url": shown["url"]}, stored) == {"url": stored["url"]}
-    assert unmasked([1], {"n": 1}) == [1]
-    assert unmasked({"keys": ["a", "Bearer ***"]}, {"keys": ["x", "Bearer abcdefgh1234"]}) == {
+    assert restore_masked(changed, stored) == {
+        **stored,
+        "n": 2,
+        "new": "***",
+        "list": [{"password": "hunter2"}, "plain"],
+    }
+    assert restore_masked({"url": shown["url"]}, stored) == {"url": stored["url"]}
+    assert restore_masked([1], {"n": 1}) == [1]
+    assert restore_masked({"keys": ["a", "Bearer ***"]}, {"keys": ["x", "Bearer abcdefgh1234"]}) == {
         "keys": ["a", "Bearer abcdefgh1234"]
     }

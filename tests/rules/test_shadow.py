@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.policies.decision_record import TIERS, Decision, KeyFacts
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy, read_policy
-from duetime.scheduler.rules.policies.shadow import ShadowDifference, compared
+from duetime.scheduler.rules.policies.shadow import ShadowDifference, compare_policies
 from duetime.scheduler.task import Tier
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -37,7 +37,7 @@ def decision(
 
 
 def against(policy: OrderPolicy, *decisions: Decision) -> ShadowDifference:
-    return compared(decisions, DEFAULT_POLICY, policy)
+    return compare_policies(decisions, DEFAULT_POLICY, policy)
 
 
 def test_the_policy_in_force_as_its_own_shadow_chooses_the_same() -> None:

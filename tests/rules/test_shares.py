@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from duetime.scheduler.rules.shares import TIER_COUNT, ShareBalance, Shares, choose, overdue, served
+from duetime.scheduler.rules.shares import TIER_COUNT, ShareBalance, Shares, choose, count_dispatch, overdue
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +35,7 @@ def dispatched(shares: Shares, balance: ShareBalance, heads: Heads) -> int | Non
     """Choose a tier and serve it."""
     tier = choose(shares, balance, heads, NOW_MS)
     if tier is not None:
-        served(shares, balance, overdue(heads, NOW_MS), tier)
+        count_dispatch(shares, balance, overdue(heads, NOW_MS), tier)
     return tier
 
 

@@ -8,9 +8,9 @@ from collections import deque
 from datetime import UTC, datetime
 
 import pytest
-from duetime.scheduler.rules.limits.admission import Limits, PoolState, advanced, free, helped_at, release, reserve
+from duetime.scheduler.rules.limits.admission import Limits, PoolState, advance, available, free_at, release, reserve
 from duetime.scheduler.rules.limits.pool_spec import read_pool
-from duetime.scheduler.rules.limits.start_log import MAX_LOG_SLOTS, StartLog, added, current, removed, total
+from duetime.scheduler.rules.limits.start_log import MAX_LOG_SLOTS, StartLog, add_start, current, remove_start, total
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,11 +32,11 @@ def test_a_log_never_forgets_a_start_too_early_nor_remembers_it_a_slot_too_long(
     log, now, starts = StartLog(), 1.8e12, list[tuple[float, int]]()
     for gap, units, undone in gaps:
         now += gap
-        log = added(current(log, window, now), now, units, window)
+        log = add_start(current(log, window, now), now, units, window)
         starts.append((now, units))
         if undone == 0 and len(starts) > 1:
             gone = starts.pop(-2)
-            log = removed(log, *gone, window)
+            log = remove_start(log, *gone, window)
         longer = window * (1 + 1 / MAX_LOG_SLOTS)
         assert total(log) >= sum(units for at, units in starts if at + window > now)
         assert total(log) <= sum(units for at, units in starts if at + longer >= now - 1e-3)
@@ -49,7 +49,7 @@ def test_starts_that_are_told_in_any_order_make_the_same_log(at: list[int]) -> N
     def logged(times: list[int]) -> StartLog:
         log = StartLog()
         for each in times:
-            log = added(log, float(each), 1.0, 1000.0)
+            log = add_start(log, float(each), 1.0, 1000.0)
         return log
 
     assert logged(at) == logged(sorted(at))
@@ -67,11 +67,11 @@ def test_no_window_of_the_provider_sees_more_whatever_the_runs_do(seed: int, cap
         now += chance.choice([0, 0, 1, 7, 100, chance.uniform(0, 700)])
         while ends and ends[0][0] <= now:
             at, run, granted, began, units, used = heapq.heappop(ends)
-            state = advanced(limits, state, at)
+            state = advance(limits, state, at)
             release(limits, state, run, units, used, granted=granted, began=began)
-        state = advanced(limits, state, now)
+        state = advance(limits, state, now)
         units = chance.randint(1, min(4, int(limits.capacity)))
-        if free(limits, state, 1, now) >= units:
+        if available(limits, state, 1, now) >= units:
             reserve(limits, state, f"r{number}", units)
             began, used = now + chance.choice([0, 3, chance.uniform(0, 900)]), chance.uniform(0, units)
             arrived.append((began, used))
@@ -87,16 +87,16 @@ def finished_after(limits: Limits, calls: int, in_flight: int, call_ms: float, b
     while left or running:
         while running and running[0][0] <= now:
             _, granted = running.popleft()
-            state = advanced(limits, state, now)
+            state = advance(limits, state, now)
             release(limits, state, "r", 1, None, granted=granted, began=granted + begin_ms)
-        state = advanced(limits, state, now)
-        while left and len(running) < in_flight and free(limits, state, 3, now) >= 1:
+        state = advance(limits, state, now)
+        while left and len(running) < in_flight and available(limits, state, 3, now) >= 1:
             reserve(limits, state, "r", 1)
             running.append((now + begin_ms + call_ms, now))
             left -= 1
         times = [running[0][0]] if running else []
         if left and len(running) < in_flight:
-            at = helped_at(limits, state, 1, 3, now)
+            at = free_at(limits, state, 1, 3, now)
             assert at is not None
             times.append(at)
         now = min(times, default=now)

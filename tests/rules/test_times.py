@@ -402,7 +402,7 @@ def test_durations_alone(text: str, length: int) -> None:
     [(0.0, "0 s"), (0.0004, "1 s"), (0.91, "1 s"), (1.2, "2 s"), (59.5, "1 min"), (5400, "1 h 30 min")],
 )
 def test_a_guess_is_said_in_whole_seconds_rounded_up(seconds: float, said: str) -> None:
-    assert times.about(timedelta(seconds=seconds)) == said
+    assert times.rough_length(timedelta(seconds=seconds)) == said
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.time import times
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ ZONE = "America/New_York"
 
 
 def test_a_phrase_that_the_rules_know_is_theirs() -> None:
-    assert understand("next tuesday", now=NOW, zone=ZONE) == times.resolve("next tuesday", now=NOW, zone=ZONE)
+    assert translate("next tuesday", now=NOW, zone=ZONE) == times.resolve("next tuesday", now=NOW, zone=ZONE)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_phrase_that_the_rules_know_is_theirs() -> None:
     ],
 )
 def test_other_ways_of_saying_are_read_and_said_back(text: str, wall: str, language: str) -> None:
-    found = understand(text, now=NOW, zone=ZONE)
+    found = translate(text, now=NOW, zone=ZONE)
     assert times.describe(found.instant, ZONE) == wall
     assert f"read as {language}: {wall}" in found.assumptions
 
@@ -50,17 +50,17 @@ def test_other_ways_of_saying_are_read_and_said_back(text: str, wall: str, langu
 @pytest.mark.parametrize(("text", "hours"), [("in 2 Stunden", 2), ("em 2 horas", 2), ("dans 3 heures", 3)])
 def test_durations_are_elapsed_time_even_where_clocks_change(text: str, hours: int) -> None:
     before_the_gap = datetime(2027, 3, 14, 6, 30, tzinfo=UTC)
-    found = understand(text, now=before_the_gap, zone=ZONE)
+    found = translate(text, now=before_the_gap, zone=ZONE)
     assert found.instant == before_the_gap + timedelta(hours=hours)
 
 
 def test_a_date_without_a_time_says_what_it_assumes() -> None:
-    assert "no time given: 09:00 assumed" in understand("le 24 novembre", now=NOW, zone=ZONE).assumptions
+    assert "no time given: 09:00 assumed" in translate("le 24 novembre", now=NOW, zone=ZONE).assumptions
 
 
 def test_a_time_in_the_gap_is_moved_and_said() -> None:
     before = datetime(2027, 3, 13, 15, 0, tzinfo=UTC)
-    found = understand("demain à 2h30", now=before, zone=ZONE)
+    found = translate("demain à 2h30", now=before, zone=ZONE)
     assert found.wall == datetime.fromisoformat("2027-03-14T03:00")
     assert any("does not exist" in said for said in found.assumptions)
 
@@ -100,14 +100,14 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
 )
 def test_a_guess_of_the_library_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
-        understand(text, now=NOW, zone=ZONE)
+        translate(text, now=NOW, zone=ZONE)
 
 
 def test_no_zone_means_no_long_tail() -> None:
     with pytest.raises(times.NotUnderstood):
-        understand("jutro o 9:00", now=NOW, zone=None)
+        translate("jutro o 9:00", now=NOW, zone=None)
     with pytest.raises(InvalidArgument, match="no time zone is known"):
-        understand("demain à 9h", now=NOW, zone=None)
+        translate("demain à 9h", now=NOW, zone=None)
 
 
 FOREIGN = [
@@ -120,7 +120,7 @@ FOREIGN = [
 @examples(60)
 def test_every_text_is_a_future_time_or_an_invalid_argument(text: str) -> None:
     try:
-        found = understand(text, now=NOW, zone=ZONE)
+        found = translate(text, now=NOW, zone=ZONE)
     except InvalidArgument:
         return
     assert found.instant >= NOW

@@ -14,7 +14,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.queue import DispatchQueue, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.settlement import Unverified, renewed, settle
+from duetime.scheduler.rules.settlement import Unverified, refresh, settle
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
@@ -113,7 +113,7 @@ class House:
         self.queue.finish("w", [Finish(claim.run.id, claim.token) for claim, _ in ended])
 
     def _reloaded(self, claim: Claim) -> Claim:
-        return renewed(claim, self.store.tasks.get(claim.run.tenant, claim.run.task_id))
+        return refresh(claim, self.store.tasks.get(claim.run.tenant, claim.run.task_id))
 
     def release(self, claim: Claim) -> None:
         """Give back what an attempt held that was ended otherwise."""

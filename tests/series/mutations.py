@@ -35,7 +35,7 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "a move past later occurrences loses them",
-        (("rules/changes.py", "if not by_rule and (past := moved", "if by_rule and (past := moved"),),
+        (("rules/changes.py", "if not by_rule and (past := move_past_next", "if by_rule and (past := move_past_next"),),
     ),
     Mutation(
         "a moved occurrence runs at the same time as another one of its series",
@@ -88,8 +88,8 @@ MUTATIONS = (
         (
             (
                 "statements/change.py",
-                "overtakable(task, places.placed(connection, [next_run])[0])",
-                "overtakable(task, next_run)",
+                "with_overtake_time(task, places.placed(connection, [next_run])[0])",
+                "with_overtake_time(task, next_run)",
             ),
         ),
     ),

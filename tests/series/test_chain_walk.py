@@ -26,7 +26,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import LettersClosed
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.quotas import NO_QUOTAS
-from duetime.scheduler.rules.settlement import renewed, settle
+from duetime.scheduler.rules.settlement import refresh, settle
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.store import open_store
@@ -352,7 +352,7 @@ class Walk:
         if house.store.claims.settle([found]) == [Verdict.SETTLED]:
             house.release(claim)
         else:  # the task was changed since the claim
-            self.finish(renewed(claim, house.store.tasks.get(claim.run.tenant, claim.run.task_id)), outcome, spawned)
+            self.finish(refresh(claim, house.store.tasks.get(claim.run.tenant, claim.run.task_id)), outcome, spawned)
 
     # -- what holds after each step
 

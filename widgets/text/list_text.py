@@ -44,7 +44,7 @@ def clash_line(clash: Clash, now: datetime) -> str:
     latest = clash.occurrences[-MAX_CLASH_MEMBERS:]
     *others, last = (
         f"{quoted(view.record.task.title, LIST_TITLE_CHARS)} "
-        f"({_short(due_at(view.record.run), view.record.task.timezone, now)}, about {times.about(length)})"
+        f"({_short(due_at(view.record.run), view.record.task.timezone, now)}, about {times.rough_length(length)})"
         for view, length in latest
     )
     at = _short(clash.at, clash.occurrences[-1][0].record.task.timezone, now)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from duetime.scheduler.ids import DRY_RUN_ID
-from duetime.scheduler.rules.changes import is_of_many
+from duetime.scheduler.rules.changes import is_bulk_token
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
 from duetime.scheduler.rules.states import FAILURES, OPEN
@@ -247,7 +247,7 @@ def _notes(task: TaskPayload) -> str:
 
 
 def _chain_undo(chain_id: str, token: str) -> str:
-    if is_of_many(token):
+    if is_bulk_token(token):
         return f'change_tasks(change="undo", undo="{token}") undoes this within 10 min.'
     return f'act_on_task(task_id="{chain_id}", action="undo", undo="{token}") undoes this {_until(token)}.'
 

@@ -9,14 +9,14 @@ from datetime import datetime
 from duetime.scheduler.chain.chain import (
     MAX_NAMED_STEPS,
     ChainRecord,
-    failed_first,
     failures_in_words,
-    foremost,
+    front_steps,
     last_generation,
+    root_failures,
 )
-from duetime.scheduler.foresight.explain import explained
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
-from duetime.scheduler.foresight.reasons.before_start import paused, questions
+from duetime.scheduler.foresight.explain import explain_state
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
+from duetime.scheduler.foresight.reasons.before_start import approval_reasons, pause_reason
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
@@ -42,14 +42,14 @@ class ChainReader:
 
     def _unread(self, found: ChainRecord, by: Principal) -> tuple[InboxMessage, ...]:
         """Return why the steps failed that failed by themselves, as far as their user has not read it."""
-        failed = (failed_first(found) or failed_first(last_generation(found)))[:MAX_NAMED_STEPS]
+        failed = (root_failures(found) or root_failures(last_generation(found)))[:MAX_NAMED_STEPS]
         runs = [step.record.run.id for step in failed]
         return tuple(each for run in runs for each in self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=run))
 
     def _not_run(self, found: ChainRecord) -> Run | None:
         """Return the step that an answer, or none, left out in the last generation, where nothing of it has run."""
         records = [step.record for step in found.steps]
-        left_out = [each for each in (left_out_since(self._store, record) for record in records) if each]
+        left_out = [each for each in (last_skipped(self._store, record) for record in records) if each]
         newest = max(left_out, key=_ended, default=None)
         last = [record.last_run for record in records if record.last_run]
         return newest if newest and all(_ended(run) <= _ended(newest) for run in last) else None
@@ -58,25 +58,25 @@ class ChainReader:
         """Return the view of a chain, with the questions and events for which its next steps wait."""
         now = self._store.now()
         view = chain_view(found, now, created=created, warnings=warnings)
-        next_steps = [step.record for step in foremost(found)]
+        next_steps = [step.record for step in front_steps(found)]
         waits = [
             wait
             for each in open_waits(self._store, next_steps).values()
             for wait in each.reasons(found.chain.timezone, now)
         ]
         later = [reason for _, reason in self._asked_early(found, now)]
-        each_once = {reason.sentence: reason for reason in reversed((*pauses(found, view, now), *waits, *later))}
+        each_once = {reason.sentence: reason for reason in reversed((*pause_reasons(found, view, now), *waits, *later))}
         return replace(view, waits=tuple(reversed(each_once.values())))
 
     def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:
         """Return what later steps ask already, by their names: the limit of an answer may pass before their turn."""
-        next_ids = {step.record.run.id for step in foremost(found)}
+        next_ids = {step.record.run.id for step in front_steps(found)}
         later = {step.record.run.id: step for step in found.steps if step.record.run.id not in next_ids}
         waits = open_waits(self._store, [step.record for step in later.values()])
         return [
             (later[run_id].name, reason)
             for run_id, each in waits.items()
-            for reason in questions(each.record, each.approval, each.side_approvals, now)
+            for reason in approval_reasons(each.record, each.approval, each.side_approvals, now)
         ]
 
     def explain(self, chain_id: str, *, by: Principal) -> tuple[TaskView, Sequence[str]]:
@@ -84,8 +84,8 @@ class ChainReader:
         found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
         reasons = [
             f"{step.name}: {reason}"
-            for step in foremost(found)
-            for reason in explained(step.record, now, self._facts.of(step.record))
+            for step in front_steps(found)
+            for reason in explain_state(step.record, now, self._facts.of(step.record))
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
         return self.view_of(found), [*(reasons or [_ended_in_words(found)]), *_last_failure(found)]
@@ -107,14 +107,14 @@ def _ended(run: Run) -> datetime:
     return run.ended_at or run.scheduled_for
 
 
-def pauses(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:
+def pause_reasons(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:
     """Say that a chain is paused, or which of its next steps are while others go on."""
     if view.record.task.paused:
-        yield paused(view.record.task, view.record.run, now)
+        yield pause_reason(view.record.task, view.record.run, now)
         return
-    for step in foremost(found):
+    for step in front_steps(found):
         if is_held_by_pause(step.record.run.state, paused=step.record.task.paused):
-            reason = paused(step.record.task, step.record.run, now)
+            reason = pause_reason(step.record.task, step.record.run, now)
             yield replace(reason, sentence=f"{step.name}: {reason.sentence}")
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind, AuditPage
-from duetime.scheduler.chain.chain import named
+from duetime.scheduler.chain.chain import name_steps
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.readers.chain_reader import tasks_of
@@ -200,7 +200,7 @@ class PastReader:
         steps = sorted(
             self._store.chains.get(tenant, chain_id).steps, key=lambda step: step.record.run.state not in FAILURES
         )
-        text = f"{chain_id} is a chain, and each of its steps has a log: {named(steps)}."
+        text = f"{chain_id} is a chain, and each of its steps has a log: {name_steps(steps)}."
         return Refused(text, argument="run_id", remedy=remedies.Inspect(chain_id))
 
     def _latest_run(self, tenant: str | None, task_id: str) -> str:

@@ -75,7 +75,7 @@ class RunFactReader:
         }
 
 
-def left_out_since(store: Store, record: TaskRecord) -> Run | None:
+def last_skipped(store: Store, record: TaskRecord) -> Run | None:
     """Return the occurrence of what asks, or waits, each time, which was left out since the last run of it ended."""
     task, last = record.task, record.last_run
     found = store.history.not_run(task.tenant, task.id) if before_run(task).holds_when_due else None

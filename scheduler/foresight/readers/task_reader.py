@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from duetime.scheduler.chain.chain import chain_of
 from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
-from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explained
+from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, ends_in_future
+from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explain_state
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.order_note import goes_early
+from duetime.scheduler.foresight.order_note import order_note
 from duetime.scheduler.foresight.readers.inbox import InboxReader
-from duetime.scheduler.foresight.readers.run_facts import RunFactReader, left_out_since
-from duetime.scheduler.foresight.stall_notes import stalled
-from duetime.scheduler.foresight.task_view import linked, row_of, view_of, with_waits
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
+from duetime.scheduler.foresight.stall_notes import stall_note
+from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
@@ -74,7 +74,7 @@ class TaskReader:
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
         addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
         found = replace(view, unread=unread, failed_attempt=failed_attempt, addressed=addressed)
-        found = replace(found, not_run=left_out_since(self._store, record))
+        found = replace(found, not_run=last_skipped(self._store, record))
         return replace(found, log=log, cost=cost, chain=chain, held_until=self._held_until(record))
 
     def _chain(self, record: TaskRecord) -> ChainView | None:
@@ -115,7 +115,9 @@ class TaskReader:
         """Return the links between a task and others that failures made; makes no query where there can be none."""
         links = self._store.dependencies
         cause = links.failure(task.tenant, task.id) if FAILURE_LABEL in task.labels else None
-        return linked(cause, links.made_by_failures(task.tenant, task.id) if ON_FAILURE_RUN in task.on_failure else ())
+        return follow_up_notes(
+            cause, links.made_by_failures(task.tenant, task.id) if ON_FAILURE_RUN in task.on_failure else ()
+        )
 
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
@@ -143,8 +145,8 @@ class TaskReader:
         facts = self._facts.of(record)
         view = view_of(record, now, facts=facts)
         heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED_STATES else Inherited()
-        early, links = goes_early(heir, record, now), self._linked(record.task)
-        return view, (*explained(view.record, now, facts), *early, *links)
+        early, links = order_note(heir, record, now), self._linked(record.task)
+        return view, (*explain_state(view.record, now, facts), *early, *links)
 
     def list(
         self,
@@ -167,12 +169,12 @@ class TaskReader:
         bounds = Bounds.of(cursor, now, self._zone, self._holidays, after=after, before=before)
         where = replace(where, **bounds.instants)
         limit = page_size(limit)
-        ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
+        ahead = self._ahead(by, where, now, limit, bounds.cursor) if ends_in_future(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         page = replace(page, **self._inbox.mentioned(by)) if mention else page
         rows = [view.record for view in page.views if not view.expected]
         facts = self._facts.of_rows(rows)
-        overdue = stalled(rows, now, lambda row: self._facts.of_due(row, facts), self._facts.left_running)
+        overdue = stall_note(rows, now, lambda row: self._facts.of_due(row, facts), self._facts.left_running)
         views = with_waits(self._with_held(page.views, by), facts, now)
         cursor = bounds.following(page.cursor)
         return replace(page, views=views, overdue=overdue, chains=self._chains(page, by), cursor=cursor)

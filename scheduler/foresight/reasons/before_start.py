@@ -13,7 +13,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, paused_reason
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited, wait_of_each
-from duetime.scheduler.rules.series.overlap import paused_after
+from duetime.scheduler.rules.series.overlap import pause_after_failures
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
@@ -42,7 +42,7 @@ def quoted(title: str, most: int = _MAX_TITLE_CHARS) -> str:
     return f"«{shown.translate(_QUOTES)}»"
 
 
-def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
+def upstream_reasons(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     """Return the tasks that a run comes after; without any, that it comes after some. Then its question and its event.
 
     The question has no reason of its own: front ends would offer to answer it.
@@ -50,12 +50,12 @@ def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitRe
     *first, last = _upstreams(upstreams)
     yield from first
     yield replace(last, sentence=f"{last.sentence}{_asked_then(record.task)}")
-    if awaited := awaited_first(record.task, since="from its turn on "):
+    if awaited := event_of_each_run(record.task, since="from its turn on "):
         events = ", ".join(names_awaited(record.task.asks))
         yield WaitReason(WaitKind.EVENT, awaited, event=events)
 
 
-def behind_run(other: Run, task: Task) -> WaitReason:
+def series_reason(other: Run, task: Task) -> WaitReason:
     """Return that a run waits for an open one of its series to end."""
     at = describe(other.scheduled_for, task.timezone)
     return WaitReason(WaitKind.TURN, f"the end of its run {other.id} of {at}: one runs at a time", run=other.id)
@@ -83,23 +83,23 @@ def _asked_then(task: Task) -> str:
     return f"; then approval{of} by the user{until}"
 
 
-def blocked(run: Run) -> Iterator[WaitReason]:
+def blocked_reason(run: Run) -> Iterator[WaitReason]:
     """Return the reason of a blocked run: what it needs and cannot get by waiting."""
     if missing := blocked_by(run):
         yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED_PREFIX}{missing}", until=run.wake_at, after=missing)
 
 
-def questions(
+def approval_reasons(
     record: TaskRecord, own: Approval | None, side_approvals: Sequence[Approval], now: datetime
 ) -> Iterator[WaitReason]:
     """Return what the current run asks (`own`), and what runs next to it ask: the oldest question first."""
     of_run = {run.id: run for run in record.side_runs}
     for each in sorted([*side_approvals, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
         goes_on = before_run(record.task).asks_when_due
-        yield asked(each, record.task.timezone, now, goes_on=goes_on, side_run=of_run.get(each.run_id))
+        yield approval_reason(each, record.task.timezone, now, goes_on=goes_on, side_run=of_run.get(each.run_id))
 
 
-def asked(
+def approval_reason(
     approval: Approval, zone: str, now: datetime, *, goes_on: bool = False, side_run: Run | None = None
 ) -> WaitReason:
     """Return that a run waits for the user's approval: of what, until when, and what follows without an answer.
@@ -122,7 +122,7 @@ def asked(
     )
 
 
-def awaited_first(task: Task, *, since: str = "") -> str:
+def event_of_each_run(task: Task, *, since: str = "") -> str:
     """Return for which event each run of a task waits before it starts, how long, and what follows without one."""
     if not names_awaited(task.asks):
         return ""
@@ -133,17 +133,17 @@ def awaited_first(task: Task, *, since: str = "") -> str:
     return f"the event {_named(wait)}{also}, {since}for {most} at most, then {_THEN[wait.on_timeout]}"
 
 
-def once_due(record: TaskRecord) -> str:
+def waits_once_due(record: TaskRecord) -> str:
     """Return in words what the run will wait for once it is due; empty for nothing."""
     if record.run.first_ready_at is not None:
         return ""
-    awaited = awaited_first(record.task)
+    awaited = event_of_each_run(record.task)
     if before_run(record.task).asks_when_due:
         return "; then it asks the user" + (f", and waits for {awaited}" if awaited else "")
     return f"; then for {awaited}" if awaited else ""
 
 
-def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:
+def event_reason(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:
     """Return the event that a run waits for, what its data have to be, until when, and what follows without one."""
     end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
     then = "it goes on" if run.state is State.SUSPENDED else _THEN[wait.on_timeout]
@@ -154,12 +154,12 @@ def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitRea
     return WaitReason(WaitKind.EVENT, text, until=wait.until, event=events, match=_matches(wait), goes_on=goes)
 
 
-def paused(task: Task, run: Run, now: datetime) -> WaitReason:
+def pause_reason(task: Task, run: Run, now: datetime) -> WaitReason:
     """Say until when a task is paused: until a time, or until somebody resumes it; and after how many failures."""
     until = task.paused_until
     if until is None:
         of_chain = is_chain_id(task.id) or task.repeat is None  # only chains recur whose tasks have no rule
-        why = paused_after(task, run.failed_before, "generation" if of_chain else "run")
+        why = pause_after_failures(task, run.failed_before, "generation" if of_chain else "run")
         return WaitReason(WaitKind.RESUME, paused_reason(why), after=why or None)
     text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
     return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL_PREFIX}{text}", until=until)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from duetime.scheduler.foresight.reasons.before_start import questions, until_event
+from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_reason
 from duetime.scheduler.rules.series import occurrence_wait as rules
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -28,9 +28,9 @@ class OpenWait(NamedTuple):
 
     def reasons(self, zone: str, now: datetime) -> Iterator[WaitReason]:
         """Return the reasons for which the run waits: questions, and events."""
-        yield from questions(self.record, self.approval, self.side_approvals, now)
+        yield from approval_reasons(self.record, self.approval, self.side_approvals, now)
         if self.awaited is not None and self.awaited.is_open:
-            yield until_event(self.record.run, self.awaited.wait, zone, now)
+            yield event_reason(self.record.run, self.awaited.wait, zone, now)
 
 
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:

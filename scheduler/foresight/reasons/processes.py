@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.time.times import about, describe, relative
+from duetime.scheduler.rules.time.times import describe, relative, rough_length
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
@@ -53,7 +53,7 @@ def unserved(action: str, *, working: bool, drained: bool, known: bool) -> list[
     return [] if known else [no_handler(action)]
 
 
-def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitReason:
+def lost_process_reason(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitReason:
     """Describe a run that is stored as running while its process is gone: others end the attempt."""
     attempt, holder = attempt_in_words(record.run, record.task.retry), found.holder
     if holder is None:
@@ -63,7 +63,7 @@ def left_running(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitR
     return WaitReason(WaitKind.NO_WORKER, text)
 
 
-def taken_by_silent(holder: RunHolder, now: datetime) -> WaitReason:
+def silent_worker_reason(holder: RunHolder, now: datetime) -> WaitReason:
     """Describe a run that a worker has taken which is silent: it is free for others when the queue's lease ends."""
     if holder.lease_until is None or holder.lease_until <= now:
         free = "its lease has expired, so the run is free for other workers in seconds"
@@ -74,7 +74,7 @@ def taken_by_silent(holder: RunHolder, now: datetime) -> WaitReason:
 
 
 def _silence(holder: RunHolder, now: datetime) -> str:
-    return f"has been silent for {about(now - holder.seen_at)}" if holder.seen_at else "is gone"
+    return f"has been silent for {rough_length(now - holder.seen_at)}" if holder.seen_at else "is gone"
 
 
 def _lease(holder: RunHolder, now: datetime) -> str:
@@ -85,12 +85,12 @@ def _lease(holder: RunHolder, now: datetime) -> str:
     )
 
 
-def no_answer(silence: NoAnswer | None) -> WaitReason:
+def no_answer_reason(silence: NoAnswer | None) -> WaitReason:
     """Describe why the queue does not say where the run is; None where it answered, and does not know the run."""
     return WaitReason(*_SILENT[silence])
 
 
-def not_queued(record: TaskRecord, now: datetime) -> WaitReason:
+def not_queued_reason(record: TaskRecord, now: datetime) -> WaitReason:
     """Describe a due run that no process has put into the queue."""
     due = due_at(record.run)
     return WaitReason(

@@ -33,7 +33,7 @@ _SPREAD_RATIO: Final = 0.25
 _CRC_COUNT: Final = 2**32
 
 
-def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: datetime) -> Wait | None:
+def preflight_wait(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: datetime) -> Wait | None:
     """Return the wait of a run that cannot start yet, None for one that can; `since` is when it first tried.
 
     A text of the check, or a secret that cannot be read, blocks the run. An exception, of whatever kind, is a fault
@@ -52,7 +52,7 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
         problem = str(error)
     except BaseException as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
         return Wait(_pause(waited), f"{NOT_READY}{explain(error)}")
-    return blocked(masked(problem), waited) if problem else None
+    return blocked_wait(masked(problem), waited) if problem else None
 
 
 def _text_of(handler: Handler, returned: object) -> str:
@@ -65,7 +65,7 @@ def _text_of(handler: Handler, returned: object) -> str:
     return f"the preflight of {handler.name} returned {kind}; it must return a text that says what is missing, or None"
 
 
-def blocked(missing_now: str, waited: timedelta) -> Wait:
+def blocked_wait(missing_now: str, waited: timedelta) -> Wait:
     """Return the wait of a run that has waited so long for what does not come back by itself."""
     return Wait(_pause(waited), clean_text(f"{BLOCKED_PREFIX}{missing_now}", MAX_HANDLER_REASON_CHARS))
 

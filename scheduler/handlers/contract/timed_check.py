@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Final
 
 from duetime.scheduler.handlers.context import Context, Link
-from duetime.scheduler.handlers.contract.preflight import missing
+from duetime.scheduler.handlers.contract.preflight import preflight_wait
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
@@ -50,7 +50,7 @@ class TimedChecks:
         def check() -> None:
             try:
                 with secrets_masked():
-                    answer.wait = missing(handler, context, task.payload, now)
+                    answer.wait = preflight_wait(handler, context, task.payload, now)
                 answer.given.set()
             finally:
                 self._slots.release()

@@ -26,7 +26,7 @@ _EXAMPLES: Final = {
 """A wait for each that ends in time, which is what `until` was meant for."""
 
 
-def checked_wait(place: str, wait: Wait, began: datetime, now: datetime) -> Wait:
+def check_wait(place: str, wait: Wait, began: datetime, now: datetime) -> Wait:
     """Return a storable wait of an attempt that `began` then; raises InvalidArgument, which names the `place`."""
     reason = clean_text(masked(str(wait.reason)), MAX_HANDLER_REASON_CHARS)
     asked = [name for name in ("event", "approval", "until") if getattr(wait, name) not in (None, "")]

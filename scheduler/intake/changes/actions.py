@@ -58,7 +58,7 @@ def is_change_token(text: str) -> bool:
     return _CHANGE_TOKEN.fullmatch(text) is not None
 
 
-def refuse_of_others(action: str, minutes: int | None, until: Moment | None, undo: str | None) -> None:
+def refuse_other_arguments(action: str, minutes: int | None, until: Moment | None, undo: str | None) -> None:
     """Refuse arguments that the action does not take, instead of ignoring them."""
     given = {"minutes": minutes, "until": until, "undo": undo}
     others = [name for name, value in given.items() if value is not None and name not in _TAKES.get(action, ())]
@@ -118,7 +118,7 @@ def undo_change(
     """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
     task, run = record.task, record.run
     if token == UNDOES_SCHEDULING:
-        return unscheduled(record, now)
+        return unschedule(record, now)
     last = _latest(task, last, now, token, window)
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
@@ -172,7 +172,7 @@ def _latest(task: Task, last: LastChange | None, now: datetime, token: str, wind
     return last
 
 
-def unscheduled(record: TaskRecord, now: datetime) -> Change:
+def unschedule(record: TaskRecord, now: datetime) -> Change:
     """Cancel a task that was just made and that nobody changed; one that has begun or run since stays."""
     task, run = record.task, record.run
     text = ""
@@ -209,7 +209,7 @@ def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:
     follows = run.id != last.current
     if (follows and _differ(was, task, _OF_NEXT_RUN)) or (ended_since and _differ(was, task, _OF_SERIES)):
         raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-    return Change(was, changes.to_be_ordered(run) if _differ(was, task, _OF_ORDER) else run, kind=EventKind.UNDONE)
+    return Change(was, changes.back_to_timer(run) if _differ(was, task, _OF_ORDER) else run, kind=EventKind.UNDONE)
 
 
 def _differ(one: Task, other: Task, names: Iterable[str]) -> bool:

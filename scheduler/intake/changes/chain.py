@@ -20,7 +20,7 @@ from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.terms.step_request import titled
+from duetime.scheduler.intake.terms.step_request import with_title
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
@@ -43,7 +43,7 @@ _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
 _OF_SERIES: Final = ("repeat_policy", "all_following")
 
 
-def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def chain_arguments(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call that are not empty. Raises InvalidArgument for one that only steps have."""
     given = {name: value for name, value in arguments.items() if value is not None and value not in (False, (), [])}
     given |= {"pause": False} if arguments.get("pause") is False else {}
@@ -182,13 +182,13 @@ def chain_decision(
 def _titles(found: ChainRecord, title: str) -> dict[str, str]:
     """Return the new titles of the steps whose titles were made from that of the chain."""
     return {
-        step.record.task.id: titled(title, step.name)
+        step.record.task.id: with_title(title, step.name)
         for step in found.steps
-        if step.record.task.title == titled(found.chain.title, step.name)
+        if step.record.task.title == with_title(found.chain.title, step.name)
     }
 
 
-def moved_by(
+def move_chains(
     moves: Mapping[str, Callable[[], ChainMove]], decision: BulkDecision, planner: Planner, now: datetime
 ) -> BulkDecision:
     """Return the decision with the steps of chains moved as `moves` says, by task id; other tasks move as before."""

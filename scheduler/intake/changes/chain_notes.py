@@ -24,7 +24,9 @@ HAD_BEGUN: Final = "a step had begun"
 """Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
 
 
-def left_out(found: ChainRecord, view: TaskView, now: datetime, *, skips: bool = False) -> tuple[str, ...]:
+def skipped_generations_note(
+    found: ChainRecord, view: TaskView, now: datetime, *, skips: bool = False
+) -> tuple[str, ...]:
     """Name the generations that the move of a chain passes, or that it `skips`: it runs one at a time."""
     task, due, times = view.record.task, found.chain.due_at, list[datetime]()
     rule = recurrence_of(task)
@@ -40,7 +42,7 @@ def left_out(found: ChainRecord, view: TaskView, now: datetime, *, skips: bool =
     return (f"left out{why}: {shown}{more}",) if times else ()
 
 
-def asked_to_stop(found: ChainRecord) -> tuple[str, ...]:
+def stop_requests_note(found: ChainRecord) -> tuple[str, ...]:
     """Name the steps that run and were asked to stop: no undo takes that back."""
     runs = [(step.name, step.record.run) for step in found.steps]
     names = ", ".join(name for name, run in runs if run.cancel_requested and run.state in OPEN)
@@ -50,7 +52,7 @@ def asked_to_stop(found: ChainRecord) -> tuple[str, ...]:
     return (Translatable.of(NoteKind.STEPS_STOP, sentence, steps=names),) if names else ()
 
 
-def not_taken_back(found: ChainRecord, result: BulkResult, changed: Collection[str]) -> tuple[str, ...]:
+def undo_failures_note(found: ChainRecord, result: BulkResult, changed: Collection[str]) -> tuple[str, ...]:
     """Name the steps that an undo left as they were, and why: it was refused, or the step had begun."""
     refused = {each.record.task.id: each.why for each in result.outcomes if each.became is Became.REFUSED}
     left = {step.record.task.id: step.name for step in found.steps if _stays(step.record, refused, changed)}
@@ -64,7 +66,7 @@ def _stays(record: TaskRecord, refused: Collection[str], changed: Collection[str
     return record.task.id in refused or cancelled
 
 
-def stays_cancelled(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+def still_cancelled_note(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     """Name the steps that stay cancelled when the rest of the cancel is taken back."""
     ended = [each.record for each in result.outcomes if each.became is Became.CHANGED and not each.undo]
     ids = {record.task.id for record in ended if record.run.state is State.CANCELLED}

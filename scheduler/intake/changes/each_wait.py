@@ -12,7 +12,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.terms.approval import asked_before_each
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.changes import to_be_ordered, when_words
+from duetime.scheduler.rules.changes import back_to_timer, when_words
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, before_run
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
@@ -62,7 +62,7 @@ def each_wait_step(
         due = max(run.scheduled_for + delay_of(task), now)
         run = replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=None)
     elif not before_run(record.task).awaits:
-        run = to_be_ordered(run)
+        run = back_to_timer(run)
     return replace(change, task=task, run=run)
 
 
@@ -80,7 +80,7 @@ def each_question_step(record: TaskRecord, change: Change, approval: Approval, *
     kept = asked_before_each(approval, in_chain=in_chain or before_run(task).awaits_in_chain)
     asks = {**(task.asks or {}), **kept}
     check_one_question(task.repeat_policy, asks)
-    return replace(change, task=replace(task, asks=asks), run=to_be_ordered(change.run))
+    return replace(change, task=replace(task, asks=asks), run=back_to_timer(change.run))
 
 
 def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:

@@ -34,7 +34,7 @@ class Pause(NamedTuple):
         return task.paused == self.paused and task.paused_until == self.until
 
 
-def pause_asked(draft: ChangeDraft) -> Pause:
+def read_pause(draft: ChangeDraft) -> Pause:
     """Read the pause or resume of a call. Raises InvalidArgument for an end in the past, or of a resume."""
     request = draft.request
     if request.pause_until is None:
@@ -65,7 +65,7 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)
 
 
-def still_over(draft: ChangeDraft) -> tuple[str, ...]:
+def ended_warning(draft: ChangeDraft) -> tuple[str, ...]:
     """Return a warning where the resumed task has ended, as a resume does not start it again."""
     resumed, run = draft.record.task.paused and not draft.task.paused, draft.change.coming
     return (f"it has ended ({run.state}): it starts once it is given a time",) if resumed and run.ended_at else ()

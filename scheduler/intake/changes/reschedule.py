@@ -14,7 +14,7 @@ from duetime.scheduler.handlers.payloads.payload_model import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
-from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step, still_over
+from duetime.scheduler.intake.changes.pause import Pause, ended_warning, pause_step, read_pause
 from duetime.scheduler.intake.changes.series import (
     has_new_days,
     has_new_zone,
@@ -23,7 +23,7 @@ from duetime.scheduler.intake.changes.series import (
     series_notes,
     wall_time,
 )
-from duetime.scheduler.intake.changes.terms import late_for_the_attempt, terms_step, unblocked, with_origin
+from duetime.scheduler.intake.changes.terms import running_attempt_note, terms_step, unblock, with_origin
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.examples.corrected_example import corrects_examples
 from duetime.scheduler.intake.instants import resolve_moment, words_of
@@ -42,7 +42,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
-from duetime.scheduler.rules.redact import unmasked
+from duetime.scheduler.rules.redact import restore_masked
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.natural_key import check_kept
@@ -74,9 +74,9 @@ def decide_reschedule(
     unchanged = Change(record.task, record.run, kind=EventKind.RESCHEDULED)
     described = terms_step(_describe_step(ChangeDraft(record, request, planner, now, unchanged, recurs)))
     draft = demand_step(_timing_step(described))
-    pause = pause_asked(draft)
+    pause = read_pause(draft)
     draft = draft.assuming(*pause.warnings)
-    draft = draft.warning(*late_for_the_attempt(described), *silent_note(draft.task.action, request.notify))
+    draft = draft.warning(*running_attempt_note(described), *silent_note(draft.task.action, request.notify))
     draft = draft.warning(*planner.undelivered_notes(draft.task)) if request.deliver_to else draft
     check_kept(record.task, draft.task)
     draft = links_step(_skip_step(_pause_step(draft, pause)))
@@ -87,7 +87,7 @@ def decide_reschedule(
 def with_stored_secrets(payload: GivenPayload | None, task: Task) -> Mapping[str, Json] | None:
     """Return another payload for a task: what it has as `***`, as the task is shown, stays what it was."""
     given: Mapping[str, Json] | None = as_json(payload)
-    found = None if given is None else unmasked(dict(given), dict(task.payload))
+    found = None if given is None else restore_masked(dict(given), dict(task.payload))
     return found if isinstance(found, dict) else given
 
 
@@ -115,7 +115,7 @@ def _describe_step(draft: ChangeDraft) -> ChangeDraft:
         notify=Notify(request.notify or task.notify),
     )
     run = draft.record.run
-    run = unblocked(run) if task.payload != draft.record.task.payload else run
+    run = unblock(run) if task.payload != draft.record.task.payload else run
     return draft.with_change(replace(draft.change, task=task, run=run))
 
 
@@ -182,10 +182,10 @@ def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
 def _pause_step(draft: ChangeDraft, pause: Pause) -> ChangeDraft:
     """Pause or resume the task, if the call asks for it."""
     if pause.is_of(draft.task) and replace(draft.request, pause=None, pause_until=None) != Reschedule():
-        return draft.warning(*still_over(draft))  # clients fill in what is usual
+        return draft.warning(*ended_warning(draft))  # clients fill in what is usual
     step = pause_step(draft.change.applied_to(draft.record), pause, draft.now)
     draft = draft.with_change(_joined(draft.change, step)) if step else draft
-    return draft.warning(*still_over(draft))
+    return draft.warning(*ended_warning(draft))
 
 
 def _skip_step(draft: ChangeDraft) -> ChangeDraft:

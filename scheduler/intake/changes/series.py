@@ -20,7 +20,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import occurrence_at, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.skipped_days import skipped_days
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
@@ -161,7 +161,7 @@ def series_notes(change: Change) -> tuple[str, ...]:
     """Say what the move of one occurrence does to its series."""
     if change.task.repeat is None:
         return (ONCE_MORE,)
-    if onto := moved_onto(change):
+    if onto := same_time_note(change):
         return (onto,)
     return (PAST_OTHERS if change.extra_run else ONE_OCCURRENCE,)
 

@@ -41,12 +41,12 @@ def terms_step(draft: ChangeDraft) -> ChangeDraft:
     return draft.with_task(expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
 
 
-def unblocked(run: Run) -> Run:
+def unblock(run: Run) -> Run:
     """Return a run that has another payload now: what it missed with the old one is not known of it."""
     return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
 
 
-def late_for_the_attempt(draft: ChangeDraft) -> tuple[str, ...]:
+def running_attempt_note(draft: ChangeDraft) -> tuple[str, ...]:
     """Say that a running attempt ends by the terms that it began with."""
     was, task, request = draft.record.task, draft.task, draft.request
     if draft.record.run.state is not State.RUNNING:
@@ -60,7 +60,7 @@ def _terms(task: Task) -> tuple[object, ...]:
     return task.retry, task.expect, task.on_failure
 
 
-def sends_back(request: Reschedule) -> bool:
+def delivers_to_origin(request: Reschedule) -> bool:
     """Whether a change sends outcomes to the conversation that asks for it."""
     return ORIGIN in (request.deliver_to or ()) or (request.on_failure or {}).get(ON_FAILURE_NOTIFY) == ORIGIN
 
@@ -74,7 +74,7 @@ def with_origin(task: Task, request: Reschedule) -> Task:
     if request.origin is None:
         return task
     origin, old = read_origin(request.origin), task.origin.get("client")
-    if not sends_back(request):
+    if not delivers_to_origin(request):
         raise InvalidArgument(
             "origin",
             "nothing is sent back to it",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.demand import Demand, RunContext
-from duetime.scheduler.rules.changes import to_be_ordered
-from duetime.scheduler.rules.occurrences import dated
+from duetime.scheduler.rules.changes import back_to_timer
+from duetime.scheduler.rules.occurrences import with_deadline
 from duetime.scheduler.rules.series.reruns import has_ended
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
@@ -41,8 +41,8 @@ def demand_step(draft: ChangeDraft) -> ChangeDraft:
         return draft.warning(FROM_THE_NEXT_RUN) if given else draft
     change, task = draft.change, draft.task
     if change.extra_run is not None:
-        change = replace(change, extra_run=dated(task, change.extra_run, at=found.instant, p50=found.p50))
-    ordered = to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
+        change = replace(change, extra_run=with_deadline(task, change.extra_run, at=found.instant, p50=found.p50))
+    ordered = back_to_timer(with_deadline(task, run, at=found.instant, p50=found.p50))
     if change.next_run is not None:
         return draft.with_change(replace(change, next_run=ordered))
     return draft.with_change(replace(change, run=ordered))

@@ -106,7 +106,7 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
     if not is_first and "when" not in step.arguments and _starts_by_event(request):
         own["when"] = None  # the event may start the chain before its time
     return Request(
-        own.pop("title", None) or titled(request.title, step.name),
+        own.pop("title", None) or with_title(request.title, step.name),
         deadline=own.pop("deadline", deadline),
         deadline_type=own.pop("deadline_type", kind),
         retry=as_policy(own.pop("retry")),
@@ -121,7 +121,7 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
     )
 
 
-def titled(chain_title: str, name: str) -> str:
+def with_title(chain_title: str, name: str) -> str:
     """Return the title of a step that has none of its own."""
     return f"{chain_title.strip()[:_MAX_TITLE_CHARS]}: {name}"
 

@@ -10,7 +10,7 @@ from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
-from duetime.scheduler.rules.limits.admission import Limits, PoolState, capacity, free, opens, taken
+from duetime.scheduler.rules.limits.admission import Limits, PoolState, available, capacity, opens_at, units_in_use
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.rules.turns import goes_out_of_turn
@@ -35,7 +35,7 @@ def shortage(
         pool.name,
         why,
         units,
-        free(pool.limits, pool.at(now), entry.tier, now),
+        available(pool.limits, pool.at(now), entry.tier, now),
         capacity(pool.limits, now),
         helped_at=_shown(helped_at, pools.time),
         holders=holders,
@@ -65,7 +65,7 @@ def _others_first(waiting: RunClasses, cls: RunClass, wall: float) -> bool:
     return waiting.is_barred(head, first) or not goes_out_of_turn(cls.by_deadline, head[0], wall)
 
 
-def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
+def stats_of(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
     """Count runs by tier and by place, and the use of each pool."""
     by_tier, parked = [0] * TIER_COUNT, 0
     for cls in waiting.classes():
@@ -83,8 +83,8 @@ def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | 
     if pool.limits is None:
         return None
     limits, state = pool.limits, pool.at(now)
-    used = taken(limits, state)
-    whole, left = capacity(limits, now), free(limits, state, 1, now)
+    used = units_in_use(limits, state)
+    whole, left = capacity(limits, now), available(limits, state, 1, now)
     status, until = _status(limits, state, now)
     return PoolUse(whole, used, state.spent, left, state.factor, parked, status, _shown(until, time))
 
@@ -100,4 +100,4 @@ def _status(limits: Limits, state: PoolState, now: float) -> tuple[str, float | 
         return ("tripped", state.open_until) if now < state.open_until else ("probing", None)
     if now < state.stopped_until:
         return "stopped", state.stopped_until
-    return ("closed", opens(limits, now)) if capacity(limits, now) <= 0 else ("admitting", None)
+    return ("closed", opens_at(limits, now)) if capacity(limits, now) <= 0 else ("admitting", None)

@@ -22,11 +22,11 @@ from duetime.scheduler.rules.limits.admission import (
     Kind,
     Limits,
     PoolState,
-    advanced,
-    free,
-    helped_at,
-    in_reach,
-    most,
+    advance,
+    available,
+    available_if_released,
+    free_at,
+    most_available,
 )
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -99,14 +99,14 @@ class LivePool:
 
     def at(self, now: float) -> PoolState:
         """Return the state as of `now` without storing it."""
-        return advanced(self.limits, self.state, now) if self.limits else self.state
+        return advance(self.limits, self.state, now) if self.limits else self.state
 
     def lacks(self, units: int, entry: Entry, waiting: RunClasses, now: float) -> Why | None:
         """Return why this pool does not admit a run, None when it does."""
         limits, state = self.limits, self.at(now)
         if limits is None:
             return Why.UNKNOWN
-        if units > free(limits, state, entry.tier, now):
+        if units > available(limits, state, entry.tier, now):
             return _shortness(limits, state, units, entry.tier, now)
         return Why.HELD if self.is_held(entry, waiting, now) else None
 
@@ -136,7 +136,7 @@ class LivePool:
         cls = self.promised_class(waiting, now)
         if cls is None or self.limits is None or cls.behind is None or cls.behind.name != self.name:
             return None
-        return cls if dict(cls.needs)[self.name] <= free(self.limits, self.at(now), cls.tier, now) else None
+        return cls if dict(cls.needs)[self.name] <= available(self.limits, self.at(now), cls.tier, now) else None
 
     def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
         """Park a class on this pool."""
@@ -162,7 +162,7 @@ class LivePool:
     def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
         """Whether no release could admit these units, so that a run parked here drops its other first calls."""
         if why is Why.SHORT and self.limits is not None:
-            return units > in_reach(self.limits, self.at(now), tier, now)
+            return units > available_if_released(self.limits, self.at(now), tier, now)
         return why is not Why.HELD
 
     def give_up_first_call(self, run_id: str, name: ClassName | None) -> bool:
@@ -176,14 +176,14 @@ class LivePool:
 
     def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
         """Give first call to an overdue run that could ever get its units, so that later runs leave them free."""
-        if self.limits is None or units > most(self.limits, tier, now):
+        if self.limits is None or units > most_available(self.limits, tier, now):
             return
         if not self.state.hold or rank[0] < self.state.hold_key:
             self.state.hold, self.state.hold_key = rank[2], rank[0]
 
     def helped_at(self, units: int, tier: int, now: float) -> float | None:
         """Return when time alone may admit these units."""
-        return helped_at(self.limits, self.at(now), units, tier, now) if self.limits else None
+        return free_at(self.limits, self.at(now), units, tier, now) if self.limits else None
 
     def fitting(self, now: float) -> Iterator[ParkedSize]:
         """Yield the sizes that may be admitted now: for each tier the largest that fit."""
@@ -191,7 +191,7 @@ class LivePool:
             return
         state = self.at(now)
         for tier, units in enumerate(self.units, 1):
-            fit = bisect_right(units, free(self.limits, state, tier, now), key=_units) if units else 0
+            fit = bisect_right(units, available(self.limits, state, tier, now), key=_units) if units else 0
             for size in units[max(0, fit - MAX_SIZES_PER_WAKE) : fit][::-1]:
                 yield self.sizes[tier, *size]
 
@@ -212,11 +212,11 @@ class LivePool:
         if self.limits is None or not units:
             return
         state = self.at(now)
-        fit = bisect_right(units, free(self.limits, state, tier, now), key=_units)
+        fit = bisect_right(units, available(self.limits, state, tier, now), key=_units)
         if fit:
             yield now + THROTTLE_CHECK_INTERVAL_MS
         if fit < len(units):
-            at = helped_at(self.limits, state, units[fit][0], tier, now)
+            at = free_at(self.limits, state, units[fit][0], tier, now)
             if at is not None:
                 yield max(now + 1, at)
 
@@ -237,7 +237,7 @@ def _units(size: tuple[int, str]) -> int:
 
 def _shortness(limits: Limits, state: PoolState, units: int, tier: int, now: float) -> Why:
     later = [now, *(at for at, _ in limits.steps if at > now)]
-    if all(units > most(limits, tier, at) for at in later):
+    if all(units > most_available(limits, tier, at) for at in later):
         return Why.TOO_SMALL
     if now < state.stopped_until:
         return Why.STOPPED

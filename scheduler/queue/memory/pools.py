@@ -22,7 +22,7 @@ from duetime.scheduler.rules.limits.admission import (
 )
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
-from duetime.scheduler.rules.limits.start_log import resized
+from duetime.scheduler.rules.limits.start_log import resize
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
 
 TEMPLATE_SUFFIX = ":*"
@@ -219,7 +219,7 @@ class LivePools:
             pool.state = pool.at(now)
             pool.state.spent = spent_after_change(pool.limits, limits, pool.state, spent)
             pool.state.level = min(pool.state.level, limits.capacity)
-            pool.state.relog(resized(pool.state.log, limits.window if limits.slides else 0.0))
+            pool.state.relog(resize(pool.state.log, limits.window if limits.slides else 0.0))
             pool.declared, pool.limits = limits, self.time.limits(limits)
         if self._waiting.lanes:
             self._separate(pool, pool.sizes.values(), now)

@@ -20,7 +20,7 @@ from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.queue.reports import Why
-from duetime.scheduler.rules.limits.admission import Kind, free
+from duetime.scheduler.rules.limits.admission import Kind, available
 from duetime.scheduler.rules.preemption import Holder, holders_to_ask
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -91,7 +91,7 @@ class PoolPreemption:
                     return {}
                 if pool.gives_nothing(units, cls.tier, why, now) or self._is_kept_for_another(pool, entry, now):
                     return {}
-                found[name] = units - free(pool.limits, pool.at(now), cls.tier, now)
+                found[name] = units - available(pool.limits, pool.at(now), cls.tier, now)
         return found
 
     def _is_kept_for_another(self, pool: LivePool, entry: Entry, now: float) -> bool:

@@ -17,7 +17,7 @@ from duetime.scheduler.queue.constants import (
 )
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
-from duetime.scheduler.queue.memory.explain import counted, explained, shortage
+from duetime.scheduler.queue.memory.explain import explained, shortage, stats_of
 from duetime.scheduler.queue.memory.lanes import Lanes
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease, Put
@@ -29,11 +29,11 @@ from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.memory.view import View
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant
-from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse, Why, added_up
+from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse, Why, sum_thread_use
 from duetime.scheduler.rules.headroom import NO_HEADROOM
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.policies.decision import Look
-from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, overdue, served
+from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, count_dispatch, overdue
 
 
 class QueueState:
@@ -196,11 +196,11 @@ class QueueState:
         if delayed is not None:
             return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
         waiting = self._waiting.get(run_id)
-        threads = added_up(self.threads.known(now, waiting.action).values()) if waiting else None
+        threads = sum_thread_use(self.threads.known(now, waiting.action).values()) if waiting else None
         return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads, self.pools.time.wall)
 
     def stats(self, now: float) -> Stats:
-        found = counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
+        found = stats_of(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
         return replace(found, threads=self.threads.known(now))
 
     def _here(self, run_id: str) -> Entry | None:
@@ -235,7 +235,7 @@ class QueueState:
             self._park(cls, head, *short, now)
         else:
             self._waiting.start(head[2], now, out_of_turn=view.out_of_turn)
-            served(self.shares, self._balance, overdue(keys, wall), tier)
+            count_dispatch(self.shares, self._balance, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
 

@@ -14,7 +14,7 @@ from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.queue.reports import Why
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
-from duetime.scheduler.rules.limits.admission import free
+from duetime.scheduler.rules.limits.admission import available
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.shares import TIER_COUNT, ShareBalance
 from duetime.scheduler.rules.turns import goes_out_of_turn
@@ -86,7 +86,7 @@ class View:
         for name, units in sorted(entry.needs.items()):
             pool, why = short if short is not None and short[0].name == name else (self._pools.get(name, self._now), "")
             limits = pool.limits
-            units_free = None if limits is None else free(limits, pool.at(self._now), entry.tier, self._now)
+            units_free = None if limits is None else available(limits, pool.at(self._now), entry.tier, self._now)
             yield PoolSeen(name, units, units_free, why)
             if why:
                 return

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.port import Entry, Finish, Grant, Take
-from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
+from duetime.scheduler.queue.reports import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, sum_thread_use
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -146,7 +146,7 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
     status, ahead, worker, not_before, *more = words
     later = float(not_before) if not_before else None
     end = 2 + int(more[1]) if more else 0
-    threads = added_up(threads_of(more[end:]).values())
+    threads = sum_thread_use(threads_of(more[end:]).values())
     others_first = more[:1] == ["1"]
     return Explanation(status, int(ahead), shortage_of(more[2:end]), worker or None, later, threads, others_first)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 from duetime.scheduler.queue.port import QueueDamaged, QueueLost, QueueUnavailable
-from duetime.scheduler.queue.redis.source import LAYOUT_VERSION, SCRIPTS, assembled
+from duetime.scheduler.queue.redis.source import LAYOUT_VERSION, SCRIPTS, script_source
 from duetime.scheduler.rules.shares import Shares
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
@@ -55,7 +55,7 @@ class Scripts:
         self._me = secrets.token_hex(6)
         self._calls = itertools.count(1)
         self._scripts = {
-            name: client.register_script(assembled((*parts, name), shares)) for name, parts in SCRIPTS.items()
+            name: client.register_script(script_source((*parts, name), shares)) for name, parts in SCRIPTS.items()
         }
 
     def ask(self, name: str, *args: str | float) -> Any:

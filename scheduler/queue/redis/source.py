@@ -63,7 +63,7 @@ def _source(name: str) -> str:
     return _NUMBER_NAME.sub(lambda found: str(_NUMBERS.get(found[0], found[0])), text)
 
 
-def assembled(names: Sequence[str], shares: Shares) -> str:
+def script_source(names: Sequence[str], shares: Shares) -> str:
     """Return the script that these files make.
 
     Redis runs it whole at every call, so it is written to begin fast. Each file stands in a function inside that of the

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from duetime.scheduler.rules.limits.start_log import StartLog, added, current, removed, room_at, total
+from duetime.scheduler.rules.limits.start_log import StartLog, add_start, current, remove_start, room_at, total
 
 THROTTLE_RECOVERY_MS = 60_000.0
 """Milliseconds in which a fully throttled pool recovers: recovery is linear in time."""
@@ -108,13 +108,13 @@ def capacity(limits: Limits, now: float) -> float:
     return found
 
 
-def opens(limits: Limits, now: float) -> float | None:
+def opens_at(limits: Limits, now: float) -> float | None:
     """Return when a pool without capacity at `now` will have some; None when that is unknown, or it has some."""
     later = [at for at, then in limits.steps if at > now and then > 0]
     return min(later, default=None) if capacity(limits, now) <= 0 else None
 
 
-def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
+def advance(limits: Limits, state: PoolState, now: float) -> PoolState:
     """Return the state as of `now`: the bucket refilled, past windows closed, throttling recovered.
 
     Units spent beyond a window's budget are debt of the next window; nothing else is carried over.
@@ -147,7 +147,7 @@ def _bucket(limits: Limits, factor: float) -> float:
     return max(min(1.0, limits.capacity), limits.capacity * factor)
 
 
-def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
+def available(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     """Return the number of units that a run of `tier` may reserve now; `state` is as of `now`.
 
     Throttling takes from the lowest tiers first: from background five times the cut, from critical only the cut itself.
@@ -177,7 +177,7 @@ def spent_after_change(before: Limits, after: Limits, state: PoolState, stored: 
     return state.spent if before.kind is Kind.BUDGET else stored
 
 
-def taken(limits: Limits, state: PoolState) -> float:
+def units_in_use(limits: Limits, state: PoolState) -> float:
     """Return the units in use, or of a rate those that cannot be taken now; `state` is as of now."""
     if limits.kind is not Kind.RATE:
         return state.used
@@ -185,18 +185,18 @@ def taken(limits: Limits, state: PoolState) -> float:
     return limits.capacity - left
 
 
-def most(limits: Limits, tier: int, now: float) -> float:
+def most_available(limits: Limits, tier: int, now: float) -> float:
     """Return the number of units that a run of `tier` could reserve at `now` if nothing else were reserved."""
-    return free(limits, PoolState(level=limits.capacity), tier, now)
+    return available(limits, PoolState(level=limits.capacity), tier, now)
 
 
-def in_reach(limits: Limits, state: PoolState, tier: int, now: float) -> float:
+def available_if_released(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     """Return the number of units that a run of `tier` could reserve now if all reserved ones came back unused."""
     unused = replace(state, used=0.0, level=state.level + state.used, started=max(0.0, state.started - state.used))
-    return free(limits, unused, tier, now)
+    return available(limits, unused, tier, now)
 
 
-def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
+def free_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
     """Return when time alone may admit `units`, None when only a release can; `state` is as of `now`."""
     blocked = max(state.stopped_until, state.open_until)
     if blocked > now:
@@ -205,7 +205,7 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
     if state.factor < 1:
         times.append(now + THROTTLE_CHECK_INTERVAL_MS)
     full = replace(state, level=_bucket(limits, state.factor), started=0.0)
-    if limits.kind is Kind.RATE and units <= free(limits, full, tier, now):
+    if limits.kind is Kind.RATE and units <= available(limits, full, tier, now):
         times += [at for at in (_rate_helps_at(limits, state, units, tier, now),) if at is not None]
     return math.ceil(min(times)) if times else None
 
@@ -213,13 +213,13 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
 def _rate_helps_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
     """Return when the bucket holds the units and the window has room for them; None when the bucket never will."""
     times = [now + 1.0]
-    lacking = units - free(limits, replace(state, started=-math.inf), tier, now)
+    lacking = units - available(limits, replace(state, started=-math.inf), tier, now)
     if lacking > 0:
         if limits.refill == 0:
             return None
         times.append(now + lacking / (limits.refill * state.factor))
     if limits.slides:
-        crowded = units - free(limits, replace(state, level=math.inf), tier, now)
+        crowded = units - available(limits, replace(state, level=math.inf), tier, now)
         left_at = room_at(state.log, crowded, limits.window) if crowded > 0 else None
         times += [left_at] if left_at is not None else []
     return max(times)
@@ -234,7 +234,7 @@ def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None
     if limits.kind is Kind.RATE:
         state.level -= units
     if limits.slides:
-        state.relog(added(state.log, state.at, units, limits.window))
+        state.relog(add_start(state.log, state.at, units, limits.window))
     if 0 < state.open_until <= state.at and not state.probe:
         state.probe = run_id
     if state.hold == run_id:
@@ -261,9 +261,9 @@ def release(
     if limits.kind is Kind.RATE:
         state.level = min(limits.capacity, state.level + units - used)
     if limits.slides:
-        log = removed(state.log, granted, units, limits.window)
+        log = remove_start(state.log, granted, units, limits.window)
         counts = used > 0 and began + limits.window > state.at
-        state.relog(added(log, began, used, limits.window) if counts else log)
+        state.relog(add_start(log, began, used, limits.window) if counts else log)
     if limits.kind is Kind.BUDGET:
         state.spent += used
     if state.probe == run_id:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from duetime.scheduler.rules.limits.pool import Pool, PoolKind, find
+from duetime.scheduler.rules.limits.pool import Pool, PoolKind, find_pool
 
 MAX_CLASHES = 10
 """Clashes that are named; there may be more."""
@@ -47,7 +47,7 @@ def clashes(spans: Sequence[BusySpan], pools: Mapping[str, Pool]) -> list[Shared
     found = [
         SharedPool(pool, name, latest.start, (*(span.key for span in others), latest.key))
         for name, needing in by_pool.items()
-        if len(needing) > 1 and (pool := find(pools, name))
+        if len(needing) > 1 and (pool := find_pool(pools, name))
         for *others, latest in islice(_short(pool, name, needing), MAX_CLASHES)
     ]
     return sorted(found, key=lambda clash: (clash.at, clash.name))[:MAX_CLASHES]

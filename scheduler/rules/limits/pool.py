@@ -185,7 +185,7 @@ def template_of(name: str) -> str | None:
     return next((f"{prefix}*" for prefix in POOL_PREFIXES if name.startswith(prefix) and name != f"{prefix}*"), None)
 
 
-def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
+def find_pool(pools: Mapping[str, Pool], name: str) -> Pool | None:
     """Return the pool of this name, as declared or as made from its template."""
     template = template_of(name)
     if name in pools or template is None:
@@ -193,14 +193,14 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
     return pools.get(template) or (KEY_POOL if template == KEY_POOL.name else None)
 
 
-def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
+def full_charge(reserved: Mapping[str, int]) -> dict[str, float]:
     """Return the charge of an attempt that did not count its use: its whole reservation."""
     return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED_PREFIXES)}
 
 
 def costs_of(used: Mapping[str, float], pools: Mapping[str, Pool]) -> dict[str, int]:
     """Return by pool the cost of what an attempt used, in millionths; pools without a price are left out."""
-    priced = {name: pool.price for name in used if (pool := find(pools, name)) and pool.price}
+    priced = {name: pool.price for name in used if (pool := find_pool(pools, name)) and pool.price}
     return {name: price.cost(used[name]) for name, price in priced.items()}
 
 

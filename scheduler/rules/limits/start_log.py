@@ -25,7 +25,7 @@ def total(log: StartLog) -> float:
     return sum((units for _, units in log), 0.0)
 
 
-def added(log: StartLog, at: float, units: float, window: float) -> StartLog:
+def add_start(log: StartLog, at: float, units: float, window: float) -> StartLog:
     """Return the log with a start at `at`, which may be older than its last entry."""
     slot, after = slot_of(at, window), len(log)
     while after and slot_of(log[after - 1][0], window) > slot:
@@ -36,7 +36,7 @@ def added(log: StartLog, at: float, units: float, window: float) -> StartLog:
     return (*log[:after], (at, units), *log[after:])
 
 
-def removed(log: StartLog, at: float, units: float, window: float) -> StartLog:
+def remove_start(log: StartLog, at: float, units: float, window: float) -> StartLog:
     """Return the log without units that started at `at`, if they are still in it."""
     slot = slot_of(at, window)
     left = ((then, max(0.0, known - units) if slot_of(then, window) == slot else known) for then, known in log)
@@ -51,11 +51,11 @@ def current(log: StartLog, window: float, now: float) -> StartLog:
     return log[gone:]
 
 
-def resized(log: StartLog, window: float) -> StartLog:
+def resize(log: StartLog, window: float) -> StartLog:
     """Return the log in the slots of another window; empty for none."""
     found: StartLog = ()
     for at, units in log if window > 0 else ():
-        found = added(found, at, units, window)
+        found = add_start(found, at, units, window)
     return found
 
 

@@ -84,7 +84,7 @@ def chosen_tier(
     return None if tier is None else tier + 1
 
 
-def replayed(
+def replay_decision(
     look: Look, shares: Shares, *, keys: Mapping[str, float] = NO_NEW_KEYS, headroom: Headroom | None = None
 ) -> tuple[int, Contender] | None:
     """Return the tier and the run that these shares choose; None when no run may start.

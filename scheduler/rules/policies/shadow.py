@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.decision import replay_decision
 from duetime.scheduler.rules.policies.decision_record import TIERS, Decision
 from duetime.scheduler.rules.policies.policy import OrderPolicy
 from duetime.scheduler.task import Json, Tier
@@ -64,7 +64,7 @@ class _Counts:
     other_run: int = 0
 
 
-def compared(decisions: Iterable[Decision], in_force: OrderPolicy, shadow: OrderPolicy) -> ShadowDifference:
+def compare_policies(decisions: Iterable[Decision], in_force: OrderPolicy, shadow: OrderPolicy) -> ShadowDifference:
     """Compare a shadow with decisions that were made under the policy in force; only those that started a run count."""
     counts, oldest = _Counts(), list[datetime]()
     for decision in decisions:
@@ -84,7 +84,7 @@ def _count(counts: _Counts, decision: Decision, in_force: OrderPolicy, shadow: O
             keys[head.run_id] = head.key + shift
             counts.shifts[tier][head.run_id] = shift
     counts.starts[decision.tier] += 1
-    choice = replayed(look, shadow.shares, keys=keys)
+    choice = replay_decision(look, shadow.shares, keys=keys)
     if choice is None:  # a record that does not belong to its policy: nothing to compare
         return
     rank, run = choice

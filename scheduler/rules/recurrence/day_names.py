@@ -11,7 +11,7 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, ordi
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 
 
-def coded(days: frozenset[tuple[int, int]]) -> list[str]:
+def weekday_codes(days: frozenset[tuple[int, int]]) -> list[str]:
     """Return weekdays as an RRULE writes them, `MO` or `-1FR`, in the order in which they are named."""
     return [f"{nth or ''}{DAY_CODES[day]}" for nth, day in _ordered(days)]
 

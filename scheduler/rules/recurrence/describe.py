@@ -12,12 +12,12 @@ from itertools import pairwise
 from math import ceil
 
 from duetime.scheduler.rules.recurrence.day_names import (
-    coded,
     date_text,
     listed,
     monthdays_text,
     months_text,
     time_text,
+    weekday_codes,
     weekdays_text,
     workdays_text,
 )
@@ -32,7 +32,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     WORKDAYS,
     YEARLY,
     Rule,
-    whole,
+    largest_unit,
 )
 from duetime.scheduler.rules.time.tokens import ordinal_text
 from duetime.scheduler.translatable import ClauseKind, Translatable
@@ -124,7 +124,7 @@ def _on(rule: Rule) -> Clauses:
         return ()
     either = (rule.either and len(parts) > 1) or None
     text = f" {' or '.join(parts) if either else ' '.join(parts)}"
-    monthdays, weekdays = sorted(rule.monthdays) or None, coded(rule.weekdays) or None
+    monthdays, weekdays = sorted(rule.monthdays) or None, weekday_codes(rule.weekdays) or None
     return (Translatable.of(ClauseKind.ON, text, monthdays=monthdays, weekdays=weekdays, either=either),)
 
 
@@ -166,7 +166,7 @@ def _weekly(rule: Rule, anchor: date) -> Clauses:
     weekdays = rule.weekdays or (frozenset({(0, anchor.weekday())}) if rule.freq == WEEKLY else frozenset())
     if rule.interval > 1:
         text = f" on {weekdays_text(weekdays)}"
-        on = (Translatable.of(ClauseKind.ON, text, weekdays=coded(weekdays)),) if weekdays else ()
+        on = (Translatable.of(ClauseKind.ON, text, weekdays=weekday_codes(weekdays)),) if weekdays else ()
         return (_period(rule), *on, *_in(rule))
     return (_each_week(weekdays), *_in(rule))
 
@@ -179,8 +179,8 @@ def _each_week(weekdays: frozenset[tuple[int, int]]) -> Translatable:
     missing = _EVERY_DAY - weekdays
     if len(missing) == 1 and weekdays < _EVERY_DAY:  # six days of the week are said by the one that is missing
         but = f"every day except {weekdays_text(missing)}"
-        return Translatable.of(ClauseKind.ALL_BUT, but, weekdays=coded(missing))
-    return Translatable.of(ClauseKind.WEEKDAYS, f"every {weekdays_text(weekdays)}", weekdays=coded(weekdays))
+        return Translatable.of(ClauseKind.ALL_BUT, but, weekdays=weekday_codes(missing))
+    return Translatable.of(ClauseKind.WEEKDAYS, f"every {weekdays_text(weekdays)}", weekdays=weekday_codes(weekdays))
 
 
 def _yearly(rule: Rule, anchor: date) -> Clauses:
@@ -261,5 +261,5 @@ def _end(rule: Rule) -> Clauses:
 
 def shortest_sentence(least: timedelta) -> str:
     """Return the shortest recurrence in words that is at least so long."""
-    freq, count = whole(SECONDLY, max(1, ceil(least.total_seconds())))
+    freq, count = largest_unit(SECONDLY, max(1, ceil(least.total_seconds())))
     return sentence(Rule(freq, count), datetime.min.replace(tzinfo=UTC))

@@ -19,7 +19,7 @@ from duetime.scheduler.rules.recurrence import cron, rrule
 from duetime.scheduler.rules.recurrence.clock_notes import clock_notes
 from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, shortest_sentence
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
-from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
+from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, rule_text
 from duetime.scheduler.rules.recurrence.words import plain_words
 from duetime.scheduler.rules.time import translation, zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
@@ -174,7 +174,7 @@ def at_time(found: Recurrence, was: time, to: time, *, named: bool = False) -> s
     if rule.elapsed or not (named or rule.times or rule.hours or rule.minutes):
         return found.rule
     moved = rule.at_time(was, to)
-    return None if moved is None else canonical(moved) or full_sentence(moved, local)
+    return None if moved is None else rule_text(moved) or full_sentence(moved, local)
 
 
 def soonest(
@@ -224,7 +224,7 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
         raise Misread(
             f"fires every {length(shortest)}, more often than every {length(minimum)}", shortest_sentence(minimum)
         )
-    stored = canonical(rule) or full_sentence(rule, local)
+    stored = rule_text(rule) or full_sentence(rule, local)
     if len(stored) > MAX_PHRASE_CHARS:
         raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
     until = _until(rule, zone)

@@ -28,7 +28,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     WORKDAYS,
     YEARLY,
     Rule,
-    whole,
+    largest_unit,
 )
 from duetime.scheduler.rules.time.days.named_days import known_calendar
 from duetime.scheduler.rules.time.tokens import Misread
@@ -58,7 +58,7 @@ def parse(text: str) -> Rule:
     given.pop("", None)
     _check(freq, given)
     if freq == SECONDLY:
-        freq, given["interval"] = whole(freq, given.get("interval", 1))
+        freq, given["interval"] = largest_unit(freq, given.get("interval", 1))
         _check_seconds(freq, parts)
     return Rule(freq, **given)
 

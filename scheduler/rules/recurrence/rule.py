@@ -81,14 +81,14 @@ class Rule:
         return range(60) if self.freq == MINUTELY else (0,)
 
 
-def whole(freq: str, interval: int) -> tuple[str, int]:
+def largest_unit(freq: str, interval: int) -> tuple[str, int]:
     """Return an interval of seconds or minutes in the largest unit that divides it."""
     if freq == SECONDLY and interval % 60 == 0:
         freq, interval = MINUTELY, interval // 60
     return (HOURLY, interval // 60) if freq == MINUTELY and interval % 60 == 0 else (freq, interval)
 
 
-def canonical(rule: Rule) -> str | None:
+def rule_text(rule: Rule) -> str | None:
     """Write a rule as the five cron fields it came from, or as an RRULE; None when neither can say it."""
     if rule.cron:
         return rule.cron

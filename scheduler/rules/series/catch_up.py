@@ -8,7 +8,7 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED, delay_of, next_run, passed, recurrence_of
+from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED, delay_of, next_run, recurrence_of, used_up_to
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Coalesce, RepeatPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -19,7 +19,7 @@ def catches_up(policy: RepeatPolicy | None) -> bool:
     return policy is not None and (policy.catchup_window is not None or policy.coalesce is not None)
 
 
-def caught_up(record: TaskRecord, now: datetime) -> Change | None:
+def catch_up(record: TaskRecord, now: datetime) -> Change | None:
     """Return the change that replaces a due run by the occurrence to catch up with; None where it runs itself."""
     task, run = record.task, record.run
     coming = _chosen(task, run, now)
@@ -29,12 +29,12 @@ def caught_up(record: TaskRecord, now: datetime) -> Change | None:
     return Change(task, left_out, next_run=coming, kind=EventKind.SKIPPED)
 
 
-def after_missing(task: Task, run: Run, opened: datetime, now: datetime) -> Run | None:
+def next_missed(task: Task, run: Run, opened: datetime, now: datetime) -> Run | None:
     """Return the next missed occurrence before `opened`, where the policy runs every one of them."""
     policy = task.repeat_policy
     if policy is None or policy.coalesce is not Coalesce.ALL:
         return None
-    start = passed(run) if policy.catchup_window is None else max(passed(run), now - policy.catchup_window)
+    start = used_up_to(run) if policy.catchup_window is None else max(used_up_to(run), now - policy.catchup_window)
     coming = next_run(task, run, start)
     return coming if coming is not None and coming.scheduled_for <= opened else None
 
@@ -55,7 +55,7 @@ def _chosen(task: Task, run: Run, now: datetime) -> Run | None:
 
 def _missed(task: Task, run: Run, now: datetime) -> Iterator[datetime]:
     """Yield the times after that of `run` that have passed."""
-    rule, at = recurrence_of(task), passed(run)
+    rule, at = recurrence_of(task), used_up_to(run)
     end = now if task.until is None else min(now, task.until)
     for _ in range(MAX_MISSES_COUNTED):
         coming = rule.after(at) if rule else None

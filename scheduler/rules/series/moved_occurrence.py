@@ -12,12 +12,12 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import (
     TooManyOccurrences,
-    dated_like,
     following,
     kept_window,
     next_run,
-    skipped,
+    skip_run,
     window_of,
+    with_deadline_like,
 )
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import TERMINAL
@@ -27,7 +27,7 @@ from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 
-def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind) -> Change | None:
+def move_past_next(record: TaskRecord, to: datetime, now: datetime, kind: EventKind) -> Change | None:
     """Return the change that moves the current occurrence to or past the next one; None for a time before that.
 
     At the time of another occurrence the two are one: the moved one is skipped, and says why. Else it becomes a side
@@ -40,7 +40,7 @@ def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind)
     if coming is None or to < coming.scheduled_for:
         return None
     if _falls_on_another(record, to, now):
-        left_out = replace(skipped(run, now), error=_as_one(task, to))
+        left_out = replace(skip_run(run, now), error=_as_one(task, to))
         return Change(task, left_out, next_run=replace(coming, number=run.number), kind=kind)
     if before_run(task).asks_in_series:
         raise _asks_before(task, max(now, run.scheduled_for), coming.scheduled_for, now, kind)
@@ -62,17 +62,17 @@ def is_moved(run: Run) -> bool:
     return run.slot is not None and not run.current
 
 
-def snoozes_to_come(side_runs: Iterable[Run]) -> tuple[Run, ...]:
+def open_snoozes(side_runs: Iterable[Run]) -> tuple[Run, ...]:
     """Return the side runs of earlier snoozes that are still to come, which a new snooze replaces."""
     return tuple(run for run in side_runs if run.state is State.SCHEDULED and not is_moved(run))
 
 
 def snoozed_until(side_runs: Iterable[Run]) -> datetime | None:
     """Return when the snoozed outcome comes again, which is where a new snooze counts from; None without a snooze."""
-    return max((run.wake_at or run.scheduled_for for run in snoozes_to_come(side_runs)), default=None)
+    return max((run.wake_at or run.scheduled_for for run in open_snoozes(side_runs)), default=None)
 
 
-def moved_onto(change: Change) -> str:
+def same_time_note(change: Change) -> str:
     """Return a note for a change that moved an occurrence to the time of another one; empty for any other change."""
     onto = change.kind in {EventKind.RESCHEDULED, EventKind.SNOOZED} and change.run.state is State.SKIPPED
     return (change.run.error or "") if onto else ""
@@ -105,7 +105,7 @@ def _at_its_time(task: Task, run: Run, to: datetime, now: datetime) -> Run:
         overtaken_at=None,
         occurrence=kept_window(task, window_of(run)),
     )
-    return dated_like(task, moved, run)
+    return with_deadline_like(task, moved, run)
 
 
 def _in_its_place(run: Run, coming: Run) -> Run:

@@ -27,15 +27,15 @@ class Lot(StrEnum):
     OVERTAKES = "overtakes"
 
 
-def keeps_apart(task: Task) -> bool:
+def forbids_overlap(task: Task) -> bool:
     """Whether two occurrences of a task may not run at the same time."""
     policy = task.repeat_policy
     return task.repeat is not None and (policy is None or policy.overlap is not Overlap.ALLOW_ALL)
 
 
-def in_the_way(record: TaskRecord, run: Run, starting: Collection[str] = ()) -> Run | None:
+def blocking_run(record: TaskRecord, run: Run, starting: Collection[str] = ()) -> Run | None:
     """Return the open run of the same series that holds a due one up; those `starting` become ready with it."""
-    if not keeps_apart(record.task) or run.attempt or not _is_of_series(run):
+    if not forbids_overlap(record.task) or run.attempt or not _is_of_series(run):
         return None
     others = (each for each in (record.run, *record.side_runs) if each.id != run.id and _is_of_series(each))
     held_by = (each for each in others if is_open(each) or each.id in starting)
@@ -51,11 +51,11 @@ def is_open(run: Run) -> bool:
 def waits_for(record: TaskRecord, run: Run, now: datetime) -> Run | None:
     """Return the open run for whose end a run of its series waits; None where it waits for none."""
     is_due = run.state is State.SCHEDULED and (run.wake_at or run.scheduled_for) <= now
-    return in_the_way(record, run) if is_due and not record.task.paused else None
+    return blocking_run(record, run) if is_due and not record.task.paused else None
 
 
-def lot_of(record: TaskRecord, run: Run, other: Run, now: datetime) -> Lot:
-    """Return what becomes of a run that is due while another one is `in_the_way`."""
+def overlap_action(record: TaskRecord, run: Run, other: Run, now: datetime) -> Lot:
+    """Return what becomes of a run that is due while another one is in its way."""
     due = run.wake_at or run.scheduled_for
     policy = record.task.repeat_policy
     overlap = policy.overlap if policy else Overlap.SKIP
@@ -74,7 +74,7 @@ def open_since(task: Task, run: Run) -> datetime | None:
     return (run.first_ready_at or run.scheduled_for) if buffers else run.first_ready_at
 
 
-def given_way(run: Run, to: Run, now: datetime) -> Run:
+def give_way(run: Run, to: Run, now: datetime) -> Run:
     """Return a run that gives way `to` another one: it is asked to stop, or ends where it does not run."""
     if run.state is State.RUNNING:
         return replace(run, cancel_requested=True, overtaken_at=run.overtaken_at or to.scheduled_for)

@@ -14,7 +14,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.overlap import Continuation, after_end
+from duetime.scheduler.rules.series.overlap import Continuation, continuation_after
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -32,7 +32,7 @@ def final_no_text(task: Task) -> str:
     return " A no to a step of a chain that recurs cannot be undone." if before_run(task).asks_in_chain else ""
 
 
-def asked_anew(record: TaskRecord, change: Change) -> str:
+def withdrawn_question_note(record: TaskRecord, change: Change) -> str:
     """Return a note for a change that withdraws an open question, as its run asks again at its new time; else empty."""
     old, run, task = record.run, change.run, change.task
     is_moved = run.id == old.id and run.state is State.SCHEDULED and run.scheduled_for != old.scheduled_for
@@ -42,12 +42,12 @@ def asked_anew(record: TaskRecord, change: Change) -> str:
     return f"its question is withdrawn; it asks again {describe(run.scheduled_for, task.timezone)}"
 
 
-def asked(run: Run, at: datetime) -> Run:
+def ask(run: Run, at: datetime) -> Run:
     """Return the due run as waiting for its approval. It counts as open from now on, for the overlap policy."""
     return replace(run, state=State.WAITING, wake_at=None, first_ready_at=run.first_ready_at or at)
 
 
-def let_go(task: Task, run: Run, now: datetime) -> Run:
+def after_wait(task: Task, run: Run, now: datetime) -> Run:
     """Return the run as scheduled again, now that its wait is over. It keeps its time, place and deadline."""
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
@@ -67,7 +67,7 @@ def without_early_deadline(task: Task, run: Run) -> Run:
     return replace(run, deadline=None, drop_at=None) if counts_from_its_turn(task, run) else run
 
 
-def was_let_go(task: Task, run: Run) -> bool:
+def has_waited(task: Task, run: Run) -> bool:
     """Whether a run that waited when it was due has been approved, or has received its event."""
     return before_run(task).holds_in_series and run.state is State.SCHEDULED and run.first_ready_at is not None
 
@@ -79,7 +79,7 @@ def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
     """
     task, run = record.task, record.run
     series = before_run(task).asks_in_series
-    coming = after_end(task, replace(run, number=run.number - 1), now) if series else Continuation()
+    coming = continuation_after(task, replace(run, number=run.number - 1), now) if series else Continuation()
     to = State.SKIPPED if coming.next_run or before_run(task).asks_in_chain else State.CANCELLED
     ended = replace(run, state=to, wake_at=None, ended_at=now, overtaken_at=None, error=why)
     return Rejection(Change(task, ended, next_run=coming.next_run, kind=EventKind.REJECTED), coming.skipped)

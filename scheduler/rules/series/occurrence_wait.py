@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, IN_CHAIN, before_run
-from duetime.scheduler.rules.series.overlap import after_end
-from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.rules.series.overlap import continuation_after
+from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
@@ -93,11 +93,11 @@ def is_same_occurrence(old: Run, run: Run) -> bool:
     return run.id != old.id and old.state is State.CANCELLED and is_again
 
 
-def left_out(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:
+def skip_unmet(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:
     """Return the change that skips an occurrence whose event did not come in time; its series goes on.
 
     As any skipped occurrence it uses up no number.
     """
-    coming = after_end(task, replace(run, number=run.number - 1), now)
-    following = overtakable(task, coming.next_run) if coming.next_run else None
+    coming = continuation_after(task, replace(run, number=run.number - 1), now)
+    following = with_overtake_time(task, coming.next_run) if coming.next_run else None
     return replace(end, next_run=following, skipped=coming.skipped)

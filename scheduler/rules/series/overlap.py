@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import newest_due, next_run, passed, recurrence_of
-from duetime.scheduler.rules.series.catch_up import after_missing
+from duetime.scheduler.rules.occurrences import newest_due, next_run, recurrence_of, used_up_to
+from duetime.scheduler.rules.series.catch_up import next_missed
 from duetime.scheduler.rules.series.overtake import OVERTAKING_POLICIES
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Overlap, Run, State, Task
@@ -28,17 +28,17 @@ class Continuation:
     skipped: tuple[Run, ...] = ()
 
 
-def after_end(task: Task, run: Run, now: datetime) -> Continuation:
+def continuation_after(task: Task, run: Run, now: datetime) -> Continuation:
     """Return how a series goes on after `run`, which ends at `now`."""
     overlap = task.repeat_policy.overlap if task.repeat_policy else Overlap.SKIP
     opened = min(run.first_ready_at or now, now)
-    missed = after_missing(task, run, opened, now)
+    missed = next_missed(task, run, opened, now)
     if missed is not None:
         return Continuation(missed)
     if overlap is Overlap.SKIP:
         coming = next_run(task, run, now)
         overlapped = coming is not None and coming.missed
-        return Continuation(coming, _skipped(task, run, max(opened, passed(run)), now) if overlapped else ())
+        return Continuation(coming, _skipped(task, run, max(opened, used_up_to(run)), now) if overlapped else ())
     if overlap in OVERTAKING_POLICIES:
         return _newest(task, run, opened, now)
     coming = next_run(task, run, opened)
@@ -56,10 +56,10 @@ def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuati
     if coming is None:
         return Continuation(next_run(task, run, now))
     before = coming.scheduled_for - MICROSECOND
-    return Continuation(coming, _skipped(task, run, max(opened, passed(run)), before) if coming.missed else ())
+    return Continuation(coming, _skipped(task, run, max(opened, used_up_to(run)), before) if coming.missed else ())
 
 
-def paused_after(task: Task, failed: int, noun: str = "run") -> str:
+def pause_after_failures(task: Task, failed: int, noun: str = "run") -> str:
     """Return why a task, or a chain by one of its steps, pauses after so many failures in a row; else empty."""
     most = task.repeat_policy.pause_after if task.repeat_policy else None
     if most is None or failed < most:
@@ -67,11 +67,11 @@ def paused_after(task: Task, failed: int, noun: str = "run") -> str:
     return f"a {noun} failed" if failed == 1 else f"{failed} {noun}s in a row failed"
 
 
-def skipped_behind(task: Task, run: Run, now: datetime) -> tuple[Run, ...]:
+def skipped_runs(task: Task, run: Run, now: datetime) -> tuple[Run, ...]:
     """Return the runs, skipped, of what fell due while the next occurrence itself waited, where one alone waits."""
     policy = task.repeat_policy
     waits_alone = policy is not None and policy.overlap in (Overlap.BUFFER_ONE, Overlap.CANCEL_OTHER)
-    return _skipped(task, run, passed(run), now) if run.current and waits_alone else ()
+    return _skipped(task, run, used_up_to(run), now) if run.current and waits_alone else ()
 
 
 def _skipped(task: Task, run: Run, after: datetime, until: datetime) -> tuple[Run, ...]:

@@ -32,7 +32,7 @@ def ends_series(run: Run) -> bool:
     return (run.cancel_requested or run.state is State.CANCELLED) and not run.gives_way
 
 
-def overtakable(task: Task, run: Run) -> Run:
+def with_overtake_time(task: Task, run: Run) -> Run:
     """Return the run with the time at which the next occurrence overtakes it, unless it was asked to stop already."""
     if run.cancel_requested or run.state in TERMINAL:
         return run
@@ -41,7 +41,7 @@ def overtakable(task: Task, run: Run) -> Run:
     return run if at == run.overtaken_at else replace(run, overtaken_at=at)
 
 
-def overtaken(record: TaskRecord, now: datetime) -> Change | None:
+def overtake_change(record: TaskRecord, now: datetime) -> Change | None:
     """Return the change that starts the next occurrence while the current run is open; None while it has to wait."""
     task, run = record.task, record.run
     allows = task.repeat_policy is not None and task.repeat_policy.overlap is Overlap.ALLOW_ALL
@@ -56,7 +56,7 @@ def overtaken(record: TaskRecord, now: datetime) -> Change | None:
     return Change(task, left, next_run=coming, kind=EventKind.CANCELLED)
 
 
-def put_off(task: Task, run: Run, now: datetime) -> datetime | None:
+def next_overtake_try(task: Task, run: Run, now: datetime) -> datetime | None:
     """Return when to try again to overtake a run that cannot be overtaken now."""
     coming = next_run(task, run, max(_opened(run), now))
     return coming.scheduled_for + delay_of(task) if coming else None

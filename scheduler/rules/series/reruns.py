@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
+from duetime.scheduler.rules.occurrences import kept_window, window_of, with_deadline_like
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import FAILURES
@@ -21,7 +21,7 @@ _INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 """States after which the next generation completes the work of the ended run, under the same idempotency key."""
 
 
-def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
+def next_generation(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
     """Return the next generation of an ended run, which itself stays as it ended."""
     found = Run(
         id=new_id("r"),
@@ -36,7 +36,7 @@ def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Ru
         repeats=(run.repeats or run.id) if run.state in _INCOMPLETE else None,
         occurrence=kept_window(task, window_of(run)),
     )
-    return dated_like(task, found, run)
+    return with_deadline_like(task, found, run)
 
 
 def has_ended(task: Task, run: Run, argument: str) -> Refused:
@@ -49,7 +49,7 @@ def has_ended(task: Task, run: Run, argument: str) -> Refused:
 def side_run(task: Task, run: Run, to: datetime) -> Run:
     """Return a side run, which no series follows. Raises Refused where each run needs an approval."""
     refuse_side_run(task)
-    return replace(again(task, run, to, wake_at=to), current=False, slot=None)
+    return replace(next_generation(task, run, to, wake_at=to), current=False, slot=None)
 
 
 def refuse_side_run(task: Task) -> None:
@@ -70,10 +70,10 @@ def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
     last = record.last_run
     if completing and last is not None and last.state in FAILURES:
         return side_run(record.task, last, now)
-    return of_its_own(record.task, side_run(record.task, record.run, now), now)
+    return own_occurrence(record.task, side_run(record.task, record.run, now), now)
 
 
-def of_its_own(task: Task, run: Run, now: datetime) -> Run:
+def own_occurrence(task: Task, run: Run, now: datetime) -> Run:
     """Return the run as an occurrence of its own that is due now and repeats no other run."""
     at = now if now.microsecond else now + MICROSECOND  # planned ones are whole seconds: never the same
     return replace(run, repeats=None, occurrence=kept_window(task, at))

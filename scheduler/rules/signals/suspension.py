@@ -13,7 +13,7 @@ from duetime.scheduler.waits.approval import Approval, question_of
 from duetime.scheduler.waits.signal import SignalWait
 
 
-def suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
+def suspend(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
     """Return the settlement of an attempt that goes on later."""
     if isinstance(ending, Wait) and ending.approval:
         return _asking(claim, ending, now)
@@ -42,7 +42,7 @@ def _asking(claim: Claim, ending: Wait, now: datetime) -> Settlement:
     approval = Approval(claim.run.id, claim.run.attempt, ending.approval, ending.default, now, ends_at)
     notice = question_of(claim.task, claim.run, approval)
     waits = replace(ending, approval="", until=ends_at, reason=ending.reason or ending.approval)
-    return replace(suspended(claim, waits, now), asks=approval, inbox=notice.message, deliveries=notice.deliveries)
+    return replace(suspend(claim, waits, now), asks=approval, inbox=notice.message, deliveries=notice.deliveries)
 
 
 def _awaiting(claim: Claim, ending: Wait, now: datetime) -> Settlement:
@@ -51,7 +51,7 @@ def _awaiting(claim: Claim, ending: Wait, now: datetime) -> Settlement:
     wait = SignalWait(ending.event, ending.match, since, _at(ending.timeout, now))
     reason = ending.reason or f"it waits for the event {wait.name!r}"
     waits = replace(ending, event="", until=wait.until, reason=reason)
-    return replace(suspended(claim, waits, now), awaits=wait)
+    return replace(suspend(claim, waits, now), awaits=wait)
 
 
 def _until(ending: Wait | Yielded, now: datetime) -> datetime:

@@ -59,7 +59,7 @@ def read_bound(
     if exact is not None:
         return exact.candidates[0][0].astimezone(UTC)
     found = _distance(clean, view, ahead=ahead)
-    return found or _started(parser.dated(clean), view, ahead=ahead, end=end)
+    return found or _started(parser.iso_date(clean), view, ahead=ahead, end=end)
 
 
 def _led(clean: str) -> str:

@@ -45,7 +45,7 @@ def read(text: str, view: Viewpoint) -> Reading:
     exact = read_exact(clean, view)
     if exact is not None:
         return exact
-    as_date = dated(clean)
+    as_date = iso_date(clean)
     return _relative(as_date, view) or _of_day(as_date, view)
 
 
@@ -66,7 +66,7 @@ def _target(clean: str) -> str:
     return f"at {to}" if to != clean and to.isdigit() else to
 
 
-def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
+def place_on_timeline(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
     """Put a wall time on the time line and say where the clocks jump."""
     found = zones.place(wall, zone)
     if found.shift is None:
@@ -144,11 +144,11 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
     if clock:
         wall = datetime.combine(wall.date(), clock.time)
         notes = (*notes, *_assumptions(clock, wall.date()))
-    instant, notes = placed(wall, zone, notes)
+    instant, notes = place_on_timeline(wall, zone, notes)
     return Reading(((instant + span.elapsed, notes),))
 
 
-def dated(clean: str) -> str:
+def iso_date(clean: str) -> str:
     """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
     found = _NUMERIC.search(clean)
     if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
@@ -274,7 +274,7 @@ def _choices(clock: Clock | None, day: Day, view: Viewpoint, ahead: timedelta = 
 def _choice(found: date, clock: Clock, day: Day, zone: ZoneInfo, ahead: timedelta) -> tuple[datetime, tuple[str, ...]]:
     which_is_said = day.tonight or (day.note or "").startswith(NO_DATE)
     said = _assumptions(clock, None if which_is_said else found)
-    instant, notes = placed(datetime.combine(found, clock.time), zone, said)
+    instant, notes = place_on_timeline(datetime.combine(found, clock.time), zone, said)
     instant += ahead
     rolled = found != day.candidates[0]
     template = day.note or ("the nearest one has passed: read as {day}" if rolled else "")

@@ -164,7 +164,7 @@ def length(span: timedelta) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
-def about(span: timedelta) -> str:
+def rough_length(span: timedelta) -> str:
     """Write a length of time that is only a guess as `length` does, in whole seconds, rounded up."""
     return length(timedelta(seconds=ceil(span.total_seconds())))
 

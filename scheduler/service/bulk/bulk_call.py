@@ -31,8 +31,8 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto
-from duetime.scheduler.rules.series.occurrence_approval import asked_anew
+from duetime.scheduler.rules.series.moved_occurrence import same_time_note
+from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
@@ -271,7 +271,10 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, side_run_at = replaced_times(record, due_at(after.run), change)
-    undo, note = decision.undo_of(change.applied_to(record)), moved_onto(change) or asked_anew(record, change) or None
+    undo, note = (
+        decision.undo_of(change.applied_to(record)),
+        same_time_note(change) or withdrawn_question_note(record, change) or None,
+    )
     return TaskOutcome(after, Became.CHANGED, note, undo, was, side_run_at)
 
 

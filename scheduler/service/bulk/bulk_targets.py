@@ -11,11 +11,11 @@ from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first, last_generation, to_run_again
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures, steps_to_rerun
 from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.bulk import replaying
-from duetime.scheduler.intake.changes.chain import ChainMove, moved_by
+from duetime.scheduler.intake.changes.chain import ChainMove, move_chains
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.times import utc
@@ -87,14 +87,14 @@ class BulkTargets:
         """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""
         to, moves = call.to, dict[str, Callable[[], ChainMove]]()
         if decision.verb is BulkVerb.REPLAY:
-            steps = dict(chain.from_iterable(to_run_again(found).items() for found in self._chains_of(call)))
+            steps = dict(chain.from_iterable(steps_to_rerun(found).items() for found in self._chains_of(call)))
             return replaying(decision, steps, now)
         if decision.verb is not BulkVerb.MOVE or to is None:
             return decision
         for found in self._chains_of(call):
             move = partial(self._moves.to_time, found, to, found.chain.timezone, now)
             moves |= dict.fromkeys((step.record.task.id for step in found.steps), move)
-        return moved_by(moves, decision, self._planner, now) if moves else decision
+        return move_chains(moves, decision, self._planner, now) if moves else decision
 
     def _ids_meant(self, call: BulkCall) -> Sequence[str]:
         """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none.
@@ -124,10 +124,10 @@ def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
         held = verb is BulkVerb.RESUME
         return [step for step in found.steps if step.record.run.state in OPEN or (held and step.record.task.paused)]
-    again = to_run_again(found)
+    again = steps_to_rerun(found)
     failed = [step for step in found.steps if step.record.task.id in again]
     if verb is BulkVerb.DISCARD:
-        failed = failed_first(found) or failed_first(last_generation(found))
+        failed = root_failures(found) or root_failures(last_generation(found))
     if not failed:
         chain_id = found.chain.id
         message = f"no step of {chain_id} has failed."

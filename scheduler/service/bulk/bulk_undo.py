@@ -19,7 +19,7 @@ from duetime.scheduler.calls.bulk_change import (
     BulkVerb,
     StoredBatch,
     TaskOutcome,
-    took_nothing_back,
+    undid_nothing,
 )
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.changes.bulk import undo_decision
@@ -73,7 +73,7 @@ class BulkUndo:
             ids = [task_id for task_id in order if task_id in found[number].undo]  # JSON keeps no order in PostgreSQL
             write = replace(self._write_of(call, batch, number), is_part=part)
             new += self._undone(call, ids, write, found[number], entry)
-        if left and not part and took_nothing_back(new, found[left[0]]):
+        if left and not part and undid_nothing(new, found[left[0]]):
             raise _took_nothing_back(new)
         notify(new, self._recall, self._on_change)
         return BulkResult(BulkVerb.UNDO, in_order([*done, *new]), now, repeated=bool(before))
@@ -88,7 +88,7 @@ class BulkUndo:
             rehearsed = replace(batch, at=now)  # kept until now, so no row of it
             write = BatchWrite(rehearsed, 0, now, now, call.by.acting(self._via), call.reason)
             tried = self._store.batches.change(call.of_tenant, list(batch.undo), decision, write, dry_run=True)
-            if not took_nothing_back(tried, batch):
+            if not undid_nothing(tried, batch):
                 return
             refused += tried
         raise _took_nothing_back(refused)

@@ -22,7 +22,7 @@ from duetime.scheduler.calls.bulk_change import (
     TaskOutcome,
 )
 from duetime.scheduler.calls.bulk_parts import parts
-from duetime.scheduler.calls.partial_change import noted_if_cut_off
+from duetime.scheduler.calls.partial_change import report_partial_change
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
     PAUSE_BETWEEN_PARTS_S,
@@ -98,7 +98,7 @@ class BulkWriter:
             entry = partial(entry_of, call, token, self._via, known, chain=decision.chain)
             write = self._write_of(call, batch, number + place)
             is_last = place == len(split) - 1
-            with noted_if_cut_off(known, token):
+            with report_partial_change(known, token):
                 changed = self._store.batches.change(
                     call.of_tenant, part, decision, write, entry=entry if is_last else None
                 )

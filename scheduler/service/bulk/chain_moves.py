@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
+from duetime.scheduler.chain.chain import ChainRecord, front_steps, root_failures
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
@@ -28,7 +28,7 @@ class ChainMoves:
 
     def to_time(self, found: ChainRecord, to: Moment, zone: str, now: datetime) -> ChainMove:
         """Return how a chain is moved. Raises Refused where all of it has ended, and InvalidArgument."""
-        first = [step.record for step in foremost(found)]
+        first = [step.record for step in front_steps(found)]
         early = any(each.awaited and each.awaited.wait.at_once for each in self._facts.open_waits(first).values())
         due = self.due(found, now, only=first if early else None)
         if due is None:
@@ -45,7 +45,7 @@ class ChainMoves:
 def _ended(found: ChainRecord) -> Refused:
     """Return why an ended chain cannot be moved; what failed in it can run again at once."""
     chain_id = found.chain.id
-    remedy = remedies.RunFailedSteps(chain_id) if failed_first(found) else remedies.Inspect(chain_id)
+    remedy = remedies.RunFailedSteps(chain_id) if root_failures(found) else remedies.Inspect(chain_id)
     return Refused(f"all steps of {chain_id} have ended.", argument="when", remedy=remedy)
 
 

@@ -12,13 +12,13 @@ from typing import Any, Final, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall, split_arguments
-from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost, to_run_again
+from duetime.scheduler.chain.chain import ChainRecord, front_steps, root_failures, steps_to_rerun
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of, replaying
-from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_decision, given_to_chain
-from duetime.scheduler.intake.changes.chain_notes import left_out
+from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_arguments, chain_decision
+from duetime.scheduler.intake.changes.chain_notes import skipped_generations_note
 from duetime.scheduler.intake.changes.chain_rule import own_change, spread_by_rule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
@@ -60,7 +60,7 @@ class ChainService:
         dry_run = bool(arguments.pop("dry_run", False))
         call, wanted = split_arguments(arguments)
         found = chain_to_change(self._store, chain_id, call)
-        given = given_to_chain(found, wanted)
+        given = chain_arguments(found, wanted)
         if _is_now(given) and self._is_replay(found, given, call):
             return self._run_again(found, given, call, dry_run=dry_run)
         decision = self._decision(found, given, self._planner.asked_by(call.get("raw")), self._store.now())
@@ -70,7 +70,9 @@ class ChainService:
         else:
             view = self._writer.change(found, decision, given, call, decision.decide)
         skips = SKIP_NEXT in given
-        passed = left_out(found, view, self._store.now(), skips=skips) if skips or "when" in given else ()
+        passed = (
+            skipped_generations_note(found, view, self._store.now(), skips=skips) if skips or "when" in given else ()
+        )
         return replace(view, warnings=(*passed, *view.warnings))
 
     def act(
@@ -107,15 +109,15 @@ class ChainService:
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""
-        if not foremost(found):
-            return bool(failed_first(found))
+        if not front_steps(found):
+            return bool(root_failures(found))
         return bool(earlier_of(self._store, bulk_call_of(found, BulkVerb.REPLAY, given, call), self._store.now()))
 
     def _run_again(
         self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments, *, dry_run: bool = False
     ) -> TaskView:
         """Run again the steps that failed by themselves: what had ended with them waits for them once more."""
-        wanted, now = to_run_again(found), self._store.now()
+        wanted, now = steps_to_rerun(found), self._store.now()
         replay = replaying(decision_of(BulkVerb.REPLAY, self._planner, now, None), wanted, now)
 
         def decide(record: TaskRecord, last: LastChange | None) -> Change:

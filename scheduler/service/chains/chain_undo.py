@@ -13,9 +13,9 @@ from duetime.scheduler.calls.reschedule import CallArguments
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
-from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING, unscheduled
+from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING, unschedule
 from duetime.scheduler.intake.changes.bulk import decision_of
-from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back
+from duetime.scheduler.intake.changes.chain_notes import stop_requests_note, undo_failures_note
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
@@ -78,7 +78,7 @@ class ChainUndo:
             bulk_call_of(found, BulkVerb.UNDO, {"undo": undo}, call),
             self._approvals.rejected_steps(found, undo),
         )
-        if not (rejected or changes.is_of_many(undo) or earlier_of(self._store, asked, now)):
+        if not (rejected or changes.is_bulk_token(undo) or earlier_of(self._store, asked, now)):
             raise _takes_nothing_back(chain_id, undo)
         stored = self._store.batches.stored(asked.of_tenant, undo)
         result = self._no_taken_back(asked, rejected, now) if rejected else self._bulk_undo.taken_back(asked, now)
@@ -86,10 +86,10 @@ class ChainUndo:
         after = self._store.chains.get(asked.of_tenant, chain_id)
         if not result.repeated:
             self._on_change([step.record.task.id for step in after.steps])
-        left = not_taken_back(after, result, () if result.repeated else changed)
+        left = undo_failures_note(after, result, () if result.repeated else changed)
         again = (REPEATED_CALL,) if result.repeated else ()
         view = self._chains.get(chain_id, by=asked.by)
-        return replace(view, warnings=(*again, *left, *asked_to_stop(after), *view.warnings))
+        return replace(view, warnings=(*again, *left, *stop_requests_note(after), *view.warnings))
 
     def _no_taken_back(self, call: BulkCall, steps: Sequence[str], now: datetime) -> BulkResult:
         """Ask the rejected question again, in all these steps or in none. Raises Refused."""
@@ -106,7 +106,7 @@ class ChainUndo:
         now = self._store.now()
 
         def decide(record: TaskRecord, _last: LastChange | None) -> Change:
-            return unscheduled(record, now)
+            return unschedule(record, now)
 
         cancel = replace(decision_of(BulkVerb.CANCEL, self._planner, now, None), decide=_or_none(decide))
         with _all_or_none():

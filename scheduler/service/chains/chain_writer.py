@@ -14,7 +14,7 @@ from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.task_view import chain_view, without_ids
-from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, notes, stays_cancelled
+from duetime.scheduler.intake.changes.chain_notes import notes, still_cancelled_note, stop_requests_note
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules.states import OPEN
@@ -63,7 +63,11 @@ class ChainWriter:
         if decision.chain:
             self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
-        cancelled = (*stays_cancelled(after, result), *asked_to_stop(after)) if decision.verb is BulkVerb.CANCEL else ()
+        cancelled = (
+            (*still_cancelled_note(after, result), *stop_requests_note(after))
+            if decision.verb is BulkVerb.CANCEL
+            else ()
+        )
         view = replace(self._chains.view_of(after), undo=result.undo, undo_until=result.undo_until)
         return replace(view, warnings=(*notes(found, result), *cancelled, *view.warnings))
 

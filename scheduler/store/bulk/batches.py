@@ -14,7 +14,7 @@ from duetime.scheduler.calls.bulk_change import (
     BulkVerb,
     StoredBatch,
     TaskOutcome,
-    took_nothing_back,
+    undid_nothing,
 )
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
@@ -180,7 +180,7 @@ def _remember(
 
     An undo that took nothing back stores nothing, so that it can be asked for again, unless it is a part of one.
     """
-    if takes_back is not None and not write.is_part and took_nothing_back(done, takes_back):
+    if takes_back is not None and not write.is_part and undid_nothing(done, takes_back):
         return
     undo_records.store(connection, tenant, with_outcomes(write.batch, done), write)
     if takes_back is not None:

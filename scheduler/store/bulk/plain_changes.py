@@ -16,10 +16,10 @@ from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import due_again
-from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.rows import held, listed_at, new_run_values
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -125,13 +125,13 @@ def _due(record: TaskRecord, change: Change, run: Run, now: datetime) -> Run:
 
 def _as_stored(each: _Changed, now: datetime) -> _Changed:
     task = replace(each.task, revision=each.record.task.revision + 1, updated_at=now)
-    next_run = overtakable(task, each.next_run) if each.next_run else None
-    run = overtakable(task, replace(each.run, current=next_run is None))
+    next_run = with_overtake_time(task, each.next_run) if each.next_run else None
+    run = with_overtake_time(task, replace(each.run, current=next_run is None))
     return each._replace(task=task, run=run, next_run=next_run)
 
 
 def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) -> list[event_log.EventValues]:
-    reason = write.reason or moved_onto(each.change) or None
+    reason = write.reason or same_time_note(each.change) or None
     return changing.entries_of(
         each.record,
         each.task,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from duetime.scheduler.calls.bulk_change import TaskOutcome
-from duetime.scheduler.chain.judgement import end_after
+from duetime.scheduler.chain.judgement import state_after_upstream
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
@@ -24,7 +24,7 @@ def left_out(connection: Connection, cancelled: Mapping[str, TaskOutcome]) -> di
     if not may or ended <= may:
         return dict(cancelled)
     rows = connection.execute(_LINKS, {"task_ids": sorted(may), "upstream_ids": sorted(ended)}).all()
-    links = [(row.task_id, row.upstream_id) for row in rows if end_after(State.CANCELLED, row.after_failure)]
+    links = [(row.task_id, row.upstream_id) for row in rows if state_after_upstream(State.CANCELLED, row.after_failure)]
     while vain := {task_id for task_id, upstream_id in links if task_id in may and upstream_id in ended - may}:
         may -= vain
     return {task_id: each if task_id in may else replace(each, undo=None) for task_id, each in cancelled.items()}

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.rules.time.times import about, describe_deadline
+from duetime.scheduler.rules.time.times import describe_deadline, rough_length
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
@@ -222,7 +222,7 @@ def _reason(task: Task, run: Run) -> str:
     if run.deadline is None or run.drop_at is None:
         return "its deadline could no longer be met"
     needed = run.deadline - run.drop_at
-    why = f": it needs about {about(needed)}" if needed else ""
+    why = f": it needs about {rough_length(needed)}" if needed else ""
     return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could no longer be met{why}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.before_run import EVENT_MEMBER
-from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
+from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
@@ -94,7 +94,7 @@ def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
 def _decided(record: TaskRecord, now: datetime) -> Change | None:
     """Return what takes the place of a missed run; nothing where the zone or the rule cannot be read: then it runs."""
     try:
-        return caught_up(record, now)
+        return catch_up(record, now)
     except Exception:
         log.exception("run %s was missed; no replacement occurrence could be computed, so it runs", record.run.id)
         return None

@@ -13,7 +13,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
-from duetime.scheduler.rules.limits.pool import Pool, chargeable, costs_of
+from duetime.scheduler.rules.limits.pool import Pool, costs_of, full_charge
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.run_records import Claim, Settlement
@@ -174,7 +174,7 @@ def _ending(
 ) -> AttemptEnd:
     if claim.run.id in announced:
         handed_back = settle_attempt(claim, Yielded(reason=ENDED_IN_ORDER), now=now, jitter=0.0)
-        return AttemptEnd(claimed, replace(handed_back, used=chargeable(claim.reserved)))
+        return AttemptEnd(claimed, replace(handed_back, used=full_charge(claim.reserved)))
     settlement = _settlement(claim, now)
     if settlement.to is not State.RETRYING:
         settlement = concluding(conclude, claim, settlement)
@@ -200,7 +200,7 @@ def _settlement(claim: Claim, now: datetime) -> Settlement:
         failures=run.failures,
         error=reason if to is State.FAILED else None,
         dead_letter=to is State.FAILED,
-        used=chargeable(claim.reserved),
+        used=full_charge(claim.reserved),
     )
 
 

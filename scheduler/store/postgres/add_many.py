@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
-from duetime.scheduler.chain.dependency import followed_among
+from duetime.scheduler.chain.dependency import upstreams_within
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.store.postgres.add_one import KEY_IS_FREE
 from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, NEW_TASK_VALUES, new_run_values, new_task_values
@@ -122,7 +122,7 @@ def insert(
     created = {entry["task_id"]: entry for entry in reversed(entries)}
     keyed = sorted((name_of(item), item.task.id, item) for item in items if item.key)
     ordered = [item for item in items if not item.key] + list(map(itemgetter(2), keyed))
-    followed = followed_among(items)
+    followed = upstreams_within(items)
     values = {
         "lines": encode([_line(item, created[item.task.id], followed) for item in ordered]),
         "now": instant_text(now),

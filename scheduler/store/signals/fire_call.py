@@ -11,7 +11,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.occurrence_wait import waiter_of
-from duetime.scheduler.rules.series.reruns import of_its_own
+from duetime.scheduler.rules.series.reruns import own_occurrence
 from duetime.scheduler.store.signals import send_signal
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import change as changing
@@ -89,9 +89,9 @@ def _run_now(
     """
     change = changes.run_now(record, now, completing=False)
     if change.next_run:
-        change = replace(change, next_run=of_its_own(record.task, change.next_run, now))
+        change = replace(change, next_run=own_occurrence(record.task, change.next_run, now))
     changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
     new_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
     notes_of(connection).freed.append(record.task.id)
-    return tuple(changes.leaving_the_queue(record, change))
+    return tuple(changes.runs_to_dequeue(record, change))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.chain.judgement import came_in_words
+from duetime.scheduler.chain.judgement import arrival_text
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
@@ -152,7 +152,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 
 def _wake(connection: Connection, closed: Sequence[ClosedWait], signal: ReceivedSignal, now: datetime) -> None:
     """Let suspended runs go on: all of them at once, as nothing looks for one whose wait is over."""
-    noted, reason = notes_of(connection).freed, came_in_words(signal)
+    noted, reason = notes_of(connection).freed, arrival_text(signal)
     for run_ids in chunks([each.waiter_id for each in closed if each.waiter_id != each.task_id]):
         noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))
 
@@ -163,7 +163,7 @@ def let_go(
     """Let the tasks of waiters go whose waits have ended; return the answer with these, and those that wait on."""
     noted, task_ids = notes_of(connection).freed, [each.task_id for each in page]
     dependants.follow(connection, dependants.settle_waiting(connection, task_ids, now), now)
-    reasons = {each.waiter_id: came_in_words(answer.signal) for each in page}
+    reasons = {each.waiter_id: arrival_text(answer.signal) for each in page}
     freed, matched = len(noted), ended_waits.log(connection, reasons, task_ids, now)
     of_signal = {"of_tenant": tenant, "of_id": answer.signal.id}
     connection.execute(_COUNTED, {**of_signal, "so_many": freed, "as_many": matched})

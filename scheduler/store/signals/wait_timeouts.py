@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from duetime.scheduler.chain.judgement import no_event_in_words
+from duetime.scheduler.chain.judgement import no_event_text
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -51,9 +51,9 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []
     dependants.follow(connection, dependants.settle_waiting(connection, waiting, now), now)
-    ended_waits.log(connection, {row.waiter_id: no_event_in_words(row.name) for row in found}, waiting, now)
+    ended_waits.log(connection, {row.waiter_id: no_event_text(row.name) for row in found}, waiting, now)
     moved = run_waits.moved(connection, begun, now)
     going_on = [row for row in found if row.waiter_id in {*begun} - moved]
-    woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in going_on}, now)
+    woken = run_waits.wake(connection, {row.waiter_id: no_event_text(row.name) for row in going_on}, now)
     notes_of(connection).freed.extend(woken)
     return [*waiting, *woken]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from duetime.scheduler.chain.dependency import DependentTask, followed_among
+from duetime.scheduler.chain.dependency import DependentTask, upstreams_within
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
@@ -128,7 +128,7 @@ def _twin(connection: Connection, item: NewTask) -> str | None:
 
 
 def _insert(connection: Connection, items: Sequence[NewTask], entries: Sequence[event_log.EventValues]) -> None:
-    followed = followed_among(items)
+    followed = upstreams_within(items)
     _TASKS.run(connection, [new_task_values(item.task, followed) for item in items])
     places.ADD_RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))

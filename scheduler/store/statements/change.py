@@ -11,10 +11,10 @@ from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.moved_occurrence import moved_onto
+from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import due_again
-from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
@@ -65,13 +65,13 @@ def apply(
     questions.check_change(connection, record, change, run, kind)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
-    run = overtakable(task, replace(run, current=not (next_run or change.restored)))
+    run = with_overtake_time(task, replace(run, current=not (next_run or change.restored)))
     _write_task(connection, record.task, task)
     write_run(connection, old, run)
     stored = StoredChange(record, task, run, _current(connection, task, next_run, change.restored) or run, kind)
     moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
     # Log: the events of the task first, then those of its side runs.
-    by: Fields = {"actor": actor, "reason": reason or moved_onto(change) or None, "via": via}
+    by: Fields = {"actor": actor, "reason": reason or same_time_note(change) or None, "via": via}
     is_noted = run != old or next_run or relinked or not touches_side_runs(change)
     entries = entries_of(record, task, run, next_run and stored.current, kind=kind, at=now, **by) if is_noted else []
     entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
@@ -145,7 +145,7 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
         connection.execute(update(runs).where(runs.c.id == restored.id).values(current=True))
         return replace(restored, current=True)
     if next_run:
-        next_run = overtakable(task, places.placed(connection, [next_run])[0])
+        next_run = with_overtake_time(task, places.placed(connection, [next_run])[0])
         connection.execute(insert(runs), [new_run_values(task, next_run)])
     return next_run
 

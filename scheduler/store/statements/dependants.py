@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.occurrences import with_deadline_like
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.occurrence_approval import let_go
+from duetime.scheduler.rules.series.occurrence_approval import after_wait
 from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import EndedRun
@@ -240,9 +240,9 @@ def _freed(run: Run) -> Sequence[Any]:
 
 def _due(each: Judged, now: datetime) -> Run:
     if before_run(each.task).keeps_time(each.run):
-        return let_go(each.task, each.run, now)
+        return after_wait(each.task, each.run, now)
     run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
-    return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
+    return with_deadline_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
 
 
 def _unblocked(each: Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:

@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.dependency import DependentTask, followed_among
+from duetime.scheduler.chain.dependency import DependentTask, upstreams_within
 from duetime.scheduler.errors import Refused, TaskNotFound
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
-from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.occurrences import with_deadline_like
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
@@ -102,7 +102,7 @@ def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[s
 
 def _locked(connection: Connection, items: Sequence[DependentTask], new: Mapping[str, str]) -> list[str]:
     """Lock the upstreams that are not `new`, in one order, as tasks that others come after; return them."""
-    outside = sorted(followed_among(items) - new.keys())
+    outside = sorted(upstreams_within(items) - new.keys())
     found = connection.execute(_LOCK, {"task_ids": outside}).all() if outside else []
     tenants = {**new, **{row.id: row.tenant for row in found}}
     for item in items:
@@ -252,4 +252,4 @@ def _again(task: Task, run: Run) -> Run:
         missed=run.missed,
         occurrence=run.occurrence,
     )
-    return without_early_deadline(task, dated_like(task, again, run))
+    return without_early_deadline(task, with_deadline_like(task, again, run))

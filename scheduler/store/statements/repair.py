@@ -15,7 +15,7 @@ from typing import Any
 from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Claim, Expired, Settlement
 from duetime.scheduler.store.database import unreadable
@@ -188,7 +188,7 @@ def _ending(pair: _Pair, now: datetime) -> AttemptEnd:
     )
     goes_on = not pair.tasks.unread and _OF_SERIES.isdisjoint(pair.runs.unread)
     claim = Claim(run, task if goes_on else replace(task, repeat=None), "")
-    return AttemptEnd(_claimed(task, run), concluding(partial(concluded, now=now), claim, failed))
+    return AttemptEnd(_claimed(task, run), concluding(partial(with_consequences, now=now), claim, failed))
 
 
 def _claimed(task: Task, run: Run) -> Claimed:

@@ -9,7 +9,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
-from duetime.scheduler.rules.changes import is_of_many
+from duetime.scheduler.rules.changes import is_bulk_token
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
@@ -72,7 +72,7 @@ def _following(task: TaskPayload) -> Iterator[str]:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
         until = (
             "within 10 min"
-            if is_of_many(task.undo)
+            if is_bulk_token(task.undo)
             else "until it starts"
             if is_of_answer(task.undo)
             else "within 30 s"

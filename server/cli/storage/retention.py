@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.dispatch.retention_run import RetentionRun, count_due, delete_due, ruled
+from duetime.scheduler.dispatch.retention_run import RetentionRun, count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import output
@@ -61,7 +61,7 @@ def run(
     """Delete now what the rules of retention allow to be deleted, in small batches, while all else runs on."""
     opened = session(context)
     policy = retention_policy(opened.settings())
-    kinds = ruled(policy, only or ())
+    kinds = kinds_with_rules(policy, only or ())
     if not kinds:
         show_nothing(NO_RULES if not policy.rules else NO_RULE_OF_KIND, dry_run=dry_run, as_json=as_json)
         return

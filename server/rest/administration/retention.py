@@ -6,7 +6,7 @@ import time
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
-from duetime.scheduler.dispatch.retention_run import count_due, delete_due, ruled
+from duetime.scheduler.dispatch.retention_run import count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -70,7 +70,7 @@ def retention(call: RestCall) -> RestAnswer:
 def run(call: RestCall) -> RestAnswer:
     """Delete now what the rules allow to be deleted, or count it."""
     store, policy = call.parts.store, retention_policy(call.parts.settings)
-    kinds = ruled(policy, [RetentionKind(each) for each in call.values.get("only", ())])
+    kinds = kinds_with_rules(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
         return RestAnswer(RetentionRunPayload.model_validate(run_json(count_due(store, policy, kinds))))
     reason = call.values.get("reason")

@@ -8,7 +8,7 @@ from typing import Final
 
 from duetime.scheduler.nodes.heartbeat import WORKER_STATES
 from duetime.scheduler.queue import PoolUse, Stats
-from duetime.scheduler.queue.reports import added_up
+from duetime.scheduler.queue.reports import sum_thread_use
 from duetime.scheduler.task import State, Tier
 from duetime.server.telemetry.installation import InstallationState
 from prometheus_client.core import GaugeMetricFamily
@@ -145,7 +145,7 @@ def _of_workers(state: InstallationState) -> Iterator[GaugeMetricFamily]:
     threads = _gauge("worker_threads", "Threads of all workers.", "use")
     for name in WORKER_STATES if state.workers else ():
         workers.add_metric((name,), state.workers[name])
-    use = added_up(state.stats.threads.values()) if state.stats else None
+    use = sum_thread_use(state.stats.threads.values()) if state.stats else None
     if use is not None:
         kinds = {"total": use.total, "busy": use.busy, "lost": use.lost, "withheld": use.withheld}
         for kind, count in kinds.items():

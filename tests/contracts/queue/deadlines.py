@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry
-from duetime.scheduler.rules.policies.decision import Contender, replayed
+from duetime.scheduler.rules.policies.decision import Contender, replay_decision
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
@@ -205,4 +205,4 @@ class DeadlinesContract(QueueCase):
             ("a.2", False, "a.2", True),
             ("a.3", False, "a.3", True),
         ]
-        assert [replayed(look, Shares()) for look in looks] == [(3, look.run) for look in looks]
+        assert [replay_decision(look, Shares()) for look in looks] == [(3, look.run) for look in looks]

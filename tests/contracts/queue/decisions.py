@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from duetime.scheduler.queue import DispatchQueue, Entry, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_LOOKS_RECORDED
-from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen, replayed
+from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen, replay_decision
 from duetime.scheduler.rules.shares import Shares
 
 from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
@@ -35,7 +35,7 @@ class DecisionsContract(QueueCase):
         assert first.heads == (None, high, None, low, None)
         assert (first.owed, first.room) == ((0.0,) * 5, (2.0,) * 5)
         assert (second.idle, second.run, second.owed[1]) == (1, high, Shares().guaranteed[1])
-        assert replayed(second, Shares()) == (2, high)
+        assert replay_decision(second, Shares()) == (2, high)
 
     def test_a_look_at_a_run_that_lacks_a_pool_says_which_and_how_much_was_free(
         self, queue: DispatchQueue, clock: Clock
@@ -55,7 +55,7 @@ class DecisionsContract(QueueCase):
         (look,) = self.looks(queue, 1, ThreadUse(8, 7, (0, 0, 1, 1, 1)))
         assert (look.run.run_id, look.headroom) == ("high", (0, 0, 1, 1, 1))
         assert look.heads[3] == Contender("low", clock.ms)
-        assert replayed(look, Shares(), headroom=(0,) * 5) == (4, look.heads[3])
+        assert replay_decision(look, Shares(), headroom=(0,) * 5) == (4, look.heads[3])
 
     def test_the_run_of_the_tenant_whose_turn_it_is_is_replayed(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([replace(self.entry(clock, f"a{n}", n), tenant="acme") for n in range(3)])
@@ -66,7 +66,7 @@ class DecisionsContract(QueueCase):
             "b",
             Contender("a1", clock.ms + 1, "acme"),
         )
-        assert replayed(second, Shares()) == (3, second.run)
+        assert replay_decision(second, Shares()) == (3, second.run)
 
     def test_only_a_recorded_take_has_looks_and_no_more_than_are_kept(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([Entry(f"r{n:02}", clock.ms) for n in range(2 * MAX_LOOKS_RECORDED + 2)])

@@ -38,7 +38,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
 from duetime.scheduler.rules.limits.admission import THROTTLE_CHECK_INTERVAL_MS, capacity
-from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.decision import replay_decision
 
 from tests.contracts.queue.suite import Clock
 
@@ -206,7 +206,9 @@ class Walk:
     def check_replays(self, taken: Take, shares: Shares) -> None:
         """See that what each look saw leads to what it chose, and that what started was granted."""
         for look in taken.looks:
-            assert replayed(look, shares) == (look.tier, look.run), f"{look} is replayed as {replayed(look, shares)}"
+            assert replay_decision(look, shares) == (look.tier, look.run), (
+                f"{look} is replayed as {replay_decision(look, shares)}"
+            )
         started = [look.run.run_id for look in taken.looks if look.lacked is None]
         assert started == list(taken.run_ids)[: len(started)]
         self.replayed += len(taken.looks)

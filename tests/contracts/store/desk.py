@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler.outcomes import Done, Outcome
-from duetime.scheduler.rules.settlement import AttemptResult, concluded, settle
+from duetime.scheduler.rules.settlement import AttemptResult, settle, with_consequences
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -65,11 +65,11 @@ class Desk:
 
     def recover(self, epoch: int) -> None:
         """Recover what an older runner left running."""
-        self.store.claims.recover(epoch=epoch, conclude=partial(concluded, now=self.clock()))
+        self.store.claims.recover(epoch=epoch, conclude=partial(with_consequences, now=self.clock()))
 
     def expire(self) -> None:
         """Expire what can no longer meet its hard deadline."""
-        self.store.claims.expire(limit=9, conclude=partial(concluded, now=self.clock()))
+        self.store.claims.expire(limit=9, conclude=partial(with_consequences, now=self.clock()))
 
     def run(self, start: int, end: tuple[int, int], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - as above
         """Start what is due at an hour, and end it at a later time."""

@@ -15,7 +15,7 @@ from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.settlement import concluded, settle
+from duetime.scheduler.rules.settlement import settle, with_consequences
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
@@ -269,7 +269,7 @@ def test_a_run_that_expires_while_it_waits_is_not_asked_for_any_more(store: Stor
     task, run = with_deadline(*a_task(), after=timedelta(minutes=5))
     record = asking_for(store, task, run)
     clock.forward(minutes=6)
-    [_] = store.claims.expire(limit=9, conclude=partial(concluded, now=clock()))
+    [_] = store.claims.expire(limit=9, conclude=partial(with_consequences, now=clock()))
     [(how, _)] = inbox(store)
     assert (how, state(store, record)) == (State.EXPIRED, State.EXPIRED)
     with pytest.raises(Refused, match="is no longer waiting for approval"):

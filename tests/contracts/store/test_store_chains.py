@@ -16,7 +16,7 @@ from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
@@ -134,7 +134,7 @@ def crashes(store: Store, record: TaskRecord, clock: Clock) -> None:
     for _ in range(3):
         restarted(store, record)
         clock.forward(seconds=60)
-        conclude = partial(concluded, now=clock())
+        conclude = partial(with_consequences, now=clock())
         assert store.claims.recover_lapsed(epoch=None, held=(), before=clock(), conclude=conclude)
 
 

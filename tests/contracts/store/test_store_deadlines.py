@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -58,7 +58,7 @@ def state(store: Store, record: TaskRecord) -> State:
 
 
 def told(store: Store) -> Conclude:
-    return lambda claim, end: concluded(claim, end, now=store.now())
+    return lambda claim, end: with_consequences(claim, end, now=store.now())
 
 
 def test_requested_urgency_comes_back_as_it_was_stored(store: Store) -> None:

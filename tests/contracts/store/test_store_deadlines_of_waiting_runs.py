@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
@@ -47,7 +47,7 @@ def run_of(desk: Desk, task_id: str) -> Run:
 
 
 def expire(desk: Desk) -> None:
-    desk.store.claims.expire(limit=9, conclude=partial(concluded, now=desk.clock()))
+    desk.store.claims.expire(limit=9, conclude=partial(with_consequences, now=desk.clock()))
 
 
 def cancelled(desk: Desk, _chain_id: str, _fetch: str, load: str) -> None:

@@ -16,7 +16,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.settlement import Unverified, concluded, settle
+from duetime.scheduler.rules.settlement import Unverified, settle, with_consequences
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -129,7 +129,7 @@ def test_a_reminder_without_a_message_says_what_failed(store: Store, scheduler: 
 def test_an_expired_and_a_crashed_run_make_a_task_too(store: Store, scheduler: Scheduler, clock: Clock) -> None:
     record = a_task(scheduler, {"run": TELL}, deadline="1 min", deadline_type="hard")
     clock.forward(minutes=2)
-    store.claims.expire(limit=9, conclude=lambda claim, end: concluded(claim, end, now=clock()))
+    store.claims.expire(limit=9, conclude=lambda claim, end: with_consequences(claim, end, now=clock()))
     [task] = made(store)
     assert str(task.payload["message"]).startswith("Import expired: its deadline of")
     other = a_task(scheduler, {"run": TELL})
@@ -137,7 +137,7 @@ def test_an_expired_and_a_crashed_run_make_a_task_too(store: Store, scheduler: S
         restarted(store, store.tasks.get(TENANT, other.task.id), epoch=None)
         clock.forward(minutes=10)
         store.claims.recover_lapsed(
-            epoch=None, held=(), before=clock(), conclude=lambda claim, end: concluded(claim, end, now=clock())
+            epoch=None, held=(), before=clock(), conclude=lambda claim, end: with_consequences(claim, end, now=clock())
         )
         clock.forward(minutes=10)
     assert store.tasks.get(TENANT, other.task.id).run.state is State.FAILED

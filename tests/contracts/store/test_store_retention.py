@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from duetime.scheduler.dispatch.retention import BATCH_WORK_S, FIRST_BATCH_ROWS, BatchSize, Sweep
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, scoped
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, scoped_rules
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
@@ -326,7 +326,7 @@ def test_a_task_that_is_changed_after_it_was_selected_stays(store: Store, clock:
     record = added(store)
     cancelled(store, record)
     clock.forward(days=91)
-    [scope] = scoped([rule()], RetentionKind.TASKS)
+    [scope] = scoped_rules([rule()], RetentionKind.TASKS)
     limit = clock() - DAYS_90
     [page] = store.retention.pages(scope, limit)
     before = rows(store)
@@ -430,7 +430,7 @@ def test_a_disk_that_is_slow_to_commit_does_not_make_batches_smaller(
     clock.forward(days=91)
     passed = iter(range(100))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(passed)))
-    [scope] = scoped([rule()], RetentionKind.TASKS)
+    [scope] = scoped_rules([rule()], RetentionKind.TASKS)
     [page] = store.retention.pages(scope, clock() - DAYS_90)
     done = store.retention.delete(rule(), clock() - DAYS_90, page)
     assert done.work_seconds < done.seconds

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 import pytest
-from duetime.scheduler.dispatch.retention_run import count_due, delete_due, ruled
+from duetime.scheduler.dispatch.retention_run import count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import WITH_STATES, WITH_UNREAD, RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.run_records import Start
@@ -111,7 +111,7 @@ def test_a_dry_run_counts_what_a_run_deletes(store: Store, clock: Clock, seed: i
     stored = Stored(store, clock, seed)
     stored.fill()
     policy = stored.policy()
-    kinds = ruled(policy)
+    kinds = kinds_with_rules(policy)
     clock.forward(days=stored.random.choice([0, 15, 40]))
     counted = rows_by_kind(count_due(store, policy, kinds))
     assert counted == rows_by_kind(delete_due(store, policy, kinds))

@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.rules.settlement import renewed, settle
+from duetime.scheduler.rules.settlement import refresh, settle
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -203,7 +203,7 @@ def test_the_number_of_runs_of_a_series_changes_while_one_runs(target: Desk) -> 
     (claim,) = target.start()
     target.scheduler.reschedule(task_id, max_runs=1, deliver_to=["inbox"])
     assert target.settle(claim, Done("taken")) is Verdict.STALE
-    again = renewed(claim, target.store.tasks.get("local", task_id))
+    again = refresh(claim, target.store.tasks.get("local", task_id))
     assert target.settle(again, Done("taken")) is Verdict.SETTLED
     assert target.run(day(2)) == 0
 
@@ -307,7 +307,7 @@ def test_a_run_that_fails_after_a_requested_stop_is_cancelled(
     (claim,) = target.start()
     target.scheduler.cancel(task_id)
     assert target.settle(claim, Failed("interrupted")) is Verdict.STALE
-    again = renewed(claim, target.store.tasks.get("local", task_id))
+    again = refresh(claim, target.store.tasks.get("local", task_id))
     assert target.settle(again, Failed("interrupted")) is Verdict.SETTLED
     newest = target.scheduler.past.events(EventFilter(task_id=task_id)).events[0]
     assert (newest.run_id, newest.to_state) == (claim.run.id, State.CANCELLED)

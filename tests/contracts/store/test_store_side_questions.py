@@ -15,7 +15,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -267,7 +267,7 @@ def test_a_run_that_cannot_be_recovered_holds_up_no_other(
 
     monkeypatch.setattr(endings, "write", failing)
     desk.clock.forward(hours=2)
-    conclude = partial(concluded, now=desk.clock())
+    conclude = partial(with_consequences, now=desk.clock())
     if replaced:
         epoch = runners.take_over(pid=2, endpoint="", token="")
         assert [desk.store.claims.recover(epoch=epoch, conclude=conclude) for _ in range(2)] == [2, 0]

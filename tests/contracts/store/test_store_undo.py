@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.rules.settlement import renewed
+from duetime.scheduler.rules.settlement import refresh
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -369,7 +369,7 @@ def test_the_undo_of_a_deadline_is_possible_while_the_task_runs(target: Desk, wa
     assert shown(changed) != before
     assert shown(target.scheduler.act(task_id, "undo", undo=changed.undo)) == before
     found = target.store.tasks.get("local", task_id)
-    assert target.settle(renewed(claim, found), Done("taken")) is Verdict.SETTLED
+    assert target.settle(refresh(claim, found), Done("taken")) is Verdict.SETTLED
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_the_undo_of_a_deadline_is_refused_once_the_next_run_has_it(target: Desk
     target.clock.at = day(1)
     [claim] = target.start()
     changed = target.scheduler.reschedule(task_id, deadline="3 hours")
-    target.settle(renewed(claim, target.store.tasks.get("local", task_id)), Done("taken"))
+    target.settle(refresh(claim, target.store.tasks.get("local", task_id)), Done("taken"))
 
     assert changed.undo is not None
     assert "has run since" in refused(target, task_id, changed.undo)

@@ -20,7 +20,7 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
-from duetime.scheduler.rules.settlement import StoppedByRequest, concluded
+from duetime.scheduler.rules.settlement import StoppedByRequest, with_consequences
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -119,7 +119,7 @@ class Walk:
         for _ in range(MAX_PASSES):
             done = [
                 store.series.end_pauses(limit=50),
-                store.claims.expire(limit=50, conclude=partial(concluded, now=now)),
+                store.claims.expire(limit=50, conclude=partial(with_consequences, now=now)),
                 store.signals.end_late(limit=50),
                 store.approvals.expire(limit=50),
                 store.series.overtake(limit=50).tasks,

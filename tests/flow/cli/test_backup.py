@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.store import Store, migrate_store, open_store
 from duetime.scheduler.task import State
@@ -38,7 +38,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def recovered(store: Store, *, epoch: int | None) -> int:
     """Attempt again what the processes from before left running."""
     return store.claims.recover(
-        epoch=epoch or 0, conclude=lambda claim, settlement: concluded(claim, settlement, now=store.now())
+        epoch=epoch or 0, conclude=lambda claim, settlement: with_consequences(claim, settlement, now=store.now())
     )
 
 
@@ -118,7 +118,7 @@ def test_a_dump_of_postgresql_is_restored_whole(
         epoch=None,
         held=(),
         before=clock(),
-        conclude=lambda claim, settlement: concluded(claim, settlement, now=clock()),
+        conclude=lambda claim, settlement: with_consequences(claim, settlement, now=clock()),
     )
     assert list(ended) == [claim.run.id]
     added(store)

@@ -14,7 +14,7 @@ from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.queue import Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.decision import replay_decision
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier
@@ -84,7 +84,7 @@ def test_a_stored_decision_is_replayed_and_has_what_its_keys_were_computed_from(
     found = recorded.decisions()
     assert len(found) == 6
     for each in found:
-        assert replayed(each.look, DEFAULT_POLICY.shares) == (each.look.tier, each.look.run)
+        assert replay_decision(each.look, DEFAULT_POLICY.shares) == (each.look.tier, each.look.run)
         assert each.facts[each.run_id].key(each.tier, DEFAULT_POLICY) == each.look.run.key
 
 

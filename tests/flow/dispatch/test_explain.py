@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
-from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
+from duetime.scheduler.foresight.explain import RunFacts, explain_state, wait_reasons, wait_sentences
+from duetime.scheduler.foresight.explainer import Explainer, Lengths, default_estimate
 from duetime.scheduler.foresight.reasons.processes import LeftRunning
-from duetime.scheduler.foresight.stall_notes import stalled
+from duetime.scheduler.foresight.stall_notes import stall_note
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -58,7 +58,7 @@ def a_record(**run: Any) -> TaskRecord:
 
 def why(shortage: Shortage | None = None, *, named: Any = str, pools: Any = None, **values: Any) -> tuple[str, ...]:
     said = Explanation("parked" if shortage else values.pop("status", "waiting"), shortage=shortage, **values)
-    return waiting_for(a_record(), NOW, RunFacts(said, pools, named))
+    return wait_sentences(a_record(), NOW, RunFacts(said, pools, named))
 
 
 def short(reason: Why = Why.SHORT, **values: Any) -> Shortage:
@@ -129,13 +129,15 @@ def test_a_turn_says_how_many_go_first() -> None:
 
 @pytest.mark.parametrize("found", [Explanation("waiting"), Explanation("parked", ahead=3, shortage=short()), None])
 def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanation | None) -> None:
-    first, *rest = waiting_for(a_record(), NOW, RunFacts(found, working=False))
+    first, *rest = wait_sentences(a_record(), NOW, RunFacts(found, working=False))
     assert first == "a worker: none is running, so start one with `duetime worker`"
-    assert rest == [said for said in waiting_for(a_record(), NOW, RunFacts(found)) if "free worker thread" not in said]
+    assert rest == [
+        said for said in wait_sentences(a_record(), NOW, RunFacts(found)) if "free worker thread" not in said
+    ]
 
 
 def test_where_all_workers_are_drained_the_resume_is_named() -> None:
-    (said, *_) = waiting_for(a_record(), NOW, RunFacts(Explanation("waiting"), working=False, drained=True))
+    (said, *_) = wait_sentences(a_record(), NOW, RunFacts(Explanation("waiting"), working=False, drained=True))
     assert said.startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
 
 
@@ -147,15 +149,15 @@ def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) 
     away = Explainer(store, RemoteQueue(lambda _question: None, lambda: NoAnswer.AWAY), dict)
     gone, unreachable = no_process.facts(record), away.facts(record)
     said = "a process that runs tasks: the one that ran attempt 1 of 4 is gone, so start `duetime serve`"
-    assert explained(record, NOW, gone)[0].startswith(said)
-    assert explained(record, NOW, unreachable) == ("it waits for nothing: it is running, attempt 1 of 4",)
+    assert explain_state(record, NOW, gone)[0].startswith(said)
+    assert explain_state(record, NOW, unreachable) == ("it waits for nothing: it is running, attempt 1 of 4",)
     stopping = replace(record, run=replace(record.run, cancel_requested=True))
-    assert [wait.kind for wait in waits_of(stopping, NOW, gone)] == [WaitKind.NO_WORKER]
+    assert [wait.kind for wait in wait_reasons(stopping, NOW, gone)] == [WaitKind.NO_WORKER]
     other = replace(record, run=replace(record.run, id="r_other"))
-    assert stalled([record, other], NOW, no_process.facts, no_process.left_running) == (
+    assert stall_note([record, other], NOW, no_process.facts, no_process.left_running) == (
         "2 are not running any more: their process is gone, so start `duetime serve` or open a chat client"
     )
-    assert stalled([record], NOW, away.facts, away.left_running) == ""
+    assert stall_note([record], NOW, away.facts, away.left_running) == ""
 
 
 class Silent:
@@ -198,11 +200,11 @@ def test_a_run_whose_worker_is_silent_says_for_how_long_and_when_its_attempt_end
         working=lambda: False,
         silent=Silent(holder),
     )
-    first, second = explained(record, NOW, explainer.facts(record))
+    first, second = explain_state(record, NOW, explainer.facts(record))
     assert first.startswith(f"the end of attempt 1 of 4: its worker node-7 {said}")
     assert second == "a worker: none is running, so start one with `duetime worker`"
     assert explainer.facts(record).left_running == LeftRunning(holder)
-    assert stalled([record], NOW, explainer.facts, explainer.left_running) == (
+    assert stall_note([record], NOW, explainer.facts, explainer.left_running) == (
         "1 is not running any more: its worker is silent, and its attempt ends when the lease does"
     )
 
@@ -230,16 +232,18 @@ def test_a_run_that_a_silent_worker_has_taken_promises_no_start_and_says_when_it
     silent = Silent(RunHolder("node-7", NOW - timedelta(seconds=20), None))
     queue = RemoteQueue(lambda _question: {"explanation": told})
     explainer = Explainer(store, queue, dict, working=lambda: working, silent=silent)
-    first, *more = explained(ready, NOW, explainer.facts(ready))
+    first, *more = explain_state(ready, NOW, explainer.facts(ready))
     assert first == f"worker node-7, which has taken it and has been silent for 20 s: {then}"
     assert more == ([] if working else ["a worker: none is running, so start one with `duetime worker`"])
     alive = Explainer(store, queue, dict, silent=Silent(RunHolder("node-8", NOW, None)))
-    assert explained(ready, NOW, alive.facts(ready)) == ("worker node-7, which has taken it and is about to start it",)
+    assert explain_state(ready, NOW, alive.facts(ready)) == (
+        "worker node-7, which has taken it and is about to start it",
+    )
 
 
 def test_a_run_apart_after_crashes_says_until_when() -> None:
     facts = RunFacts(Explanation("delayed", not_before=MS + 5000))
-    assert waiting_for(a_record(crashes=2), NOW, facts)[0].startswith(
+    assert wait_sentences(a_record(crashes=2), NOW, facts)[0].startswith(
         "its start at Fri 20 Nov 2026 12:00 (in 5 s): it runs alone"
     )
 
@@ -250,7 +254,7 @@ def test_a_run_that_is_early_says_until_when() -> None:
 
 
 def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:
-    said = [waiting_for(a_record(), NOW, RunFacts(silence=silence))[0] for silence in (*NoAnswer, None)]
+    said = [wait_sentences(a_record(), NOW, RunFacts(silence=silence))[0] for silence in (*NoAnswer, None)]
     assert said[0].startswith("a process that runs tasks: none is running")
     assert said[1].startswith("Redis, which is unreachable")
     assert said[2].startswith("the queue in Redis to be rebuilt")
@@ -260,14 +264,14 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
 def test_a_due_run_that_no_process_has_seen_waits_for_a_process_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
     for facts in (RunFacts(silence=NoAnswer.NO_PROCESS), RunFacts(working=False)):
-        (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), facts)
+        (reason,) = explain_state(late, late.run.scheduled_for + timedelta(minutes=5), facts)
         assert reason.startswith("a process to queue it (it was due")
         assert "5 min ago)" in reason
 
 
 def test_a_due_run_waits_for_the_dispatcher_where_a_process_dispatches() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
-    (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
+    (reason,) = explain_state(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
     assert reason.startswith("a dispatcher to queue it: immediately if one is running")
 
 
@@ -277,11 +281,11 @@ def test_facts_of_the_database_are_explained_without_a_queue() -> None:
         a_record(),
         run=replace(a_record().run, state=State.RETRYING, **failed_once, wake_at=NOW + timedelta(minutes=4)),
     )
-    assert waiting_for(retrying, NOW) == ("attempt 2 of 4 in 4 min, after: boom",)
+    assert wait_sentences(retrying, NOW) == ("attempt 2 of 4 in 4 min, after: boom",)
     suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
-    assert waiting_for(suspended, NOW) == ("its next step in 4 min, after: the customer's answer",)
+    assert wait_sentences(suspended, NOW) == ("its next step in 4 min, after: the customer's answer",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))
-    assert waiting_for(paused, NOW, RunFacts()) == ("paused: it waits until it is resumed",)
+    assert wait_sentences(paused, NOW, RunFacts()) == ("paused: it waits until it is resumed",)
 
 
 LATER = NOW + timedelta(minutes=4)
@@ -290,7 +294,7 @@ LATER = NOW + timedelta(minutes=4)
 def wait_of(*, facts: RunFacts | None = None, paused: bool = False, now: datetime = NOW, **run: Any) -> WaitReason:
     """Return the first reason of a run, without its sentence."""
     record = a_record(**run)
-    first = waits_of(replace(record, task=replace(record.task, paused=paused)), now, facts)[0]
+    first = wait_reasons(replace(record, task=replace(record.task, paused=paused)), now, facts)[0]
     assert first.sentence
     return replace(first, sentence="")
 
@@ -377,7 +381,9 @@ def test_a_run_that_no_process_queues_waits_for_one() -> None:
 @pytest.mark.parametrize("state", State)
 def test_explain_answers_in_every_state(state: State) -> None:
     record = a_record()
-    said = explained(replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, RunFacts())
+    said = explain_state(
+        replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, RunFacts()
+    )
     assert said
     assert all(said)
 
@@ -398,7 +404,7 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     queue.take("w", 3, 30_000)
     explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict)
     record = store.tasks.get(TENANT, waiting.id)
-    said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
+    said = " ".join(wait_sentences(record, NOW, explainer.facts(record)))
     assert f"{mine.id} «Render\u203a the film, at great length and i…»" in said
     assert "another user's task" in said
     assert "secret" not in said
@@ -422,9 +428,9 @@ def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
     record = store.tasks.get(TENANT, waiting.id)
     monkeypatch.setattr(store, "now", lambda: NOW + timedelta(seconds=took))
 
-    def held(lengths: Lengths = nothing_known) -> str:
+    def held(lengths: Lengths = default_estimate) -> str:
         explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, lengths)
-        return waiting_for(record, NOW, explainer.facts(record))[0]
+        return wait_sentences(record, NOW, explainer.facts(record))[0]
 
     def usual(*of: object) -> Estimate:
         assert of == (TENANT, "reminder", None)
@@ -476,7 +482,7 @@ def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue)
     queue.take("w", 1, 30_000)
     record = store.tasks.get(TENANT, waiting.id)
     facts = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict).facts(record)
-    assert waiting_for(record, NOW, facts) == (
+    assert wait_sentences(record, NOW, facts) == (
         "pool api: its breaker is open after failures, until Fri 20 Nov 2026 06:01 (in 1 min)",
     )
 

@@ -22,7 +22,7 @@ from duetime.scheduler.nodes.heartbeat import (
     WORKER_FORGOTTEN_AFTER,
     WORKER_HEARTBEAT_INTERVAL_S,
     Heartbeat,
-    someone_works,
+    any_worker_alive,
     state_of,
 )
 from duetime.scheduler.principal import LOCAL
@@ -159,14 +159,14 @@ def test_a_heartbeat_passes_the_requests_of_operators_to_its_worker(store: Store
     assert heartbeat.step() == DRAIN_CHECK_INTERVAL_S
     assert asked == [None, DrainMode.FINISH]
     assert store.workers.all()[0].state == "draining", "said at once"
-    assert not someone_works(store)
+    assert not any_worker_alive(store)
     left[0] = 0
     assert heartbeat.step() == WORKER_HEARTBEAT_INTERVAL_S
     assert store.workers.all()[0].state == "drained"
     store.workers.resume("w1", AuditEntry.by(LOCAL, AuditKind.WORKER_RESUMED))
     heartbeat.step()
     heartbeat.step()
-    assert (asked[-1], store.workers.all()[0].state, someone_works(store)) == (None, "running", True)
+    assert (asked[-1], store.workers.all()[0].state, any_worker_alive(store)) == (None, "running", True)
 
 
 def test_workers_that_were_not_heard_of_for_long_are_forgotten(store: Store, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
-from duetime.scheduler.handlers.contract.preflight import missing
+from duetime.scheduler.handlers.contract.preflight import preflight_wait
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
@@ -143,7 +143,7 @@ def test_a_check_that_raises_no_exception_but_an_exit_is_waited_out_and_keeps_no
 )
 def test_a_check_that_returns_no_text_blocks_the_run_and_says_so(returned: Callable[[], Any], problem: str) -> None:
     declared: Any = handler("transfer", preflight=lambda _ctx: returned())(lambda _ctx: Done())
-    found = missing(declared, Context.for_test(), {}, Context.for_test().now())
+    found = preflight_wait(declared, Context.for_test(), {}, Context.for_test().now())
     assert found is not None
     assert found.reason == (
         f"blocked: the preflight of transfer returned {problem}; it must return a text that says what is missing, "
@@ -154,7 +154,7 @@ def test_a_check_that_returns_no_text_blocks_the_run_and_says_so(returned: Calla
 @pytest.mark.parametrize("nothing", [None, "", "  "])
 def test_a_check_that_returns_no_words_misses_nothing(nothing: str | None) -> None:
     declared: Any = handler("transfer", preflight=lambda _ctx: nothing)(lambda _ctx: Done())
-    assert missing(declared, Context.for_test(), {}, Context.for_test().now()) is None
+    assert preflight_wait(declared, Context.for_test(), {}, Context.for_test().now()) is None
 
 
 def test_an_invalid_argument_of_the_check_itself_is_a_fault_and_that_of_the_payload_is_left_to_the_run() -> None:
@@ -163,10 +163,10 @@ def test_an_invalid_argument_of_the_check_itself_is_a_fault_and_that_of_the_payl
 
     declared: Any = handler("transfer", payload=Transfer, preflight=check)(lambda _ctx, _payload: Done())
     now = Context.for_test().now()
-    found = missing(declared, Context.for_test(), {"amount": 7}, now)
+    found = preflight_wait(declared, Context.for_test(), {"amount": 7}, now)
     assert found is not None
     assert (found.reason or "").startswith("not ready: InvalidArguments: when")
-    assert missing(declared, Context.for_test(), {"amount": "much"}, now) is None
+    assert preflight_wait(declared, Context.for_test(), {"amount": "much"}, now) is None
 
 
 def test_a_secret_that_cannot_be_read_blocks_a_run(store: Store, clock: Clock) -> None:
@@ -200,7 +200,7 @@ def test_a_check_takes_the_context_and_the_payload_if_it_wants_it(
         return Done()
 
     declared: Any = handler("transfer", payload=model, preflight=check)(transfer)
-    found = missing(declared, Context.for_test(), {"amount": 7}, Context.for_test().now())
+    found = preflight_wait(declared, Context.for_test(), {"amount": 7}, Context.for_test().now())
     assert found is not None
     assert said in (found.reason or "")
 

@@ -16,7 +16,7 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.retry import MAX_CRASHES
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -110,7 +110,7 @@ def test_an_expiry_in_the_same_words_is_no_change(store: Store, clock: Clock, no
     view = scheduler.schedule("Ship", notify=notify, **given)
 
     def late(claim: Claim, end: Settlement) -> Settlement:
-        return concluded(claim, replace(end, reason="too late", error="too late"), now=clock())
+        return with_consequences(claim, replace(end, reason="too late", error="too late"), now=clock())
 
     for _ in range(3):
         clock.forward(hours=24)
@@ -129,7 +129,10 @@ def test_a_worker_that_dies_again_is_no_change(store: Store, clock: Clock, notif
             store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
             clock.forward(minutes=2)
             store.claims.recover_lapsed(
-                epoch=None, held=(), before=clock(), conclude=lambda claim, end: concluded(claim, end, now=clock())
+                epoch=None,
+                held=(),
+                before=clock(),
+                conclude=lambda claim, end: with_consequences(claim, end, now=clock()),
             )
             clock.forward(minutes=2)
     assert told_of(store, task) == told

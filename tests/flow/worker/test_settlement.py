@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
 from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED
-from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, concluded, settle
+from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, settle, with_consequences
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import RetryPolicy, State
 
@@ -162,10 +162,10 @@ def test_a_run_in_time_says_nothing_about_it() -> None:
 def test_a_crash_that_ends_a_run_brings_message_deliveries_and_next_occurrence() -> None:
     claim = a_claim(repeat="FREQ=HOURLY")
     crash = replace(settled(claim, Failed("crash 3 of 3")), inbox=None, deliveries=(), next_run=None)
-    end = concluded(claim, crash, now=NOON)
+    end = with_consequences(claim, crash, now=NOON)
     assert end.inbox is not None
     assert end.inbox.text == "crash 3 of 3"
     assert end.deliveries
     assert end.next_run is not None
     again = settled(claim, Retry("crash 1 of 3"))
-    assert concluded(claim, again, now=NOON) == again
+    assert with_consequences(claim, again, now=NOON) == again

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.foresight.explain import waiting_for
+from duetime.scheduler.foresight.explain import wait_sentences
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.nodes.heartbeat import Heartbeat, someone_knows
+from duetime.scheduler.nodes.heartbeat import Heartbeat, any_worker_handles
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -100,8 +100,8 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
 
     def said() -> str:
         remote_queue = RemoteQueue(lambda question: answer(queue, question))
-        explainer = Explainer(store, remote_queue, dict, known=lambda action: someone_knows(store, action))
-        return " ".join(waiting_for(record, NOON, explainer.facts(record)))
+        explainer = Explainer(store, remote_queue, dict, known=lambda action: any_worker_handles(store, action))
+        return " ".join(wait_sentences(record, NOON, explainer.facts(record)))
 
     Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
     assert said().startswith("a worker with a handler for 'resize': no running worker has one")
@@ -113,7 +113,7 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
 def test_a_task_that_is_run_now_says_that_no_worker_knows_its_action_and_what_to_do(
     store: Store, queue: MemoryQueue, clock: Clock, when: dict[str, Any]
 ) -> None:
-    known = partial(someone_knows, store)
+    known = partial(any_worker_handles, store)
     explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, known=known)
     planner = Planner(Handlers.load(entry_points=False, added=[resize()]), "UTC")
     scheduler = Scheduler(store, planner, explainer=explainer)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, whole
+from duetime.scheduler.rules.recurrence.rule import (
+    DAILY,
+    HOURLY,
+    MINUTELY,
+    MONTHLY,
+    SECONDLY,
+    WEEKLY,
+    YEARLY,
+    largest_unit,
+)
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, read_days
 from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
 from duetime.scheduler.rules.time.tokens import ORDINALS, WEEKDAYS, Misread, Tokens, ordinal
@@ -90,4 +99,4 @@ def _span(span: Span, draft: Draft) -> bool:
 def _elapsed(length: timedelta) -> tuple[str, int]:
     if length % _SECOND:
         raise Misread("an interval is of whole seconds", f"every {length // _SECOND + 1} seconds")
-    return whole(SECONDLY, length // _SECOND)
+    return largest_unit(SECONDLY, length // _SECOND)

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER, before_run
-from duetime.scheduler.rules.series.occurrence_approval import asked
+from duetime.scheduler.rules.series.occurrence_approval import ask
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.stored_change import StoredChange
@@ -77,7 +77,7 @@ def without_unasked(
 
 def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
     due = [task_and_run(row) for row in unreadable.rows(connection, _WHOLE, {"run_ids": list(run_ids)})]
-    waiting = [(task, run, asked(run, max(now, run.wake_at or now))) for task, run in due]
+    waiting = [(task, run, ask(run, max(now, run.wake_at or now))) for task, run in due]
     rows = [{"run_id": run.id, "opened": run.first_ready_at, "listed": run.scheduled_for} for _, _, run in waiting]
     exactly(len(rows), _WAIT.run(connection, rows))
     new = [(task, run, _new(connection, task, was, run, now)) for task, was, run in waiting]

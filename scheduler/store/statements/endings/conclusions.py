@@ -11,8 +11,8 @@ from typing import NamedTuple
 from duetime.scheduler.chain.judgement import LinkVerdict
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.occurrence_wait import left_out
-from duetime.scheduler.rules.settlement import concluded, without_series
+from duetime.scheduler.rules.series.occurrence_wait import skip_unmet
+from duetime.scheduler.rules.settlement import with_consequences, without_series
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.statements import read
@@ -80,9 +80,9 @@ def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd
         error=reason if to in FAILURES else None,
     )
     if not before_run(task).awaits_in_series:
-        ended = concluded(without_series(claim), end, now=now, follows=False)
+        ended = with_consequences(without_series(claim), end, now=now, follows=False)
     elif to is State.SKIPPED:
-        ended = concluding(lambda known, end: left_out(known.task, run, end, now), claim, end)
+        ended = concluding(lambda known, end: skip_unmet(known.task, run, end, now), claim, end)
     else:
-        ended = concluding(partial(concluded, now=now), claim, end)
+        ended = concluding(partial(with_consequences, now=now), claim, end)
     return AttemptEnd(not_started(task, run, followed=judged.followed), ended)

@@ -13,9 +13,9 @@ from datetime import datetime
 from duetime.scheduler.chain.chain import Chain, is_spawned
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import dated_like, next_run
+from duetime.scheduler.rules.occurrences import next_run, with_deadline_like
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
-from duetime.scheduler.rules.series.overlap import paused_after
+from duetime.scheduler.rules.series.overlap import pause_after_failures
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -113,7 +113,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     _hold(connection, [task.id for task, _ in steps if task.paused])
     connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
     event_log.append(connection, [_event(run, now) for _, run in pairs])
-    if why := paused_after(steps[0][0], coming.failed_before, "generation"):
+    if why := pause_after_failures(steps[0][0], coming.failed_before, "generation"):
         began = [run.id for run in lost if run.started_at] or [run.id for run in lost]
         pauses.pause_chain(connection, pairs, began, why, now)
     return ids["task_ids"]
@@ -156,7 +156,7 @@ def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
         missed=coming.missed,
         failed_before=coming.failed_before,
     )
-    return without_early_deadline(task, dated_like(task, again, run))
+    return without_early_deadline(task, with_deadline_like(task, again, run))
 
 
 def _event(run: Run, now: datetime) -> event_log.EventValues:

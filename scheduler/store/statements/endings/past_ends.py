@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from duetime.scheduler.chain.judgement import DependencyLink, keeps_from_running
+from duetime.scheduler.chain.judgement import DependencyLink, prevents_run
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.statements import event_log
 from sqlalchemy import Connection, bindparam, select
@@ -24,7 +24,7 @@ _INNER = (
 
 def without(connection: Connection, links: Links) -> Links:
     """Leave out ends from before the task was run again, or, outside its chain, from before its current generation."""
-    bad = [task_id for task_id, found in links.items() if any(map(keeps_from_running, found))]
+    bad = [task_id for task_id, found in links.items() if any(map(prevents_run, found))]
     wanted, generations = event_log.begun_again_at(connection, bad)
     given = {"task_ids": sorted(generations)}
     inner = {tuple(row) for row in connection.execute(_INNER, given)} if generations else set()

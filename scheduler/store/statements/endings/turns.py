@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.rules.series.overlap import skipped_behind
+from duetime.scheduler.rules.series.overlap import skipped_runs
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_PAUSED, task_and_run
@@ -34,7 +34,7 @@ def released(connection: Connection, endings: Sequence[AttemptEnd], now: datetim
     pairs = [task_and_run(row) for row in rows]
     connection.execute(_FREE, {"run_ids": [run.id for _, run in pairs]})
     notes_of(connection).freed.extend(dict.fromkeys(task.id for task, _ in pairs))
-    left_out = {task.id: found for task, run in pairs if (found := skipped_behind(task, run, now))}
+    left_out = {task.id: found for task, run in pairs if (found := skipped_runs(task, run, now))}
     return [_with_skipped(each, left_out.pop(each.claim.task_id, ())) for each in endings]
 
 

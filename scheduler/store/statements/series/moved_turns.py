@@ -15,8 +15,8 @@ from typing import Any, Final
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.remedies import OVERTAKEN_REASON
-from duetime.scheduler.rules.occurrences import next_run, skipped
-from duetime.scheduler.rules.series.moved_overlap import Lot, given_way, in_the_way, lot_of, open_since
+from duetime.scheduler.rules.occurrences import next_run, skip_run
+from duetime.scheduler.rules.series.moved_overlap import Lot, blocking_run, give_way, open_since, overlap_action
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import event_log, read
@@ -61,10 +61,10 @@ def _goes(connection: Connection, record: TaskRecord, run_id: str, starting: set
     run = next((each for each in (record.run, *record.side_runs) if each.id == run_id), None)
     if run is None or run.state is not State.SCHEDULED:
         return run is not None and run.ended_at is None
-    other = in_the_way(record, run, starting)
+    other = blocking_run(record, run, starting)
     if other is None:
         return True
-    lot = lot_of(record, run, other, now)
+    lot = overlap_action(record, run, other, now)
     if lot is Lot.SKIPPED:
         _skip(connection, record, run, other, now)
         return False
@@ -77,7 +77,7 @@ def _goes(connection: Connection, record: TaskRecord, run_id: str, starting: set
 
 def _skip(connection: Connection, record: TaskRecord, run: Run, other: Run, now: datetime) -> None:
     task, reason = record.task, OVERLAPPED_REASON.format(other.id)
-    left = replace(skipped(run, now), error=reason)
+    left = replace(skip_run(run, now), error=reason)
     if run.current:
         coming = next_run(task, run, now, number=run.number)
         change = Change(task, left, next_run=coming and replace(coming, missed=0), kind=EventKind.SKIPPED)
@@ -89,7 +89,7 @@ def _skip(connection: Connection, record: TaskRecord, run: Run, other: Run, now:
 
 def _overtake(connection: Connection, record: TaskRecord, run: Run, other: Run, now: datetime) -> bool:
     """Let an open run give way to another one; return whether it has ended by that."""
-    task, way = record.task, given_way(other, run, now)
+    task, way = record.task, give_way(other, run, now)
     ends = way.state is State.CANCELLED
     coming = next_run(task, other, now) if other.current and ends else None
     if other.cancel_requested or (other.current and ends and coming is None):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.remedies import OVERTAKEN_REASON
-from duetime.scheduler.rules.series.overtake import overtaken, put_off
+from duetime.scheduler.rules.series.overtake import next_overtake_try, overtake_change
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -58,9 +58,9 @@ def overtake(connection: Connection, only: Collection[str] | None, limit: int, n
 
 def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, found: Overtaken) -> None:
     record = read.locked_record(connection, tenant, task_id)
-    change, run = overtaken(record, now), record.run
+    change, run = overtake_change(record, now), record.run
     if change is None:
-        connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})
+        connection.execute(_PUT_OFF, {"run_id": run.id, "at": next_overtake_try(record.task, run, now)})
         return
     reason = GOES_ON_REASON.format(run.id) if change.as_side_run else OVERTAKEN_REASON
     kind = change.kind or EventKind.NEXT_OCCURRENCE

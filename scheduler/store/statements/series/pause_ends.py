@@ -16,7 +16,7 @@ from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.remedies import PAUSE_OVER_REASON
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import skipped
+from duetime.scheduler.rules.occurrences import skip_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import tasks
@@ -71,10 +71,10 @@ def _decided(record: TaskRecord, now: datetime) -> Change:
     """Resume a task; one that has ended, or that an older version resumed, only loses its end."""
     task, run = record.task, record.run
     if not task.paused or task.paused_until is None or run.state in TERMINAL:
-        return Change(changes.unpaused(task), run, kind=EventKind.RESUMED)
+        return Change(changes.without_pause(task), run, kind=EventKind.RESUMED)
     try:
         return changes.end_pause(record, task.paused_until)
     except Refused:  # every occurrence has passed, and nobody is there to be told so
         if record.side_runs:  # these would be left without a current run: the last occurrence runs late, and then they
-            return Change(changes.unpaused(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
-        return Change(changes.unpaused(task), skipped(run, now), kind=EventKind.SKIPPED)
+            return Change(changes.without_pause(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
+        return Change(changes.without_pause(task), skip_run(run, now), kind=EventKind.SKIPPED)

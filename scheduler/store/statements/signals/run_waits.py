@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.judgement import came_in_words
+from duetime.scheduler.chain.judgement import arrival_text
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.outcomes import Retry
@@ -80,7 +80,7 @@ def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) ->
     ]
     new_waits.store(connection, waits, now)
     stored = kept_waits.kept(connection, [each.waiter_id for each in waits])
-    return wake(connection, {name: came_in_words(each.signal) for name, each in stored.items() if each.signal}, now)
+    return wake(connection, {name: arrival_text(each.signal) for name, each in stored.items() if each.signal}, now)
 
 
 def _anew(wait: SignalWait, before: KeptWait | None) -> SignalWait:
