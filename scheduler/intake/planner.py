@@ -146,12 +146,10 @@ class Planner:
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
-        run = with_overtake_time(
-            task, with_deadline(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        )
+        run = with_deadline(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
         warnings = (*as_assumed(timing.assumptions), *demand.warnings, *self._delivery_notes(task))
         others = self._other_actions(request.action)
-        plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
+        plan = Plan(task, with_overtake_time(task, run), key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
         if not (after or approval or wait):
             return plan
