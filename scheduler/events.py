@@ -89,8 +89,8 @@ class EventFilter:
     """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive.
 
     `actor` made the change, and `via` is the way it came by: a surface (`mcp`) or a surface and an address. `tier` is
-    of its task. `worker`, `min_attempts`, `min_lateness` and `min_cost` are of its run, as in `RunFilter`. `error` is a
-    part of that run's error, in any case. An event without a run meets none of these.
+    of its task, and `title` a part of that task's title, in any case. `worker`, `error`, `min_attempts`, `min_cost` and
+    the lengths of time are of its run, as in `RunFilter`. An event without a run meets none of these.
     """
 
     task_id: str | None = None
@@ -100,13 +100,17 @@ class EventFilter:
     action: str | None = None
     label: str | None = None
     text: str | None = None
+    title: str | None = None
     kind: EventKind | None = None
     actor: str | None = None
     via: str | None = None
     tier: Tier | None = None
     worker: str | None = None
     min_attempts: int | None = None
+    min_duration: timedelta | None = None
+    max_duration: timedelta | None = None
     min_lateness: timedelta | None = None
+    min_delay: timedelta | None = None
     min_cost: Decimal | None = None
     error: str | None = None
 

@@ -38,8 +38,9 @@ class RunFilter:
 
     Both bound the time of a run: when it ended, or, while it is open, its next time. With `or_begun`, `until` leaves
     out none that is ready, running, or to be tried again. `text` is a part of the title, of the error, or of the reason
-    of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or changed it. `min_lateness` is
-    from the deadline to the end, `min_delay` from `scheduled_for` to the start.
+    of an attempt, in any case; `title` and `error` are parts of these alone. `worker` ran an attempt of it. `actor`
+    owns its task, or changed it. `min_lateness` is from the deadline to the end, `min_delay` from `scheduled_for` to
+    the start.
     `started_before` leaves out runs that began at that time or later, and those that have not begun.
     `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
     With `oldest_first` pages begin with the earliest time: what is to come is listed in the order in which it is due.
@@ -54,6 +55,8 @@ class RunFilter:
     worker: str | None = None
     actor: str | None = None
     text: str | None = None
+    title: str | None = None
+    error: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     or_begun: bool = False

@@ -39,7 +39,7 @@ MAX_SERIES_RUNS = 1_000_000
 
 
 _FILTER_TEXTS = (
-    *("query", "text", "error", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface"),
+    *("query", "text", "title", "error", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface"),
     "subject",
 )
 

@@ -146,6 +146,7 @@ _OF_FILTERS = (
 _OF_RUNS = (
     Argument("tier", OneOf(f"one of {', '.join(Tier)}", Tier), example="tier=Tier.HIGH"),
     Argument("worker", Text(accepted="the id of a worker"), example="worker='w_1'"),
+    Argument("error", Text(200), example="error='HTTP 503'"),
     Argument("actor", Text(accepted="a user"), example="actor='ann'"),
     *(
         Argument(name, LengthOfTime("a timedelta, seconds or words"), example=f"{name}=timedelta(minutes=5)")
@@ -261,7 +262,6 @@ SPECIAL_ARGUMENTS |= {
         "group", OneOf(f"one of {', '.join(EventGroup)}", EventGroup), example="group=EventGroup.ACTOR"
     ),
 }
-SPECIAL_ARGUMENTS["EventFilter.error"] = Argument("error", Text(200), example="error='HTTP 503'")
 _OF_EVENT_FILTER = Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')")
 SPECIAL_ARGUMENTS |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")

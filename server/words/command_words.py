@@ -42,6 +42,8 @@ _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} 
     "reason",
     "since",
     "text",
+    "error",
+    "via",
     "state",
     "cursor",
     "limit",

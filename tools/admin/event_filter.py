@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.task import State
-from duetime.tools.admin.run_rows import cost_given, read_span, read_tier
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS, cost_given, read_span, read_tier
 
 MAX_COUNT_DIGITS: Final = 9
 
@@ -18,7 +19,7 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "kind": lambda given: _member("kind", EventKind, given),
     "min_cost": cost_given,
     "min_attempts": lambda given: count_given("min_attempts", given),
-    "min_lateness": lambda given: read_span("min_lateness", given),
+    **{name: partial(read_span, name) for name in SPAN_ARGUMENTS},
 }
 
 

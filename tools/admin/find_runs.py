@@ -41,8 +41,8 @@ def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
         sender.scheduler.past.note_read(call.tenant, by=sender.by)
     if call.event is not None:
         return events_answer(call, sender)
-    if call.error is not None:
-        raise InvalidArgument("error", "only a call by event takes it", accepted="text", example="text='HTTP 503'")
+    if call.via is not None:
+        raise InvalidArgument("via", "only a call by event takes it", accepted="actor", example="actor='ann'")
     bounds = {"since": call.since, "until": call.until, "tenant": call.tenant}
     if call.count_by in set(BucketWidth):
         buckets = sender.scheduler.past.run_buckets(BucketWidth(call.count_by), call.where(), by=sender.by, **bounds)
@@ -118,6 +118,8 @@ FIND_RUNS = Definition(
         Argument("since", TIME, "Ended, or due, from then on", "since='last night'"),
         Argument("until", TIME, "And before then; default now", "until='yesterday'"),
         Argument("text", Text(200), "Part of the title, error or reason", "text='HTTP 503'"),
+        Argument("title", Text(200), "", "title='invoice'"),
+        Argument("error", Text(200), "", "error='HTTP 503'"),
         Argument("action", Text(100), "", "action='webhook'"),
         Argument("priority", Choice(tuple(Tier)), "", "priority='high'"),
         Argument("label", Text(60), "", "label='project'"),
@@ -133,7 +135,7 @@ FIND_RUNS = Definition(
         Argument("min_units", Whole(1), "Of that pool", "min_units=100"),
         Argument("min_cost", Text(20), "", "min_cost='0.50'"),
         Argument("event", Text(20), "Events of this kind, or any, in place of runs", "event='any'"),
-        Argument("error", Text(200), "With event: part of the run's error"),
+        Argument("via", Text(200), "With event: mcp, rest ...", "via='mcp'"),
         Argument("tenant", Text(200), "Operators: another tenant, or * for all", "tenant='*'"),
         Argument("count_by", Choice((*RunGroup, *BucketWidth)), "Counts in place of runs", "count_by='error'"),
         Argument("oldest_first", Flag(), "What is to come: as it is due"),

@@ -16,6 +16,8 @@ class FindRuns:
     since: str | None = None
     until: str | None = None
     text: str | None = None
+    title: str | None = None
+    error: str | None = None
     action: str | None = None
     priority: str | None = None
     label: str | None = None
@@ -32,7 +34,7 @@ class FindRuns:
     min_cost: str | float | None = None
     tenant: str | None = None
     event: str | None = None
-    error: str | None = None
+    via: str | None = None
     count_by: str | None = None
     oldest_first: bool | None = None
     limit: int = 10
@@ -40,6 +42,6 @@ class FindRuns:
 
     def where(self) -> RunFilter:
         """Return the filter."""
-        named = ("state", "text", "action", "priority", "label", "worker", "actor", "task_id", "pool")
+        named = ("state", "text", "title", "error", "action", "priority", "label", "worker", "actor", "task_id", "pool")
         bounds = ("min_attempts", "min_units", "min_cost", "oldest_first")
         return run_filter(**{name: getattr(self, name) for name in (*named, *SPAN_ARGUMENTS, *bounds)})

@@ -13,6 +13,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json, State
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS
 from duetime.tools.results import answer
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ ANY_EVENT: Final = "any"
 MAX_SHOWN_REASON_CHARS: Final = 160
 MAX_GROUPS_SHOWN: Final = 20
 MAX_BUCKETS_SHOWN: Final = 48
-_FILTERS: Final = ("text", "action", "priority", "label", "worker", "actor", "task_id", "min_attempts", "min_lateness")
-_OF_RUNS_ALONE: Final = ("min_duration", "max_duration", "min_delay", "pool", "min_units")
+_FILTERS: Final = (
+    *("text", "title", "action", "priority", "label", "actor", "via", "task_id"),
+    *("worker", "error", "min_attempts", "min_cost", *SPAN_ARGUMENTS),
+)
+_OF_RUNS_ALONE: Final = ("pool", "min_units")
 
 
 def events_answer(call: FindRuns, sender: Sender) -> CallToolResult:
@@ -63,7 +67,7 @@ def _where(call: FindRuns) -> EventFilter:
         )
     given = {name: getattr(call, name) for name in _FILTERS}
     kind = None if call.event == ANY_EVENT else _kind(str(call.event))
-    return event_filter(**given, kind=kind, state=call.state, min_cost=call.min_cost, error=call.error)
+    return event_filter(**given, kind=kind, state=call.state)
 
 
 def _kind(word: str) -> str:

@@ -1,8 +1,8 @@
 """Lists events, newest first: those of one task by number, which no clock affects; those of many tasks by time.
 
-A label of few tasks and rare words are looked up by their indexes. A short way back in time finds common words, and
-those that are all further back are looked up as well. No planner chooses among these for words in either of two tables.
-Other conditions are compared on a walk back in time.
+A label of few tasks, rare titles and rare words are looked up by their indexes. A short way back in time finds common
+words, and those that are all further back are looked up as well. No planner chooses among these for words in either of
+two tables. Other conditions are compared on a walk back in time.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _EventReader:
     def page(self) -> FoundEvents:
         if self.where.task_id is not None:
             return FoundEvents(self._of_tenant())
-        found = self._labelled() if self.where.text is None else self._with_words(self.where.text)
+        found = self._of_known_tasks() if self.where.text is None else self._with_words(self.where.text)
         return self._walked() if found is None else FoundEvents(found)
 
     def _walked(self) -> FoundEvents:
@@ -94,16 +94,22 @@ class _EventReader:
         read = events_of(self.connection, _EVENTS.where(events.c.id.in_(list(order))))
         return FoundEvents(sorted(read, key=lambda row: order[row.id]), searched_to)
 
-    def _labelled(self) -> EventRows | None:
-        """Look up the events of a label's tasks, where these are few."""
+    def _of_known_tasks(self) -> EventRows | None:
+        """Look up the events of a title's tasks, or of a label's, where these are few."""
+        if self.where.title is not None:
+            titled = self._of_few(text_search.rare_titles(self.connection, self.where.title))
+            if titled is not None:
+                return titled
         if self.where.label is None:
             return None
         of_label = (labels.c.tenant == self.tenant, labels.c.label == self.where.label)
         tasks_of = select(labels.c.task_id).where(*of_label)
-        found = text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES)
+        return self._of_few(text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES))
+
+    def _of_few(self, found: Matches) -> EventRows | None:
+        """Look up the events of these tasks; None where there are more tasks, or too many events."""
         of_tasks = text_search.among(self.connection, events.c.task_id, found.ids)
-        every = select(events.c.seq).where(of_tasks)
-        few = found.complete and text_search.first(self.connection, every, text_search.MAX_EVENTS_OF_MATCHES).complete
+        few = found.complete and text_search.has_at_most(self.connection, of_tasks, text_search.MAX_EVENTS_OF_MATCHES)
         return sorted(self._among(of_tasks), key=_key, reverse=True) if few else None
 
     def _with_words(self, words: str) -> EventRows | None:
@@ -135,7 +141,7 @@ class _EventReader:
     def _among(self, *conditions: Condition) -> EventRows:
         """Read events that have the text; their tasks only for other conditions, as that takes most of the time."""
         others = replace(self.where, text=None)
-        joined = any(each is not None for each in (others.action, others.tier, others.label))
+        joined = any(each is not None for each in (others.action, others.tier, others.title, others.label))
         ids = select(events.c.id).select_from(_WITH_TASK if joined else events).where(*conditions, *_conditions(others))
         ids = self._first(ids.where(*self._of_run(), text_search.unindexed(events.c.tenant) == self.tenant))
         return events_of(self.connection, _EVENTS.where(events.c.id.in_(ids)))
@@ -199,6 +205,7 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     **OWN_CONDITIONS,
     "action": lambda action: tasks.c.action == action,
     "tier": lambda tier: tasks.c.priority == tier,
+    "title": text_search.titled_by_reading,
     "text": _has_words,
 }
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.text_index.text_search import Condition, has_text
+from duetime.scheduler.store.text_index.text_search import Condition
 from sqlalchemy import and_, select, true
+
+_OF_RUN: Final = (
+    *("worker", "error", "min_attempts", "min_cost"),
+    *("min_duration", "max_duration", "min_lateness", "min_delay"),
+)
 
 
 def of_run(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Condition]:
     """Return one condition for all that the run of an event decides, none where the filter asks for nothing of it."""
-    as_runs = RunFilter(
-        worker=where.worker, min_attempts=where.min_attempts, min_lateness=where.min_lateness, min_cost=where.min_cost
-    )
-    found = run_filter.compared(tenant, as_runs, dialect)
-    if where.error is not None:
-        found.append(has_text(runs.c.error, where.error))
+    asked: dict[str, Any] = {name: getattr(where, name) for name in _OF_RUN}
+    found = run_filter.compared(tenant, RunFilter(**asked), dialect)
     if not found:
         return []
     looked_at = select(and_(*found)).where(runs.c.id == events.c.run_id, runs.c.tenant == events.c.tenant)

@@ -102,6 +102,8 @@ def compared(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Con
         found.append(_of_task(tasks.c.action == where.action))
     if where.tier is not None:
         found.append(_of_task(tasks.c.priority == where.tier))
+    if where.title is not None:
+        found.append(_of_task(titled_by_reading(where.title)))
     if where.label is not None:
         of_task = (labels.c.tenant == tenant, labels.c.label == where.label, labels.c.task_id == events.c.task_id)
         found.append(_subquery(select(func.count()).where(*of_task)) > 0)

@@ -78,6 +78,8 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
         found.append(_labelled(tenant, where.label))
     if where.text is not None:
         found.append(says(where.text))
+    if where.error is not None:
+        found.append(has_text(runs.c.error, where.error))
     if where.min_units is not None or where.pool is not None:
         found.append(_used(where))
     if where.standing is not None:
@@ -135,6 +137,8 @@ def _of_task(where: RunFilter) -> Iterable[Condition]:
         found.append(tasks.c.action == where.action)
     if where.tier is not None:
         found.append(tasks.c.priority == where.tier)
+    if where.title is not None:
+        found.append(titled_by_reading(where.title))
     if where.actor is not None:
         found.append(_acted(where.actor))
     if found:

@@ -1,6 +1,6 @@
 """Lists runs, newest or oldest first: a page of one tenant's, or of all tenants' together.
 
-Rare words, a label of few tasks, and the runs of one task are looked up. All else is found on a walk in time.
+Rare words and titles, a label of few tasks, and the runs of one task are looked up. A walk in time finds all else.
 """
 
 from __future__ import annotations
@@ -104,9 +104,10 @@ class RunSearch:
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
         if soon.searched_to is None:
             return soon
-        if self.where.text is not None:
-            return self._with_words(self.where.text, walk, compared, limit)
-        return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+        found = self._rare()
+        if found is None:
+            return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+        return self._with_words(*found, walk, compared, limit)
 
     def _looked_up(
         self, walk: RunWalk, known: Sequence[Condition], compared: Sequence[Condition], limit: int
@@ -128,11 +129,22 @@ class RunSearch:
         found = text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES)
         return text_search.among(self.connection, runs.c.task_id, found.ids) if self._are_few(found) else None
 
-    def _with_words(self, words: str, walk: RunWalk, compared: Sequence[Condition], limit: int) -> FoundRuns:
-        """Look up the runs with rare words; else compare more runs, first with the matches that the index gave."""
-        titles, reasons = text_search.rare_words(self.connection, words)
-        if not (titles.complete and reasons.complete):
-            return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+    def _rare(self) -> tuple[Matches, Matches] | None:
+        """Return the tasks and the events that an index gives for the words of the filter; None where none can tell."""
+        if self.where.title is not None:
+            titles = text_search.rare_titles(self.connection, self.where.title)
+            if titles.complete:
+                return titles, Matches((), complete=True)
+        if self.where.text is not None:
+            titles, reasons = text_search.rare_words(self.connection, self.where.text)
+            if titles.complete and reasons.complete:
+                return titles, reasons
+        return None
+
+    def _with_words(
+        self, titles: Matches, reasons: Matches, walk: RunWalk, compared: Sequence[Condition], limit: int
+    ) -> FoundRuns:
+        """Look up the runs with rare words; where many runs have them, compare more, first with the matches."""
         run_ids = self._runs_of_events(reasons)
         places = ((runs.c.task_id, titles.ids), (runs.c.id, run_ids))
         if self._are_few(titles):

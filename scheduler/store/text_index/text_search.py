@@ -149,12 +149,17 @@ def matching_tasks(connection: Connection, tenant: str, words: str, most: int | 
     return _indexed_tasks(connection, words, most) or first(connection, read, most)
 
 
+def rare_titles(connection: Connection, words: str) -> Matches:
+    """Return the tasks whose title has these words, of all tenants; incomplete when no index can tell."""
+    return _indexed_tasks(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
+
+
 def rare_words(connection: Connection, words: str) -> tuple[Matches, Matches]:
     """Return the tasks whose title has these words, and events of which some give them as a reason, of all tenants.
 
     Both are incomplete when no index can tell.
     """
-    titles = _indexed_tasks(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
+    titles = rare_titles(connection, words)
     if not titles.complete:
         return titles, _UNKNOWN
     return titles, _indexed_reasons(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN

@@ -19,6 +19,7 @@ from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS
 
 MAX_VERIFIED_ENTRIES: Final = 1_000_000
 """Entries of a chain that a browser can wait for; a longer one is verified on the command line."""
@@ -34,8 +35,8 @@ _OF_EVENTS = {
     "who": "actor",
     "surface": "via",
     "task": "task_id",
-    **{name: name for name in ("kind", "state", "action", "label", "priority", "worker", "error")},
-    **{name: name for name in ("min_attempts", "min_lateness", "min_cost")},
+    **{name: name for name in ("kind", "state", "title", "action", "label", "priority", "worker", "error")},
+    **{name: name for name in ("min_attempts", "min_cost", *SPAN_ARGUMENTS)},
 }
 """The same of the changes of tasks."""
 

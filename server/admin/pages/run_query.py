@@ -42,7 +42,7 @@ RUN_KINDS: Mapping[str, tuple[State, ...]] = {
 _TEXTS = {
     "q": "text",
     "task": "task_id",
-    **{name: name for name in ("action", "label", "worker", "actor", "pool")},
+    **{name: name for name in ("title", "error", "action", "label", "worker", "actor", "pool")},
 }
 """Parameters of the address, and the conditions of the filter that they set."""
 

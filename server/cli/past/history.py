@@ -57,10 +57,14 @@ def history(
     priority: Annotated[str | None, typer.Option("--priority", "--tier", help="only tasks of this priority")] = None,
     worker: Annotated[str | None, typer.Option(help="only runs with an attempt on this worker")] = None,
     min_attempts: Annotated[int | None, typer.Option(help="only runs with at least this many attempts")] = None,
+    min_duration: Annotated[str | None, typer.Option(help="only runs that took at least this long: '5 min'")] = None,
+    max_duration: Annotated[str | None, typer.Option(help="only runs that took at most this long")] = None,
     min_lateness: Annotated[str | None, typer.Option(help="only runs that ended at least this late")] = None,
+    min_delay: Annotated[str | None, typer.Option(help="only runs that started at least this late")] = None,
     min_cost: Annotated[str | None, typer.Option(help="only runs that cost at least this much: '0.50'")] = None,
     error: Annotated[str | None, typer.Option(help="only runs whose error contains this")] = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
+    title: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
     tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
@@ -72,9 +76,10 @@ def history(
     """Show what happened to tasks, newest first: who did what, when and why."""
     bounds = EventBounds(since, until, tenant)
     of_event = {"state": state, "kind": kind, "actor": actor, "via": via}
-    of_task = {"action": action, "label": label, "priority": priority}
-    spans = {"min_attempts": min_attempts, "min_lateness": min_lateness, "min_cost": min_cost}
-    words = {**of_event, **of_task, **spans, "worker": worker, "error": error, "text": text}
+    of_task = {"action": action, "label": label, "priority": priority, "title": title, "text": text}
+    spans = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
+    of_run = {"worker": worker, "error": error, "min_attempts": min_attempts, "min_cost": min_cost}
+    words = {**of_event, **of_task, **spans, **of_run, "min_delay": min_delay}
     with session(context).scheduler() as scheduler:
         task_id = scheduler.tasks.find(task_id) if task_id is not None else None
         where = event_filter(task_id=task_id, **words)

@@ -34,6 +34,8 @@ PriorityFilter = Annotated[
 WorkerFilter = Annotated[str | None, typer.Option(help="only with an attempt on this worker")]
 ActorFilter = Annotated[str | None, typer.Option(help="only of this user's tasks, or changed by this user")]
 TextFilter = Annotated[str | None, typer.Option(help="only with this in the title, the error or a reason")]
+TitleFilter = Annotated[str | None, typer.Option(help="only with this in the title")]
+ErrorFilter = Annotated[str | None, typer.Option(help="only with this in the error")]
 SinceFilter = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
 UntilFilter = Annotated[str | None, typer.Option(help="before this time; by default what is due later is left out")]
 MinDuration = Annotated[str | None, typer.Option(help="only those that took at least this long: '5 min'")]
@@ -69,6 +71,8 @@ def runs(
     worker: WorkerFilter = None,
     actor: ActorFilter = None,
     text: TextFilter = None,
+    title: TitleFilter = None,
+    error: ErrorFilter = None,
     since: SinceFilter = None,
     until: UntilFilter = None,
     min_duration: MinDuration = None,
@@ -89,13 +93,14 @@ def runs(
     as_csv: AsCsv = False,
 ) -> None:
     """List runs, newest first by default, or count them: when, what, on which worker, how long and why."""
-    of_task: RunWords = {"action": action, "priority": priority, "label": label, "actor": actor, "text": text}
+    of_task: RunWords = {"action": action, "priority": priority, "label": label, "actor": actor}
+    words: RunWords = {"text": text, "title": title, "error": error}
     spans: RunWords = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
     of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
     order: RunWords = {"state": state, "oldest_first": oldest_first}
     bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
-        where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans | order)
+        where = _where(scheduler, task, (min_units, min_cost), of_task | words | of_run | spans | order)
         if not _counted(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv):
             run_table.page(context, scheduler, where, bounds, PagePlace(limit, cursor))
 

@@ -18,7 +18,7 @@ from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
 
 _FILTERS: Final = (
-    *("state", "action", "priority", "label", "worker", "actor", "text", "since", "until"),
+    *("state", "action", "priority", "label", "worker", "actor", "text", "title", "error", "since", "until"),
     *("min_duration", "max_duration"),
     *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
 )

@@ -92,12 +92,25 @@ def show(server: RemoteServer, params: Params) -> None:
     show_task(task, as_json=params["as_json"])
 
 
-_OF_RUNS = ("worker", "min_attempts", "min_lateness", "min_cost", "error")
+_OF_RUNS = ("worker", "error", "min_attempts", "min_cost", "min_duration", "max_duration", "min_lateness", "min_delay")
 
 
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = ("since", "until", "state", "kind", "actor", "via", "action", "priority", "label", "text", "tenant")
+    names = (
+        "since",
+        "until",
+        "state",
+        "kind",
+        "actor",
+        "via",
+        "action",
+        "priority",
+        "label",
+        "title",
+        "text",
+        "tenant",
+    )
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
     where = {"task_id": task_id, **{name: params[name] for name in (*names, *_OF_RUNS)}}
     ways = {"as_json", "as_csv"}

@@ -31,6 +31,7 @@ from pydantic import Field
 MAX_CURSOR_CHARS: Final = 400
 MAX_ATTEMPT_COUNT: Final = 1_000_000
 TENANT = Argument("tenant", Text(200), "Another tenant than the caller's, `*` for all; for operators", "tenant='acme'")
+LENGTH = Text(60, "a length of time")
 LIMIT = Argument("limit", Whole(1, 100), "Default 50", "limit=50")
 CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, for the next page")
 
@@ -209,15 +210,18 @@ _EVENT_FILTERS = (
     Argument("priority", Choice(tuple(Tier)), "Only of tasks of this priority", "priority='high'"),
     Argument("worker", Text(200), "Only of runs that this worker attempted"),
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with at least this many attempts"),
+    Argument("min_duration", LENGTH, "Only of runs that took at least this long: '90 s'", "min_duration='90 s'"),
+    Argument("max_duration", LENGTH, "Only of runs that took at most this long", "max_duration='5 min'"),
     Argument(
-        "min_lateness",
-        Text(60, "a length of time"),
-        "Only of runs that ended at least this long after the deadline",
-        "min_lateness='1 min'",
+        "min_lateness", LENGTH, "Only of runs that ended at least this long after the deadline", "min_lateness='1 min'"
+    ),
+    Argument(
+        "min_delay", LENGTH, "Only of runs that started at least this long after they were due", "min_delay='30 s'"
     ),
     Argument("min_cost", Text(20), "Only of runs that cost so much", "min_cost='0.50'"),
     Argument("error", Text(200), "Only of runs whose error contains this", "error='HTTP 503'"),
     Argument("text", Text(200), "Only events whose task or reason contains this"),
+    Argument("title", Text(200), "Only of tasks whose title contains this", "title='invoice'"),
     TENANT,
 )
 OF_HISTORY = (

@@ -15,7 +15,15 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.query_words import STATES_ABOUT, StateList
-from duetime.server.rest.resources.history import CURSOR, LIMIT, MAX_ATTEMPT_COUNT, TENANT, of_all_tenants, read_by
+from duetime.server.rest.resources.history import (
+    CURSOR,
+    LENGTH,
+    LIMIT,
+    MAX_ATTEMPT_COUNT,
+    TENANT,
+    of_all_tenants,
+    read_by,
+)
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
@@ -134,7 +142,8 @@ def buckets(call: RestCall) -> RestAnswer:
 
 
 def _filter(values: Mapping[str, Any]) -> RunFilter:
-    plain = ("task_id", "action", "label", "worker", "actor", "text", "min_attempts", "pool", "oldest_first")
+    texts = ("task_id", "action", "label", "worker", "actor", "text", "title", "error", "pool")
+    plain = (*texts, "min_attempts", "oldest_first")
     given: dict[str, Any] = {name: values[name] for name in plain if name in values}
     given |= {name: _length(name, values[name]) for name in _LENGTHS if name in values}
     if "priority" in values:
@@ -158,7 +167,6 @@ def _length(argument: str, text: str) -> timedelta:
         raise InvalidArgument(argument, "it is not a duration", accepted="'90 s', '5 min'", example=example) from None
 
 
-_LENGTH = Text(60, "a length of time")
 _FILTERS = (
     Argument("task_id", Text(40), "Only runs of this task"),
     Argument("state", StateList(), STATES_ABOUT, "state='failed'"),
@@ -168,12 +176,14 @@ _FILTERS = (
     Argument("worker", Text(200), "That this worker attempted"),
     Argument("actor", Text(200), "Whose task belongs to this user, or that this user changed"),
     Argument("text", Text(200), "In the title, the error, or the reason of an attempt"),
+    Argument("title", Text(200), "In the title", "title='invoice'"),
+    Argument("error", Text(200), "In the error", "error='HTTP 503'"),
     Argument("since", TIME, "From this time on: 'last night'", "since='yesterday'"),
     Argument("until", TIME, "Before this time; default: now", "until='now'"),
-    Argument("min_duration", _LENGTH, "That took at least this long: '90 s'", "min_duration='90 s'"),
-    Argument("max_duration", _LENGTH, "That took at most this long", "max_duration='5 min'"),
-    Argument("min_lateness", _LENGTH, "That ended at least this long after the deadline", "min_lateness='1 min'"),
-    Argument("min_delay", _LENGTH, "That started at least this long after they were due", "min_delay='30 s'"),
+    Argument("min_duration", LENGTH, "That took at least this long: '90 s'", "min_duration='90 s'"),
+    Argument("max_duration", LENGTH, "That took at most this long", "max_duration='5 min'"),
+    Argument("min_lateness", LENGTH, "That ended at least this long after the deadline", "min_lateness='1 min'"),
+    Argument("min_delay", LENGTH, "That started at least this long after they were due", "min_delay='30 s'"),
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With at least this many attempts"),
     Argument("pool", Text(110), "That used this pool"),
     Argument("min_units", Whole(0), "That used at least this many units of it, or of all pools together"),

@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import event_walk
@@ -40,7 +41,7 @@ def limits(how: str, where: EventFilter) -> tuple[int, ...]:
     An index serves texts and labels until nothing is rare; all else is compared. A page of 2 asks for 3 events, as
     many as are compared: some pages are full, and others end where the search stopped.
     """
-    is_indexed = where.text is not None or where.label is not None
+    is_indexed = any(each is not None for each in (where.text, where.title, where.label))
     if how == "compared by few":
         return () if is_indexed or where == EventFilter() else (2,)
     return (1, 50) if how == "as it is" or is_indexed else ()
@@ -117,6 +118,12 @@ def test_an_event_is_found_by_its_task_on_any_way(how: str, store: Store, clock:
         (EventFilter(label="home", state=State.FAILED), 1),
         (EventFilter(text="BANK"), 3),
         (EventFilter(text="bank", actor="ann"), 2),
+        (EventFilter(title="BANK"), 2),
+        (EventFilter(title="today"), 0),
+        (EventFilter(title="bank", actor="bob"), 0),
+        (EventFilter(title="later", text="no bank"), 1),
+        (EventFilter(title="bank", label="home"), 0),
+        (EventFilter(title="bank", label="rare", kind=EventKind.PAUSED), 1),
         (EventFilter(label="none"), 0),
     ):
         for limit in limits(how, where):
@@ -138,7 +145,9 @@ def test_an_event_is_found_by_its_run_on_any_way_and_of_the_own_tenant(
         clock.forward(minutes=6)
         ended = settlement(claim, State.FAILED, error="HTTP 503 of the bank")
         store.claims.settle([replace(ended, used={"tokens": 2.0}, costs={"tokens": 500_000})])
-    late = timedelta(minutes=5)
+    late, one = timedelta(minutes=5), timedelta(microseconds=1)
+    [ran] = store.run_history.page(TENANT, RunFilter(worker="night-1"), limit=9).runs
+    took, waited = ran.duration or one, ran.delay or timedelta()
     factor = 1 if tenant else 2
     for where, count in (
         (EventFilter(worker="night-1"), 5),
@@ -148,6 +157,13 @@ def test_an_event_is_found_by_its_run_on_any_way_and_of_the_own_tenant(
         (EventFilter(error="HTTP%503"), 0),
         (EventFilter(min_lateness=late), 5),
         (EventFilter(min_lateness=late + timedelta(seconds=1)), 0),
+        (EventFilter(min_duration=took), 5),
+        (EventFilter(min_duration=took + one), 0),
+        (EventFilter(max_duration=took, worker="night-1"), 5),
+        (EventFilter(max_duration=took - one, worker="night-1"), 0),
+        (EventFilter(min_delay=waited, worker="night-1"), 5),
+        (EventFilter(min_delay=waited + one, worker="night-1"), 0),
+        (EventFilter(title="bank", min_duration=took), 5),
         (EventFilter(min_cost=Decimal("0.5")), 5),
         (EventFilter(min_cost=Decimal("0.500001")), 0),
         (EventFilter(worker="night-1", state=State.FAILED), 1),

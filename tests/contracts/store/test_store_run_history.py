@@ -138,8 +138,15 @@ FILTERS: dict[str, tuple[RunFilter, Meets]] = {
     "worker of an earlier attempt": (RunFilter(worker="w3"), lambda run: run.title in {"Twice", "At work"}),
     "owner": (RunFilter(actor="bob"), lambda run: run.title in {"Twice", "Pay the bills"}),
     "who changed it": (RunFilter(actor="carol"), lambda run: run.title == "Pay the bills"),
-    "title": (RunFilter(text="BILLS"), lambda run: run.title == "Pay the bills"),
-    "error": (RunFilter(text="disk"), lambda run: run.error == "disk full"),
+    "words of a title": (RunFilter(text="BILLS"), lambda run: run.title == "Pay the bills"),
+    "words of an error": (RunFilter(text="disk"), lambda run: run.error == "disk full"),
+    "title": (RunFilter(title="TWI"), lambda run: run.title == "Twice"),
+    "title alone": (RunFilter(title="zebra"), lambda _: False),
+    "title and words": (RunFilter(title="import", text="zebra"), lambda run: run.title == "Import"),
+    "title and other words": (RunFilter(title="daily", text="zebra"), lambda _: False),
+    "error": (RunFilter(error="Disk"), lambda run: run.error == "disk full"),
+    "error alone": (RunFilter(error="daily"), lambda _: False),
+    "title and error": (RunFilter(title="da", error="full"), lambda run: run.error == "disk full"),
     "reason": (RunFilter(text="Zebra"), lambda run: run.title in {"Import", "Twice"}),
     "title and state": (
         RunFilter(text="daily", states=(State.SUCCEEDED,)),
@@ -178,7 +185,7 @@ def compared(name: str) -> bool:
 def looked_up(name: str) -> bool:
     """Whether there is an index of something that the filter names: of words or of labels."""
     where = FILTERS[name][0]
-    return where.text is not None or where.label is not None
+    return any(each is not None for each in (where.text, where.title, where.label))
 
 
 WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {

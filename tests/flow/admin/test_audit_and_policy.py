@@ -93,9 +93,10 @@ async def test_changes_of_tasks_are_found_by_what_their_runs_say(admin_page: Ope
     store = admin.site.app.store
     claim = started(store, store.now(), tenant="local", title="Push the orders")
     store.claims.settle([settlement(claim, State.FAILED, error="502 Bad Gateway")])
-    for query in ("worker=w1", "error=bad+gateway", "min_attempts=1&priority=normal"):
+    for query in ("worker=w1", "error=bad+gateway", "min_attempts=1&priority=normal", "title=ORDERS&max_duration=1+h"):
         assert "Push the orders" in await text_of(admin, f"/audit?list=tasks&{query}"), query
-    for query in ("worker=w2", "error=503", "min_attempts=2", "priority=high", "min_cost=0.01", "min_lateness=1+s"):
+    of_none = ("worker=w2", "error=503", "min_attempts=2", "priority=high", "min_cost=0.01", "min_lateness=1+s")
+    for query in (*of_none, "title=gateway", "min_duration=1+h", "min_delay=1+h"):
         assert "Push the orders" not in await text_of(admin, f"/audit?list=tasks&{query}"), query
     assert (await admin.get("/audit?list=tasks&min_attempts=many")).status_code == 400
 

@@ -520,6 +520,9 @@ async def test_quiet_hours_of_a_user_are_shown_set_and_forgotten_with_an_audit_e
     [
         ("min_attempts=2", False),
         ("min_attempts=1", True),
+        ("title=IMPORT", True),
+        ("title=export", False),
+        ("error=import", False),
         ("min_duration=2+min", True),
         ("max_duration=2+min", False),
         ("min_delay=1+h", False),

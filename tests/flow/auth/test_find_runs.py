@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.tools.admin.find_runs import FIND_RUNS
 
@@ -131,6 +132,8 @@ async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
     admin = site.key(scopes=ADMIN)
     for given in ({"pool": "gpu"}, {"min_delay": "1 min"}, {"min_duration": 1}, {"pool": "gpu", "min_units": 5}):
         assert await found(site, admin, **given) == []
+    assert await found(site, admin, title="REP") == ["Report"]
+    assert await found(site, admin, error="rep") == []
 
 
 async def test_it_answers_by_event_as_well_of_the_own_tenant_alone(site: Site) -> None:
@@ -144,8 +147,14 @@ async def test_it_answers_by_event_as_well_of_the_own_tenant_alone(site: Site) -
         {"event": "created", "priority": "high"},
         {"event": "any", "worker": "w1"},
         {"event": "any", "error": "x"},
+        {"event": "any", "title": "globex"},
+        {"event": "any", "via": "rest"},
+        {"event": "any", "min_duration": "1 s"},
     ):
         assert (await site.call(admin, "find_runs", **given))["structuredContent"]["events"] == []
+    for given in ({"title": "of ACME"}, {"via": "mcp"}):
+        met = (await site.call(admin, "find_runs", event="any", **given))["structuredContent"]["events"]
+        assert [event["kind"] for event in met] == ["cancelled", "created"]
     counted = await site.call(admin, "find_runs", event="any", count_by="state", label="none")
     assert counted["content"][0]["text"] == "No event matches."
     by_day = await site.call(admin, "find_runs", event="created", count_by="day")
@@ -153,10 +162,16 @@ async def test_it_answers_by_event_as_well_of_the_own_tenant_alone(site: Site) -
     for wrong in (
         {"event": "none"},
         {"event": "any", "pool": "gpu"},
-        {"error": "x"},
+        {"via": "mcp"},
         {"event": "any", "tenant": "globex"},
     ):
         assert (await site.call(admin, "find_runs", **wrong))["isError"], wrong
+
+
+async def test_every_filter_of_events_is_an_argument() -> None:
+    of_other_names = {"kind": "event", "tier": "priority"}
+    filters = {of_other_names.get(each.name, each.name) for each in dataclasses.fields(EventFilter)}
+    assert filters <= set(FIND_RUNS.read().table)
 
 
 async def test_runs_are_counted_by_time(site: Site) -> None:

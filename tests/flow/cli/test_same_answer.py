@@ -100,10 +100,12 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "history --count-by kind",
         "history --bucket day",
         "history --text nobody",
+        "history --title nobody --max-duration '90 days' --min-delay '0 s'",
     ),
     "runs": (
         "runs",
         "runs --limit 1",
+        "runs --title e --error gateway",
         "runs --state open,ended --oldest-first --limit 2",
         "runs --until 'in 90 days' --tenant '*'",
         "runs --count-by state",

@@ -84,6 +84,8 @@ async def test_events_of_all_tasks_are_found_by_their_filters_page_by_page(site:
         kinds += [event["kind"] for event in answer.json()["events"]]
         path = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
     by_label = (await read(site, "/events?label=mail&state=failed"))["events"]
+    by_run = (await read(site, "/events?state=failed&title=SEND&min_duration=0%20s&max_duration=1%20hour"))["events"]
+    elsewhere = (await read(site, "/events?title=no%20address"))["events"]
     counted = await read(site, "/events/counts?group=state&label=mail")
     spread = await read(site, "/events/buckets?width=day&kind=created")
 
@@ -91,6 +93,8 @@ async def test_events_of_all_tasks_are_found_by_their_filters_page_by_page(site:
     assert counted["counts"] == {"failed": 1, "ready": 1, "running": 1, "scheduled": 1}
     assert [bucket["counts"] for bucket in spread["buckets"]] == [{"created": 2}]
     assert [(event["task_id"], event["title"], event["to"]) for event in by_label] == [(task_id, "Send it", "failed")]
+    assert by_run == by_label
+    assert elsewhere == []
 
 
 async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
@@ -103,9 +107,13 @@ async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
     spread = await read(site, "/runs/buckets?width=day")
     several = await read(site, "/runs/counts?state=failed,scheduled&until=in%203%20days")
     unknown = await sent(site, "GET", "/runs?state=failed,lost")
+    [same] = (await read(site, "/runs?label=mail&title=SEND&error=NO%20address"))["runs"]
+    elsewhere = [await read(site, f"/runs?{name}=no") for name in ("title", "error")]
     wrong = await sent(site, "GET", "/runs?min_duration=soon")
 
     assert (run["task_id"], run["state"], run["error"], run["attempts"]) == (task_id, "failed", "no address", 1)
+    assert same == run
+    assert [len(each["runs"]) for each in elsewhere] == [0, 2]
     assert run["duration_seconds"] >= 0
     assert "cursor=" in pages.headers["Link"]
     assert counted["counts"] == {"no address": 2}
