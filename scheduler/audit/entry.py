@@ -31,6 +31,8 @@ class AuditKind(StrEnum):
     SHADOW_REMOVED = "shadow_removed"
     RETENTION_BEGUN = "retention_begun"
     RETENTION_RUN = "retention_run"
+    RETENTION_REFUSED = "retention_refused"
+    RETENTION_FAILED = "retention_failed"
     ROWS_REMOVED = "rows_removed"
     ROWS_IMPORTED = "rows_imported"
     BACKUP_BEGUN = "backup_begun"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.retention import RETENTION_ORDER, Sweep
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 
 KEYS_PER_BATCH = 500
 """Idempotency keys that one transaction examines."""
@@ -46,9 +50,35 @@ def delete_due(
     policy: RetentionPolicy,
     kinds: Collection[RetentionKind],
     *,
+    by: Principal = LOCAL,
+    reason: str | None = None,
     has_time: Callable[[], bool] = lambda: True,
 ) -> RetentionRun:
     """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does.
+
+    It deletes in many transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
+    """
+
+    def record(kind: AuditKind, detail: Mapping[str, Json]) -> None:
+        store.audit.record(AuditEntry.by(by, kind, reason=reason, detail=detail))
+
+    record(AuditKind.RETENTION_BEGUN, {"what": [kind.value for kind in kinds]})
+    try:
+        done = _run(store, policy, kinds, has_time)
+    except Exception as error:
+        ended = AuditKind.RETENTION_REFUSED if isinstance(error, Refused) else AuditKind.RETENTION_FAILED
+        with suppress(DuetimeError):  # where the database is away, the beginning is all that the log has
+            record(ended, {"problem": str(error)})
+        raise
+    counts: dict[str, Json] = {kind.value: of.total() for kind, of in done.by_kind.items()}
+    record(AuditKind.RETENTION_RUN, {"deleted": counts, "complete": done.complete})
+    return done
+
+
+def _run(
+    store: Store, policy: RetentionPolicy, kinds: Collection[RetentionKind], has_time: Callable[[], bool]
+) -> RetentionRun:
+    """Delete what the rules let go.
 
     Expired idempotency keys go first, since a key keeps its task: where no process serves, nobody else removes them.
     """

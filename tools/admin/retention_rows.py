@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.retention_run import RetentionRun
-from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
+from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store.retention.retention import LastSweep
@@ -39,19 +39,6 @@ def run_json(run: RetentionRun) -> dict[str, Json]:
         "rows": counts,
         "longest_batch_seconds": round(run.longest, 6),
     }
-
-
-def begun_entry(kinds: Sequence[RetentionKind], by: Principal, reason: str | None) -> AuditEntry:
-    """Return the audit entry of a run that begins: it deletes in many transactions, and may be cut off."""
-    asked: list[Json] = [kind.value for kind in kinds]
-    return AuditEntry.by(by, AuditKind.RETENTION_BEGUN, reason=reason, detail={"what": asked})
-
-
-def run_entry(run: RetentionRun, by: Principal, reason: str | None) -> AuditEntry:
-    """Return the audit entry of what a run deleted."""
-    counts: dict[str, Json] = {kind.value: of.total() for kind, of in run.by_kind.items()}
-    detail: dict[str, Json] = {"deleted": counts, "complete": run.complete}
-    return AuditEntry.by(by, AuditKind.RETENTION_RUN, reason=reason, detail=detail)
 
 
 def import_json(stored: Mapping[str, int], there: int) -> dict[str, Json]:

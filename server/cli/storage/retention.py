@@ -15,7 +15,7 @@ from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.server.settings.options import retention_policy
-from duetime.tools.admin.retention_rows import begun_entry, run_entry, run_json, status_json
+from duetime.tools.admin.retention_rows import run_json, status_json
 
 NO_RULES_THERE = "There is no rule of retention on this server, so nothing is deleted."
 NO_RULE_OF_KIND = "No rule is of that kind."
@@ -69,9 +69,7 @@ def run(
         if dry_run:
             done = count_due(store, policy, kinds)
         else:
-            store.audit.record(begun_entry(kinds, cli_caller(), reason))
-            done = delete_due(store, policy, kinds)
-            store.audit.record(run_entry(done, cli_caller(), reason))
+            done = delete_due(store, policy, kinds, by=cli_caller(), reason=reason)
     show_run(run_json(done), as_json=as_json)
 
 

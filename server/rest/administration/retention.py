@@ -13,7 +13,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import retention_policy
-from duetime.tools.admin.retention_rows import begun_entry, run_entry, run_json, status_json
+from duetime.tools.admin.retention_rows import run_json, status_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choices
 from duetime.tools.arguments.types import Flag
@@ -73,11 +73,9 @@ def run(call: RestCall) -> RestAnswer:
     kinds = kinds_with_rules(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
         return RestAnswer(RetentionRunPayload.model_validate(run_json(count_due(store, policy, kinds))))
-    reason = call.values.get("reason")
-    store.audit.record(begun_entry(kinds, call.by, reason))
     end = time.monotonic() + RUN_TIME_S
-    done = delete_due(store, policy, kinds, has_time=lambda: time.monotonic() < end)
-    store.audit.record(run_entry(done, call.by, reason))
+    reason = call.values.get("reason")
+    done = delete_due(store, policy, kinds, by=call.by, reason=reason, has_time=lambda: time.monotonic() < end)
     return RestAnswer(RetentionRunPayload.model_validate(run_json(done)))
 
 

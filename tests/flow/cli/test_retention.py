@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store import open_store
+from duetime.scheduler.store.audit.log import AuditLog
 from duetime.server.cli.main import run
 from duetime.server.cli.storage.imports import show_import
 
@@ -120,7 +122,13 @@ def test_without_rules_an_example_is_shown(said: Said, tmp_path: Path) -> None:
 def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
     with store.retention.alone():
-        assert "Another process" in said("retention", "run", code=4)
+        assert "Another process" in said("retention", "run", "--reason", "the disk is full", code=4)
+    [refused, begun] = store.audit.page("local", AuditFilter(), limit=9).entries
+    assert (refused.kind, begun.kind) == ("retention_refused", "retention_begun")
+    assert (refused.reason, refused.detail) == (
+        "the disk is full",
+        {"problem": "Another process deletes by these rules at the moment; `duetime retention status` shows more."},
+    )
     store.close()
 
 
@@ -146,14 +154,30 @@ def test_a_run_and_an_import_are_in_the_audit_log_with_their_reason(said: Said, 
     ]  # fmt: skip
 
 
-def test_a_run_that_is_cut_off_is_in_the_audit_log_all_the_same(
+def test_a_run_that_fails_is_in_the_audit_log_as_failed(
     said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(*_: object) -> None:
         raise StoreUnavailable("the database does not answer")
 
-    monkeypatch.setattr("duetime.server.cli.storage.retention.delete_due", cut_off)
+    monkeypatch.setattr("duetime.scheduler.dispatch.retention_run.Sweep.run", cut_off)
     said("retention", "run", code=1)
+    assert acts(tmp_path) == [("retention_failed", None), ("retention_begun", None)]
+
+
+def test_a_run_during_which_the_database_goes_away_has_begun_by_the_audit_log(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = AuditLog.record
+
+    def gone(self: AuditLog, entry: AuditEntry) -> None:
+        if entry.kind is not AuditKind.RETENTION_BEGUN:
+            raise StoreUnavailable("the database does not answer")
+        record(self, entry)
+
+    monkeypatch.setattr(AuditLog, "record", gone)
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store, store.retention.alone():
+        assert "Another process" in said("retention", "run", code=4)
     assert acts(tmp_path) == [("retention_begun", None)]
 
 
