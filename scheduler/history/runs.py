@@ -38,7 +38,7 @@ class RunFilter:
 
     Both bound the time of a run: when it ended, or, while it is open, its next time. With `or_begun`, `until` leaves
     out none that is ready, running, or to be tried again. `text` is a part of the title, of the error, or of the reason
-    of an attempt, in any case; `title` and `error` are parts of these alone. `worker` ran an attempt of it. `actor`
+    of an attempt, in any case. `title` and `error` are parts of these alone. `worker` ran an attempt of it. `actor`
     owns its task, or changed it. `min_lateness` is from the deadline to the end, `min_delay` from `scheduled_for` to
     the start.
     `started_before` leaves out runs that began at that time or later, and those that have not begun.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from duetime.scheduler.events import EventFilter, EventKind
@@ -20,6 +20,7 @@ from duetime.server.rest.rows.events import events_json
 from duetime.server.session import session
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS
 from duetime.widgets.schema.history_parts import AttemptPart
 
 TaskArgument = Annotated[
@@ -32,6 +33,11 @@ ActionOption = Annotated[
 
 CountEventsBy = Annotated[EventGroup | None, typer.Option(help="count them by this, instead")]
 EventWidth = Annotated[BucketWidth | None, typer.Option(help="count them by time and kind, instead")]
+
+EVENT_FILTERS: Final = (
+    *("state", "kind", "actor", "via", "action", "priority", "label", "title", "text", "worker", "error"),
+    *("min_attempts", "min_cost", *SPAN_ARGUMENTS),
+)
 
 
 class EventBounds(NamedTuple):
@@ -74,15 +80,10 @@ def history(
     as_csv: AsCsv = False,
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
-    bounds = EventBounds(since, until, tenant)
-    of_event = {"state": state, "kind": kind, "actor": actor, "via": via}
-    of_task = {"action": action, "label": label, "priority": priority, "title": title, "text": text}
-    spans = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
-    of_run = {"worker": worker, "error": error, "min_attempts": min_attempts, "min_cost": min_cost}
-    words = {**of_event, **of_task, **spans, **of_run, "min_delay": min_delay}
+    given, bounds = locals(), EventBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
         task_id = scheduler.tasks.find(task_id) if task_id is not None else None
-        where = event_filter(task_id=task_id, **words)
+        where = event_filter(task_id=task_id, **{name: given[name] for name in EVENT_FILTERS})
         if count_by is not None or bucket is not None:
             _count(scheduler, where, bounds, (count_by, bucket), as_json=as_json, as_csv=as_csv)
         else:

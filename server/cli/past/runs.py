@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Final
 
 import typer
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
@@ -57,7 +57,10 @@ OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="begin with th
 RunLimit = Annotated[int, typer.Option(help="runs per page, 1 to 100")]
 RunCursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
 
-RunWords: TypeAlias = dict[str, Any]
+RUN_FILTERS: Final = (
+    *("state", "action", "priority", "label", "worker", "actor", "text", "title", "error", "pool"),
+    *("min_attempts", "min_units", "min_cost", *run_rows.SPAN_ARGUMENTS),
+)
 
 
 def runs(
@@ -93,21 +96,13 @@ def runs(
     as_csv: AsCsv = False,
 ) -> None:
     """List runs, newest first by default, or count them: when, what, on which worker, how long and why."""
-    of_task: RunWords = {"action": action, "priority": priority, "label": label, "actor": actor}
-    words: RunWords = {"text": text, "title": title, "error": error}
-    spans: RunWords = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
-    of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
-    order: RunWords = {"state": state, "oldest_first": oldest_first}
-    bounds = RunBounds(since, until, tenant)
+    given, bounds = locals(), RunBounds(since, until, tenant)
+    words = {name: given[name] for name in RUN_FILTERS}
     with session(context).scheduler() as scheduler:
-        where = _where(scheduler, task, (min_units, min_cost), of_task | words | of_run | spans | order)
+        task_id = scheduler.tasks.find(task) if task is not None else None
+        where = run_rows.run_filter(task_id=task_id, oldest_first=oldest_first, **words)
         if not _counted(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv):
             run_table.page(context, scheduler, where, bounds, PagePlace(limit, cursor))
-
-
-def _where(scheduler: Scheduler, task: str | None, used: tuple[float | None, str | None], words: RunWords) -> RunFilter:
-    task_id, (min_units, min_cost) = scheduler.tasks.find(task) if task is not None else None, used
-    return run_rows.run_filter(task_id=task_id, min_units=min_units, min_cost=min_cost, **words)
 
 
 def _counted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from duetime.scheduler.ids import RUN_PREFIX
 from duetime.scheduler.rules.states import FAILURES
@@ -12,21 +12,16 @@ from duetime.server.cli.past import logs as here
 from duetime.server.cli.past import run_table
 from duetime.server.cli.past.count_tables import show_buckets, show_counts
 from duetime.server.cli.past.pages import PagePlace, full_page
+from duetime.server.cli.past.runs import RUN_FILTERS
 from duetime.server.cli.remote import tasks
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
 
-_FILTERS: Final = (
-    *("state", "action", "priority", "label", "worker", "actor", "text", "title", "error", "since", "until"),
-    *("min_duration", "max_duration"),
-    *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
-)
-
 
 def runs(server: RemoteServer, params: Params) -> None:
     """List runs, or count them."""
-    where = {name: params[name] for name in _FILTERS}
+    where = {name: params[name] for name in (*RUN_FILTERS, "since", "until", "tenant")}
     where["task_id"] = found_id(server, params["task"]) if params["task"] else None
     how = {"as_json": params["as_json"], "as_csv": params["as_csv"]}
     if params["count_by"]:

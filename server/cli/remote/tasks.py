@@ -19,7 +19,7 @@ from duetime.server.cli.formats.option_values import (
 )
 from duetime.server.cli.formats.task_list import show_list
 from duetime.server.cli.past import count_tables
-from duetime.server.cli.past.history import show_page
+from duetime.server.cli.past.history import EVENT_FILTERS, show_page
 from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.pools import show_explanation
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
@@ -92,27 +92,10 @@ def show(server: RemoteServer, params: Params) -> None:
     show_task(task, as_json=params["as_json"])
 
 
-_OF_RUNS = ("worker", "error", "min_attempts", "min_cost", "min_duration", "max_duration", "min_lateness", "min_delay")
-
-
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = (
-        "since",
-        "until",
-        "state",
-        "kind",
-        "actor",
-        "via",
-        "action",
-        "priority",
-        "label",
-        "title",
-        "text",
-        "tenant",
-    )
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
-    where = {"task_id": task_id, **{name: params[name] for name in (*names, *_OF_RUNS)}}
+    where = {"task_id": task_id, **{name: params[name] for name in (*EVENT_FILTERS, "since", "until", "tenant")}}
     ways = {"as_json", "as_csv"}
     shown = {way: params[way] for way in ways}
     if params["count_by"]:
