@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
@@ -79,12 +80,39 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 def meant_value(name: str, value: Any) -> str:
-    """Return a value of another kind as that of a part: what one text can mean, else none."""
-    if not isinstance(value, str) or name not in {"payload", "after", "labels", "deliver_to"}:
-        return "null"
-    if name == "payload":
-        return repr({"message": value})
-    return repr([part.strip(" '\"[]") for part in value.split(",")])
+    """Return a value of another kind as that of a part: what it can mean there, else none."""
+    meant = _MEANT_VALUES[name](value) if name in _MEANT_VALUES else None
+    return "null" if meant is None or not STEP_PARTS[name][1](meant) else repr(meant)
+
+
+def _as_texts(value: Any) -> list[str] | None:
+    return [part.strip(" '\"[]") for part in value.split(",")] if is_text(value) else None
+
+
+def _as_member(name: str) -> Callable[[Any], dict[str, Any] | None]:
+    """Return a reader of one text as the member of an object."""
+    return lambda value: {name: value} if is_text(value) else None
+
+
+def _as_attempts(value: Any) -> dict[str, int] | None:
+    number = re.match(r"\d+", str(value))
+    return {"max_attempts": int(number[0])} if number and not isinstance(value, bool | Mapping) else None
+
+
+def _as_amounts(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, Mapping):
+        return None
+    return {pool: int(units) if str(units).isdecimal() else units for pool, units in value.items()}
+
+
+_MEANT_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("after", "labels", "deliver_to"), _as_texts),
+    "payload": _as_member("message"),
+    "wait_for": _as_member("event"),
+    "expect": _as_member("field"),
+    "retry": _as_attempts,
+    "needs": _as_amounts,
+}
 
 
 def listed_texts(value: Any) -> Any:

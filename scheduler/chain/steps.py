@@ -31,6 +31,7 @@ MAX_TASKS_SPAWNED: Final = 200
 MAX_STEP_NAME_CHARS: Final = 40
 _NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
 _NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _OUTSIDE: Final = re.compile(r"t_|c_[0-9a-z]{12}$")
 _EXAMPLE: Final = (
     "[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}, "
@@ -38,6 +39,8 @@ _EXAMPLE: Final = (
 )
 _MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
+_MAX_EXAMPLE_BYTES: Final = 400
+_USUAL_NAME: Final = "fetch"
 
 
 class StepList(NamedTuple):
@@ -93,8 +96,9 @@ def read_steps(given: Any, of: StepList = CHAIN_STEPS) -> ReadSteps:
     if len(given) > of.most:
         raise _too_many(len(given), of)
     steps, problems = list[StepRequest](), list[InvalidArgument]()
+    example = _renamed(given, of)
     for number, each in enumerate(given, start=of.first):
-        found = list(_problems_of(each, of, f"{of.name}[{number}]"))
+        found = list(_problems_of(each, of, f"{of.name}[{number}]", example))
         problems += found
         steps += [] if found else [_step(each, of)]
     if len(steps) == len(given):  # what has no right form may be what others come after
@@ -120,8 +124,8 @@ def _given(step: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, **lists}
 
 
-def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgument]:
-    """Yield what is wrong with the form of a step."""
+def _problems_of(given: Any, of: StepList, place: str, renamed: str) -> Iterator[InvalidArgument]:
+    """Yield what is wrong with the form of a step; `renamed` is an example with names for all steps."""
     if not isinstance(given, Mapping):
         yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=of.example)
         return
@@ -129,10 +133,33 @@ def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgume
     yield from filter(None, (_wrong(of, place, name, known) for name in known))
     name = known.get("name")
     if name is None:
-        yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example="fetch")
+        yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example=renamed)
     elif is_text(name) and not _NAME.fullmatch(name):
         problem = f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
-        yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
+        yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example=renamed)
+
+
+def _renamed(steps: Sequence[Any], of: StepList) -> str:
+    """Return the steps with a name for each, under which the others name it; a name alone where that is long."""
+    if not all(isinstance(each, Mapping) for each in steps):
+        return _USUAL_NAME
+    names = [_meant_name(each.get("name"), number) for number, each in enumerate(steps, start=of.first)]
+    meant = {each["name"]: name for each, name in zip(steps, names, strict=True) if is_text(each.get("name"))}
+    shown = [_with_names(each, name, meant) for each, name in zip(steps, names, strict=True)]
+    example = f"{of.name}={shown!r}"
+    return example if len(example.encode("utf-8", "replace")) <= _MAX_EXAMPLE_BYTES else _USUAL_NAME
+
+
+def _with_names(step: Mapping[str, Any], name: str, meant: Mapping[str, str]) -> dict[str, Any]:
+    after = listed_texts(step.get("after"))
+    named = {"after": [meant.get(each, each) for each in after]} if after and STEP_PARTS["after"][1](after) else {}
+    return {"name": name, **{part: value for part, value in step.items() if part != "name"}, **named}
+
+
+def _meant_name(name: Any, number: int) -> str:
+    """Return the name of a step that a text most likely means: `import-a` of `import a`; else its number."""
+    plain = _UNNAMED.sub("-", name.strip() if is_text(name) else "").strip("-_.")[:MAX_STEP_NAME_CHARS].strip("-_.")
+    return plain if _NAME.fullmatch(plain) else f"step-{number}"
 
 
 def _step(given: Mapping[str, Any], of: StepList) -> StepRequest:

@@ -165,7 +165,7 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain", example="when=null")
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
-    policy = policy_of(request)
+    policy = policy_of(request, planner.times.today(request, now))
     unheeded = [name for name in (policy.parts() if policy else {}) if name not in _POLICY_OF_CHAINS]
     if unheeded:
         problem = f"a chain has no {unheeded[0]}: it runs again when all of its steps have ended"

@@ -28,6 +28,7 @@ from duetime.scheduler.intake.terms.outcome_contract import (
     check_expected,
     origin_of,
 )
+from duetime.scheduler.intake.terms.wait_length import with_length
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -131,7 +132,7 @@ class Planner:
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
-        wait = problems.of(signal_wait_of, request, timing.first if timing else now, now, recurs=recurs)
+        wait = problems.of(self._wait, request, timing.first if timing else now, now, recurs=recurs)
         origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
@@ -154,6 +155,11 @@ class Planner:
         if not (after or approval or wait):
             return plan
         return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
+
+    def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
+        once = not recurs and request.repeat is None
+        given = with_length(request.wait_for, now, self.times.zone_of(request)) if once else request.wait_for
+        return signal_wait_of(replace(request, wait_for=given), when, now, recurs=recurs)
 
     def asked_by(self, raw: Mapping[str, Json] | None) -> Planner:
         """Return the planner for a caller. A caller that passes the sent arguments (`raw`) is an agent."""

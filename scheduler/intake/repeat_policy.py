@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
+from duetime.scheduler.rules.recurrence.excluded_dates import excluded_dates
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
@@ -22,12 +23,12 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import Occurrence
 
 MAX_FAILURES_IN_A_ROW = 100
-MAX_DATES_LEFT_OUT = 50
 MAX_CATCHUP = timedelta(days=366)
 MAX_JITTER = timedelta(hours=12)
 HOUR = timedelta(hours=1)
 
 _NAME = "repeat_policy"
+_EXCEPT = "except"
 _MEANT_OVERLAPS = {
     **dict.fromkeys(("queue", "enqueue", "buffer", "wait"), Overlap.BUFFER_ALL),
     **dict.fromkeys(("allow", "parallel", "concurrent"), Overlap.ALLOW_ALL),
@@ -37,18 +38,18 @@ _MEANT_OVERLAPS = {
 """Words of other schedulers for what happens to a run that falls due while another runs."""
 
 
-def policy_of(request: Request) -> RepeatPolicy | None:
-    """Return the policy of a new task, None for the usual one. Raises InvalidArgument."""
-    return _read(request.repeat_policy, repeats=request.repeat is not None)
+def policy_of(request: Request, today: date) -> RepeatPolicy | None:
+    """Return the policy of a new task, None for the usual one; `today` is that of its zone. Raises InvalidArgument."""
+    return _read(request.repeat_policy, today, repeats=request.repeat is not None)
 
 
-def changed_policy(task: Task, request: Reschedule) -> RepeatPolicy | None:
+def changed_policy(task: Task, request: Reschedule, today: date) -> RepeatPolicy | None:
     """Return the policy of a changed task; one that no longer recurs has none. Raises InvalidArgument."""
     if not task.repeat or "repeat_policy" in request.remove:
         if request.repeat_policy:
             raise _of_no_series(f"title={task.title!r}, ")
         return None
-    policy = task.repeat_policy if request.repeat_policy is None else _read(request.repeat_policy, repeats=True)
+    policy = task.repeat_policy if request.repeat_policy is None else _read(request.repeat_policy, today, repeats=True)
     check_one_question(policy, task.asks)
     return policy
 
@@ -120,17 +121,18 @@ def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:
     return remaining
 
 
-def _read(given: Mapping[str, Any] | None, *, repeats: bool) -> RepeatPolicy | None:
+def _read(given: Mapping[str, Any] | None, today: date, *, repeats: bool) -> RepeatPolicy | None:
     if not given:
         return None
     if not repeats:
         raise _of_no_series()
     members: dict[str, Any] = {}
+    readers = {**_MEMBERS, _EXCEPT: ("leave_out", lambda value: excluded_dates(f"{_NAME}.{_EXCEPT}", value, today))}
     for name, value in given.items():
-        if name not in _MEMBERS:
+        if name not in readers:
             raise _unknown(str(name), value, given)
         if value is not None:
-            field, read = _MEMBERS[name]
+            field, read = readers[name]
             members[field] = read(value)
     policy = RepeatPolicy(**members)
     _check_together(policy)
@@ -172,30 +174,6 @@ def _pause_after(given: Any) -> int | None:
     return number
 
 
-def _dates(given: Any) -> tuple[date, ...]:
-    several = [given] if isinstance(given, str | date) else given
-    if not isinstance(several, Sequence) or len(several) > MAX_DATES_LEFT_OUT:
-        raise _no_dates("it is not a list of dates", ["2026-12-24"])
-    read = {str(one): _date(one) for one in several}
-    wrong = next((one for one, found in read.items() if found is None), None)
-    if wrong is not None:
-        raise _no_dates(f"{wrong[:40]!r} is not a date", [f"{found}" for found in read.values() if found])
-    return tuple(sorted({found for found in read.values() if found}))
-
-
-def _date(given: Any) -> date | None:
-    if isinstance(given, date):
-        return given.date() if isinstance(given, datetime) else given
-    with suppress(ValueError):
-        return date.fromisoformat(str(given).strip())
-    return None
-
-
-def _no_dates(problem: str, dates: Sequence[str]) -> InvalidArgument:
-    accepted = f"up to {MAX_DATES_LEFT_OUT} dates; days of the week and public holidays are left out in `repeat`"
-    return _wrong("except", problem, accepted=accepted, example=f"{list(dates)!r}" if dates else "null")
-
-
 def _wrong(member: str, problem: str, *, accepted: str, example: str) -> InvalidArgument:
     """Return what is wrong with a member; the example is its value, `null` where it is to be left out."""
     return InvalidArgument(f"{_NAME}.{member}", problem, accepted=accepted, example=example)
@@ -203,10 +181,10 @@ def _wrong(member: str, problem: str, *, accepted: str, example: str) -> Invalid
 
 def _unknown(name: str, value: Any, given: Mapping[str, Any]) -> InvalidArgument:
     """Return what is wrong with a member that is none; its value keeps its place under the name that was meant."""
-    near = next((each for each in get_close_matches(name[:40], _MEMBERS, n=1) if each not in given), None)
+    near = next((each for each in get_close_matches(name[:40], _MEMBER_NAMES, n=1) if each not in given), None)
     left_out = f"{name}=null" if name.isidentifier() else ""
     renamed = f"{near}={value!r}, {left_out}" if near and left_out else left_out
-    problem, accepted = f"there is no {name[:40]!r}", f"an object with {', '.join(_MEMBERS)}"
+    problem, accepted = f"there is no {name[:40]!r}", f"an object with {', '.join(_MEMBER_NAMES)}"
     return InvalidArgument(f"{_NAME}.{name[:40]}", problem, accepted=accepted, example=renamed)
 
 
@@ -248,6 +226,7 @@ _MEMBERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "coalesce": ("coalesce", _coalesce),
     "jitter": ("jitter", _jitter),
     "pause_after": ("pause_after", _pause_after),
-    "except": ("leave_out", _dates),
 }
-"""The members as callers name them, each with the field that it sets and how it is read."""
+"""The members as callers name them, each with the field that it sets and how it is read; the dates need a day."""
+
+_MEMBER_NAMES = (*_MEMBERS, _EXCEPT)

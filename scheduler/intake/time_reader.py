@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 
+from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Recurring, Timing, resolve_begin, resolve_moment
 from duetime.scheduler.intake.repeat_policy import left_out, policy_of, spread, spread_note
@@ -48,7 +49,7 @@ class TimeReader:
             reader = self.for_work(*(actions or (request.action,)), of_agent=request.raw is not None)
             return self._recurring(request, start, reader, zone=zone, now=now, known=problems)
         problems.of(refuse_ends_without_repeat, request)
-        problems.of(policy_of, request)
+        problems.of(policy_of, request, self.today(request, now))
         if start is None or problems:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
@@ -58,13 +59,18 @@ class TimeReader:
         named = self.zone_named or timezone is not None or own not in (None, self.zone)
         return Frame(moved_from, zone_named=named, holidays=self.holidays)
 
-    def zone_of(self, request: Request) -> str | None:
+    def zone_of(self, request: Request | Reschedule) -> str | None:
         """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""
         zone = request.timezone or self.zone
         try:
             return zones.find(zone).key if zone else None
         except InvalidArgument as unknown:
             return unknown.example
+
+    def today(self, request: Request | Reschedule, now: datetime, own: str | None = None) -> date:
+        """Return the date in the zone of a request, else in its `own` one."""
+        zone = self.zone_of(request) if request.timezone or own is None else own
+        return (now.astimezone(zones.find(zone)) if zone else now).date()
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
@@ -91,7 +97,7 @@ class TimeReader:
         now: datetime,
         known: ProblemCollector,
     ) -> Timing:
-        policy, repeat = known.of(policy_of, request), request.repeat or ""
+        policy, repeat = known.of(policy_of, request, self.today(request, now)), request.repeat or ""
         begin, skipped = (start.instant, start.skipped) if start else (None, None)
         read = known.of(reader.recurrence, repeat, zone, begin, now, skipped=skipped, policy=policy)
         rule = read.rule if read else None

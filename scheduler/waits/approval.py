@@ -25,10 +25,19 @@ UNDO_OF_ANSWER: Final = "u_a"
 _TOKEN: Final = re.compile(rf"{UNDO_OF_ANSWER}[0-9a-f]{{{_TOKEN_CHARS}}}")
 
 _WORDS_OF_ANSWERS: Final = {
-    **dict.fromkeys(("yes", "true", "ok", "okay", "accept", "approved", "allow", "run", "go"), ApprovalAnswer.APPROVE),
+    **dict.fromkeys(
+        ("yes", "true", "ok", "okay", "accept", "approved", "allow", "run", "proceed"), ApprovalAnswer.APPROVE
+    ),
     **dict.fromkeys(("no", "false", "deny", "decline", "rejected", "refuse", "skip", "cancel"), ApprovalAnswer.REJECT),
 }
 """Words by which callers mean an answer."""
+
+_MEANT_MEMBERS: Final = {
+    **dict.fromkeys(("message", "text", "title", "prompt", "ask"), "question"),
+    **dict.fromkeys(("deadline", "until", "timeout", "expires", "within", "before"), "by"),
+    **dict.fromkeys(("on_timeout", "otherwise", "else", "fallback", "default_answer"), "default"),
+}
+"""Names by which callers mean a member of an approval."""
 
 ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
@@ -39,7 +48,16 @@ ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
 
 def meant_answer(word: Any) -> ApprovalAnswer:
     """Return the answer that a word most likely means, or the default one where none is close."""
-    return _WORDS_OF_ANSWERS.get(str(word)[:40].strip().lower(), ApprovalAnswer.REJECT)
+    said = str(word)[:40].strip().lower()
+    return ApprovalAnswer(said) if said in set(ApprovalAnswer) else _WORDS_OF_ANSWERS.get(said, ApprovalAnswer.REJECT)
+
+
+def meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return members under the names that were most likely meant; one that has its right name keeps its place."""
+    renamed = {_MEANT_MEMBERS.get(name, name): value for name, value in given.items()}
+    members = {**renamed, **{name: value for name, value in given.items() if name not in _MEANT_MEMBERS}}
+    default = members.get("default")
+    return members if default is None else {**members, "default": meant_answer(default).value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duetime.scheduler.task import ApprovalAnswer, Json
-from duetime.scheduler.waits.approval import meant_answer
+from duetime.scheduler.waits.approval import meant_members
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
 
@@ -49,13 +49,11 @@ class ApprovalTerms:
         return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}
 
     def corrected(self, given: Json) -> Json:
-        """Return the object with the members that are right; of a `default` in other words, the answer they mean."""
+        """Return the object with the members that are right, or were meant by other names and words."""
         value = from_json_text(given) if isinstance(given, str) else given
         if not isinstance(value, dict):
             return None
-        right = {name: member for name, member in value.items() if self._fits(name, member)}
-        answer = {"default": meant_answer(value["default"]).value} if value.get("default") is not None else {}
-        return {**right, **({} if "default" in right else answer)} or None
+        return {name: member for name, member in meant_members(value).items() if self._fits(name, member)} or None
 
     def _fits(self, name: str, value: Json) -> bool:
         try:

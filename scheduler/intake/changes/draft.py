@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import Reschedule
@@ -40,6 +40,11 @@ class ChangeDraft:
     def zone(self) -> str:
         """The zone of the wall times in the call: the one it names, else that of the task."""
         return self.request.timezone or self.task.timezone
+
+    @property
+    def today(self) -> date:
+        """The date in that zone."""
+        return self.planner.times.today(self.request, self.now, self.task.timezone)
 
     def frame(self, moved_from: datetime | None = None) -> Frame:
         """Return how the times of the call are read; `moved_from` is the time that `when` replaces."""

@@ -26,6 +26,7 @@ from duetime.scheduler.intake.changes.each_wait import (
 from duetime.scheduler.intake.examples.corrected_example import corrects_examples
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
+from duetime.scheduler.intake.terms.wait_length import with_length
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
@@ -78,7 +79,8 @@ def upstreams_read(planner: Planner, tenant: str, request: Reschedule) -> Planne
 def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
     """Return the locks that a change of links takes first. Raises InvalidArgument for a malformed wait."""
     found = planner.upstreams("", ())
-    wait = read_wait(request.wait_for, now, when=now) if request.wait_for else None
+    given = with_length(request.wait_for, now, planner.times.zone_of(request))
+    wait = read_wait(given, now, when=now) if given else None
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
 
 
@@ -139,7 +141,8 @@ def _read(draft: ChangeDraft) -> NewLinks:
     if request.after is None and request.after_failure is not None:
         problems.of(_refuse_alone)
     after = problems.of(_dependencies, new, task.tenant, draft.planner)
-    wait = problems.of(read_wait, request.wait_for, now, when=run.scheduled_for) if request.wait_for else None
+    given = with_length(request.wait_for, now, draft.zone)
+    wait = problems.of(read_wait, given, now, when=run.scheduled_for) if given else None
     approval = problems.of(read_approval, _question(request.approval), now, task.timezone) if request.approval else None
     if request.after and task.id in request.after:
         problems.of(_refuse_itself, task.id)

@@ -141,7 +141,7 @@ def _timing_step(draft: ChangeDraft) -> ChangeDraft:
 def _policy_step(draft: ChangeDraft) -> ChangeDraft:
     """Change the policy of a series; a new rule is spread with its times."""
     task, request, times = draft.task, draft.request, draft.planner.times
-    policy, rule = changed_policy(task, request), recurrence_of(task)
+    policy, rule = changed_policy(task, request, draft.today), recurrence_of(task)
     is_new = request.repeat_policy is not None or "repeat_policy" in request.remove
     if rule is None or request.repeat is not None or not is_new:
         return draft.with_task(repeat_policy=policy)

@@ -178,7 +178,7 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
         start = _in_zone(task.anchor, draft.record.task.timezone, zone)
     elif start is None:
         start, after = _begin_of_new(draft, repeat)
-    policy = changed_policy(replace(task, repeat=repeat), request)
+    policy = changed_policy(replace(task, repeat=repeat), request, draft.today)
     times = draft.planner.times.for_work(task.action, of_agent=draft.planner.of_agent)
     reader = times if request.repeat else replace(times, minimum_interval=recurrence.MIN_INTERVAL)
     skipped = given.skipped if given else None

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.series.before_run import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
-from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer
+from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer, meant_members
 
 _ACCEPTED: Final = "true, or an object with question, by (a time or a length of time) and default (approve or reject)"
 _EXAMPLE: Final = "approval={'question': 'Pay 90 EUR?', 'by': '2 hours', 'default': 'reject'}"
@@ -66,9 +66,9 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
         raise InvalidArgument("approval", "it is not an object", accepted=_ACCEPTED, example=_EXAMPLE)
     unknown = [name for name in given if name not in ApprovalRequest.__annotations__]
     if unknown:
-        raise InvalidArgument(
-            "approval", f"it has no member {str(unknown[0])[:40]!r}", accepted=_ACCEPTED, example=_EXAMPLE
-        )
+        right = {name: each for name, each in meant_members(given).items() if name in ApprovalRequest.__annotations__}
+        problem, example = f"it has no member {str(unknown[0])[:40]!r}", f"approval={right!r}" if right else _EXAMPLE
+        raise InvalidArgument("approval", problem, accepted=_ACCEPTED, example=example)
     words, by = given.get("question") or None, given.get("by") or None
     question = check_text("approval.question", words, limit=MAX_QUESTION_CHARS) if words is not None else None
     default = _answer(given.get("default") or ApprovalAnswer.REJECT)

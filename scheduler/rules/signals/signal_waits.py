@@ -26,6 +26,23 @@ _MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout",
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
+_MEANT_MEMBERS: Final = {
+    **dict.fromkeys(("name", "signal", "topic", "event_name"), "event"),
+    **dict.fromkeys(("where", "filter", "data", "payload", "condition"), "match"),
+    **dict.fromkeys(("within", "for", "until", "by", "deadline", "expires", "max_wait"), "timeout"),
+    **dict.fromkeys(("since", "after"), "lookback"),
+    **dict.fromkeys(("otherwise", "else", "default", "on_expiry"), "on_timeout"),
+    **dict.fromkeys(("events", "any_of", "one_of"), "any"),
+}
+"""Names that other schedulers have for a member."""
+
+_MEANT_ENDS: Final = {
+    **dict.fromkeys(("fail", "failure", "failed", "error", "abort", "cancel", "expired", "end"), OnTimeout.EXPIRE),
+    **dict.fromkeys(("continue", "proceed", "start", "go", "run_anyway"), OnTimeout.RUN),
+    **dict.fromkeys(("ignore", "drop", "skipped", "next"), OnTimeout.SKIP),
+}
+"""Words of other schedulers for the end of a wait."""
+
 _EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
@@ -160,17 +177,28 @@ def _check_members(given: Mapping[str, Any]) -> None:
         raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=_EXAMPLE)
     for name in given:
         if name not in _MEMBERS:
-            near = get_close_matches(str(name)[:40], _MEMBERS, n=1)
-            guess = f"; did you mean {near[0]}?" if near else ""
-            problem = f"it has no member {str(name)[:40]!r}{guess}"
-            raise InvalidArgument("wait_for", problem, accepted=", ".join(_MEMBERS), example=_EXAMPLE)
+            raise _unknown(str(name)[:40], given)
+
+
+def _unknown(name: str, given: Mapping[str, Any]) -> InvalidArgument:
+    """Return the refusal of a member that is none; its value keeps its place under the name that was meant."""
+    plain = name.lower().replace("-", "_")
+    meant = _MEANT_MEMBERS.get(plain) or next(iter(get_close_matches(plain, _MEMBERS, n=1)), None)
+    left_out = f"{name}=null" if name.isidentifier() else _EXAMPLE
+    moves = meant is not None and meant not in given and name.isidentifier()
+    problem = f"it has no member {name!r}" + (f"; did you mean {meant}?" if meant else "")
+    example = f"{meant}={given[name]!r}, {left_out}" if moves else left_out
+    place = f"wait_for.{name}" if name.isidentifier() else "wait_for"
+    return InvalidArgument(place, problem, accepted=", ".join(_MEMBERS), example=example)
 
 
 def _on_timeout(given: Any) -> OnTimeout:
     if given is None:
         return OnTimeout.EXPIRE
     if given not in set(OnTimeout):
-        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), "'run'")
+        word = str(given)[:40]
+        meant = _MEANT_ENDS.get(word.lower()) or next(iter(get_close_matches(word.lower(), OnTimeout, n=1)), None)
+        raise _wrong("on_timeout", f"is {word!r}", ", ".join(OnTimeout), repr(str(meant or OnTimeout.EXPIRE)))
     return OnTimeout(given)
 
 

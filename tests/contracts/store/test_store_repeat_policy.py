@@ -139,6 +139,23 @@ def told(desk: Desk) -> list[str]:
 # -- dates
 
 
+@pytest.mark.parametrize(
+    ("words", "dates"),
+    [
+        ("christmas", ["2026-12-25"]),
+        ("24 december", ["2026-12-24"]),
+        ("24 dec 2027", ["2027-12-24"]),
+        ("31 dec to 2 jan", ["2026-12-31", "2027-01-01", "2027-01-02"]),
+        ("2026-12-24..2026-12-26", ["2026-12-24", "2026-12-25", "2026-12-26"]),
+    ],
+)
+def test_dates_that_a_series_leaves_out_may_be_words_and_ranges(desk: Desk, words: str, dates: list[str]) -> None:
+    view = desk.scheduler.schedule("Stand-up", repeat="every day at 9:00", repeat_policy={"except": [words]})
+    policy = view.record.task.repeat_policy
+    assert policy is not None
+    assert [day.isoformat() for day in policy.leave_out] == dates
+
+
 def test_dates_are_left_out_of_a_recurrence(desk: Desk) -> None:
     view = desk.scheduler.schedule(
         "Stand-up", repeat="every day at 9:00", repeat_policy={"except": ["2026-11-24", "2026-11-25"]}
@@ -164,7 +181,8 @@ def test_a_first_day_that_is_left_out_moves_the_start(desk: Desk) -> None:
     [
         ({"overlap": "often"}, "skip, buffer_one"),
         ({"pause_after": "soon"}, "1 to 100"),
-        ({"except": ["christmas"]}, "'christmas' is not a date"),
+        ({"except": ["my birthday"]}, "'my birthday' is not a date"),
+        ({"except": "1 december to 1 may"}, "is not a date"),
         ({"overlaps": "skip"}, "there is no 'overlaps'"),
     ],
 )

@@ -121,7 +121,7 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
     [
         ({"match": {}}, "wait_for.event", "is missing"),
         ({"event": "two words"}, "wait_for.event", "is not a name of an event"),
-        ({"event": "paid", "timout": "1 day"}, "wait_for", "did you mean timeout?"),
+        ({"event": "paid", "timout": "1 day"}, "wait_for.timout", "did you mean timeout?"),
         ({"event": "paid", "timeout": "soon"}, "wait_for.timeout", "is not a duration"),
         ({"event": "paid", "timeout": "0 s"}, "wait_for.timeout", "is not a time to wait"),
         ({"event": "paid", "timeout": "400 days"}, "wait_for.timeout", "is out of range"),
@@ -156,6 +156,15 @@ def test_any_of_several_events_lets_a_task_go_and_all_are_named(scheduler: Sched
     assert card.waits[0].event == "paid, waived"
     assert scheduler.signals.send("waived", {"by": "clerk"}).freed == 0
     assert scheduler.signals.send("waived", {"by": "boss"}).freed == 1
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_a_wait_ends_at_a_time_in_words(scheduler: Scheduler, *, change: bool) -> None:
+    wait = {"event": "file.here", "timeout": "friday 18:00"}
+    view = scheduler.schedule("Read it", wait_for=None if change else wait, when="tomorrow 9:00")
+    if change:
+        view = scheduler.reschedule(view.record.task.id, wait_for=wait)
+    assert "until Fri 27 Nov 2026 18:00" in task_text(task_payload(view))
 
 
 def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:

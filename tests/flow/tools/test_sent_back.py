@@ -94,9 +94,19 @@ WRONG = [
     (S, {"repeat": "daily", "repeat_policy": {"overlap": "queue"}}),
     (S, {"repeat": "daily", "repeat_policy": {"surplus": 1}}),
     (S, {"repeat": "every hour", "repeat_policy": {"jitter": "2 hours"}}),
-    (S, {"repeat": "daily", "repeat_policy": {"except": ["christmas"]}}),
+    (S, {"repeat": "daily", "repeat_policy": {"except": ["my birthday"]}}),
+    (S, {"repeat": "daily", "repeat_policy": {"except": 7}}),
     (S, {"repeat": "daily", "repeat_policy": {"pause_after": "x"}}),
     (S, {"when": "tomorrow", "repeat_policy": {"jitter": "1 min"}}),
+    # waits, questions and steps
+    (S, {"action": "reminder", "wait_for": {"event": "f", "on_timeout": "fail"}}),
+    (S, {"wait_for": {"event": "f", "within": "2 hours"}}),
+    (S, {"wait_for": {"event": "f", "surplus": 1}}),
+    (S, {"approval": {"question": "Send?", "deadline": "noon", "on_timeout": "reject"}}),
+    (S, {"approval": {"message": "Send?"}}),
+    (S, {"when": "tomorrow", "steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]}),
+    (S, {"when": "tomorrow", "steps": [{"title": "One"}, {"title": "Two"}]}),
+    (S, {"steps": [{"name": "a", "wait_for": "paid"}, {"name": "b", "retry": 3, "after": ["a"]}]}),
     # actions and payloads
     (S, {"when": "tomorrow", "action": "remainder"}),
     (S, {"action": "webhook"}),
@@ -361,6 +371,29 @@ def test_an_example_that_is_sent_back_is_accepted(
 
 
 MEANT = [
+    (S, {"wait_for": {"event": "f", "on_timeout": "fail"}}, "wait_for={'event': 'f', 'on_timeout': 'expire'}"),
+    (S, {"wait_for": {"event": "f", "on_timeout": "proceed"}}, "wait_for={'event': 'f', 'on_timeout': 'run'}"),
+    (S, {"wait_for": {"event": "f", "within": "2 hours"}}, "wait_for={'event': 'f', 'timeout': '2 hours'}"),
+    (S, {"wait_for": {"event": "f", "surplus": 1}}, "wait_for={'event': 'f'}"),
+    (
+        S,
+        {"approval": {"question": "Send?", "deadline": "noon", "on_timeout": "reject"}},
+        "approval={'question': 'Send?', 'by': 'noon', 'default': 'reject'}",
+    ),
+    (S, {"approval": {"message": "Send?"}}, "approval={'question': 'Send?'}"),
+    (
+        S,
+        {"steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]},
+        "steps=[{'name': 'import-a'}, {'name': 'report', 'after': ['import-a']}]",
+    ),
+    (
+        S,
+        {"steps": [{"title": "One"}, {"title": "Two"}]},
+        "steps=[{'name': 'step-1', 'title': 'One'}, {'name': 'step-2', 'title': 'Two'}]",
+    ),
+    (S, {"steps": [{"name": "a", "wait_for": "paid"}]}, "steps=[{'name': 'a', 'wait_for': {'event': 'paid'}}]"),
+    (S, {"steps": [{"name": "a", "retry": 3}]}, "steps=[{'name': 'a', 'retry': {'max_attempts': 3}}]"),
+    (S, {"steps": [{"name": "a", "needs": {"gpu": "1"}}]}, "steps=[{'name': 'a', 'needs': {'gpu': 1}}]"),
     (
         S,
         {"repeat": "daily at 9 until friday", "until": "tuesday"},
