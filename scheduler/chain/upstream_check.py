@@ -39,7 +39,7 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     if not request.after:
         _refuse_alone(request)
         return ()
-    policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
+    policy = _policy(request.after_failure)
     wanted = list(dict.fromkeys(request.after))
     if request.repeat is not None:
         raise _as_a_chain(request, wanted)
@@ -54,6 +54,16 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     for link in links:
         _check_open(found[link.upstream_id], policy)
     return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]
+
+
+def _policy(given: str | None) -> AfterFailure:
+    """Read what a failure of an upstream means; the steps of a chain have it as any text."""
+    word = (given or AfterFailure.FAIL).strip().lower().replace("-", "_")
+    if word not in tuple(AfterFailure):
+        problem = f"{(given or '')[:40]!r} is not one of them"
+        example = f"after_failure={AfterFailure.RUN_ANYWAY.value!r}"
+        raise InvalidArgument("after_failure", problem, accepted=", ".join(AfterFailure), example=example)
+    return AfterFailure(word)
 
 
 def _as_a_chain(request: Request, upstream_ids: Sequence[str]) -> InvalidArgument:

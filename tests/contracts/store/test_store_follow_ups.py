@@ -217,6 +217,35 @@ def test_of_a_chain_the_step_that_failed_makes_a_task_and_those_behind_it_make_n
     assert store.tasks.get(TENANT, chain.chain.steps[2].task_id).run.state is State.FAILED
 
 
+def test_a_wait_that_expires_makes_a_task_and_raises_the_tier_as_a_failed_run_does(
+    store: Store, scheduler: Scheduler, clock: Clock
+) -> None:
+    wait, terms = {"event": "paid", "timeout": "1 hour"}, {"run": TELL, "tier": "high"}
+    alone = a_task(scheduler, terms, action="webhook", payload=HOOK["payload"], wait_for=wait, timezone="Asia/Tokyo")
+    steps: Any = [{"name": "fetch", "wait_for": wait, "on_failure": terms}, {"name": "load", "after": ["fetch"]}]
+    chain = scheduler.schedule("Book", steps=steps, on_failure={"run": TELL}, by=ALICE).chain
+    clock.forward(hours=1)
+    store.signals.end_late(limit=9)
+    found = {task.title: task for task in made(store)}
+    assert sorted(found) == ["On failure: Book: fetch", "On failure: Import"]
+    assert found["On failure: Import"].payload["message"] == (
+        "Import expired: it did not run: no event 'paid' came in time"
+    )
+    assert (found["On failure: Import"].timezone, found["On failure: Import"].priority) == ("Asia/Tokyo", Tier.HIGH)
+    assert chain is not None
+    for ended_id in (alone.task.id, chain.steps[0].task_id):
+        assert store.tasks.get(TENANT, ended_id).task.priority is Tier.HIGH
+
+
+def test_a_skipped_wait_is_no_failure_from_which_a_task_follows(
+    store: Store, scheduler: Scheduler, clock: Clock
+) -> None:
+    a_task(scheduler, {"run": TELL}, wait_for={"event": "paid", "timeout": "1 hour", "on_timeout": "skip"})
+    clock.forward(hours=1)
+    assert len(store.signals.end_late(limit=9)) == 1
+    assert made(store) == []
+
+
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [

@@ -213,6 +213,7 @@ WRONG = [
     (S, {"when": "tomorrow", "steps": [{"name": "a", "action": "webhook"}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "action": "webhook", "payload": {"url": "http://127.0.0.1"}}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "priority": "urgent"}]}),
+    (S, {"when": "tomorrow", "steps": [{"name": "a"}, {"name": "b", "after": ["a"], "after_failure": "run"}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "when": "yesterday"}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "needs": {"gpu": 1}}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "needs": "gpu"}]}),

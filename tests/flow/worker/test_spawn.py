@@ -61,6 +61,10 @@ def test_a_step_runs_after_all_that_the_one_before_it_spawned(settings: Settings
         ([{"name": "one", "action": "no_such_action"}], "spawn.one.action: "),
         ([{"name": "a", "action": "count"}, {"action": "count"}], "spawn[1].name: it is missing."),
         ([{"name": "a"}, {"name": "a"}], "spawn[1].name: two steps are named a."),
+        (
+            [{"name": "a"}, {"name": "b", "after": ["a"], "after_failure": "run"}],
+            "spawn.b.after_failure: 'run' is not one of them. Accepted: fail, skip, run_anyway.",
+        ),
         ([{"name": "a", "repeat": "daily"}], "spawn[0].repeat: a step has no such part. Accepted: name, action, "),
         ([{"name": "a", "pay_load": {}, "payloads": {"a": 1}}], "spawn[0].payloads: a step has no such part; did you"),
         ([{"name": f"n{number}"} for number in range(201)], "spawn: 201 steps are too many. Accepted: at most 200."),

@@ -80,7 +80,8 @@ def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd
         error=reason if to in FAILURES else None,
     )
     if not before_run(task).awaits_in_series:
-        ended = with_consequences(without_series(claim), end, now=now, follows=False)
+        of_its_own = verdict.link is None  # what follows from the failure of an upstream follows from that one
+        ended = concluding(partial(with_consequences, now=now, follows=of_its_own), claim, end)
     elif to is State.SKIPPED:
         ended = concluding(lambda known, end: skip_unmet(known.task, run, end, now), claim, end)
     else:
