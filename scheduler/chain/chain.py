@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from duetime.scheduler.chain.valid_output import mismatch
+from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, due_at

@@ -1,4 +1,4 @@
-"""The JSON Schema that the result of an upstream has to meet: which schemas are accepted, and how a result fails one.
+"""The JSON Schema that the result of an upstream has to meet: which schemas are accepted.
 
 A result is checked in the transaction that settles it, behind locks. So a schema has only keywords whose cost is
 bounded by its own size and that of the result. It has no pattern, no reference, and no comparison of each item with
@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from duetime.scheduler.chain.result_schema import form_problem
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.task import Json
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
 
 MAX_OUTPUT_SCHEMA_BYTES: Final = 4_096
 MAX_OUTPUT_SCHEMA_LEVELS: Final = 16
-MAX_MISMATCH_CHARS: Final = 160
 _ACCEPTED: Final = f"a JSON Schema of at most {MAX_OUTPUT_SCHEMA_BYTES:,} bytes and {MAX_OUTPUT_SCHEMA_LEVELS} levels"
 _EXAMPLE: Final = "valid_output={'type': 'object', 'required': ['rows']}"
 _OF_ONE: Final = frozenset({"additionalProperties", "items", "contains", "not"})
@@ -47,13 +42,8 @@ def check_schema(schema: Any) -> None:
             raise _wrong(f"it has more than {MAX_OUTPUT_SCHEMA_LEVELS} levels")
         if unknown := [str(name) for name in part if name not in KEYWORDS]:
             raise _wrong(f"{unknown[0][:40]!r} is not a supported keyword", accepted=", ".join(sorted(KEYWORDS)))
-    _check_form(text)
-
-
-def mismatch(schema: Mapping[str, Any], result: Json) -> str | None:
-    """Say how a result differs from the schema, None if it does not: `$.rows: 'x' is not of type 'array'`."""
-    error = next(_validator(json.dumps(schema, sort_keys=True)).iter_errors(result), None)
-    return f"{error.json_path}: {error.message}"[:MAX_MISMATCH_CHARS] if error else None
+    if problem := form_problem(schema):
+        raise _wrong(problem)
 
 
 def _parts(schema: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
@@ -72,22 +62,6 @@ def _parts(schema: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str,
 
 def _listed(given: Any) -> list[Any]:
     return given if isinstance(given, list) else []
-
-
-def _check_form(text: str) -> None:
-    from jsonschema import SchemaError  # noqa: PLC0415 - a tenth of a second, and most calls have no schema
-
-    try:
-        _validator(text).check_schema(json.loads(text))
-    except SchemaError as error:
-        raise _wrong(f"{error.json_path}: {error.message}"[:MAX_MISMATCH_CHARS]) from None
-
-
-@lru_cache(maxsize=256)
-def _validator(text: str) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - likewise
-
-    return Draft202012Validator(json.loads(text))
 
 
 def _wrong(problem: str, *, accepted: str = _ACCEPTED) -> InvalidArgument:

@@ -14,8 +14,7 @@ from typing import Any, Final, Generic, Literal, get_args
 from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.handlers.payload_errors import payload_problems
-from duetime.scheduler.handlers.payloads.payload_model import as_json, check_bounds, read, stored_form
+from duetime.scheduler.handlers.payload import as_json, check_bounds, payload_problems, read, stored_form
 from duetime.scheduler.rules.retry import is_sound
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, ValidationError

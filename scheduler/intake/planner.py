@@ -12,13 +12,12 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.chain.upstream_check import UpstreamLookup, dependencies_of, no_upstreams
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.handlers.payloads.payload_model import as_json
+from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing, words_of
 from duetime.scheduler.intake.needs import PoolsByName
-from duetime.scheduler.intake.payload import SecretHosts, check_interval, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.series_end import without_rule
 from duetime.scheduler.intake.terms.approval import approval_of, asked_before_each
@@ -27,6 +26,13 @@ from duetime.scheduler.intake.terms.outcome_contract import (
     FollowUpReader,
     check_expected,
     origin_of,
+)
+from duetime.scheduler.intake.terms.payload import (
+    SecretHosts,
+    check_interval,
+    check_secrets,
+    no_secrets,
+    without_blanks,
 )
 from duetime.scheduler.intake.terms.wait_length import with_length
 from duetime.scheduler.intake.time_reader import TimeReader

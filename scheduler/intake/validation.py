@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
-from duetime.scheduler.intake.examples.corrected_example import corrected
+from duetime.scheduler.intake.corrected_example import corrected
 from duetime.scheduler.principal import ALL_TENANTS, Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
 from duetime.scheduler.rules.retry import as_policy, is_sound

@@ -33,7 +33,8 @@ from duetime.scheduler.store.database.server_keys import ServerKey
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.database.table_statistics import TableStatistics
 from duetime.scheduler.store.dead_letters.letters import DeadLetters
-from duetime.scheduler.store.deliveries import Deliveries
+from duetime.scheduler.store.deliveries.deliveries import Deliveries
+from duetime.scheduler.store.deliveries.quiet_hours import UserQuietHours
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRuns
 from duetime.scheduler.store.dispatch.series import SeriesTimers
 from duetime.scheduler.store.estimates import Estimates
@@ -50,7 +51,6 @@ from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_fo
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
-from duetime.scheduler.store.preferences.quiet_hours import UserQuietHours
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs

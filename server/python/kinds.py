@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.handlers import Handler, WatchCheck
-from duetime.scheduler.handlers.payloads.payload_model import as_json
+from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.rules.limits.price import read_amount
 from duetime.scheduler.rules.retry import is_sound, retry_policy
 from duetime.scheduler.rules.sanitize import check_json

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 from duetime.scheduler import remedies
-from duetime.scheduler.intake.examples.corrected_example import keywords
+from duetime.scheduler.intake.corrected_example import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 
 METHOD_SENTENCES: Sentences = {

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule
-from duetime.scheduler.intake.examples.corrected_example import keywords
+from duetime.scheduler.intake.corrected_example import keywords
 from duetime.scheduler.remedies import Remedy, Sentences
 from duetime.scheduler.request import Request
 

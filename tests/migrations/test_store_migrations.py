@@ -20,7 +20,7 @@ from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import migrate_store, open_store
-from duetime.scheduler.store.deliveries import IS_HELD
+from duetime.scheduler.store.deliveries.deliveries import IS_HELD
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base

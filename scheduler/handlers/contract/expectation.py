@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.access.secret import url_names_secret
+from duetime.scheduler.chain.result_schema import form_problem, mismatch
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.handlers.contract.json_schema import check_schema, mismatch
 from duetime.scheduler.handlers.watch.expression import NotEvaluated, holds, parsed
 from duetime.scheduler.outbound.reply import Resolver, SendError, system_resolver
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
-from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _MEMBERS: Final = (FIELD, SCHEMA, URL)
 EXPECT_EXAMPLE: Final = '{"field": "order_id"}'
 _URL_EXAMPLE: Final = "https://example.com/health"
 MAX_EXPECT_REASON_CHARS: Final = 300
+MAX_RESULT_SCHEMA_BYTES: Final = 8 * 1024
+MAX_RESULT_SCHEMA_LEVELS: Final = 16
+_REFUSED: Final = ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties")
+"""Keywords that can make a small schema endless: references and regular expressions."""
 
 
 def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: bool = True) -> None:
@@ -43,11 +47,39 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
     if name == FIELD:
         parsed(place, value)
     elif name == SCHEMA:
-        check_schema(place, value)
+        _check_schema(place, value)
     else:
         check_url(place, value, options)
         if url_names_secret(value):
             raise InvalidArgument(place, "names a secret, and secrets are not read here")
+
+
+def _check_schema(argument: str, schema: Json) -> None:
+    """Raise `InvalidArgument` unless it is a schema that can be checked in bounded time."""
+    check_json(argument, schema, max_bytes=MAX_RESULT_SCHEMA_BYTES, max_depth=MAX_RESULT_SCHEMA_LEVELS)
+    if not isinstance(schema, Mapping):
+        raise _no_schema(argument, "is not an object")
+    refused = next((name for name in _keywords(schema) if name in _REFUSED), None)
+    if refused is not None:
+        raise _no_schema(argument, f"has {refused!r}, which is not supported")
+    if problem := form_problem(schema):
+        raise _no_schema(argument, clean_text(problem, MAX_EXPECT_REASON_CHARS, lines=False))
+
+
+def _no_schema(argument: str, problem: str) -> InvalidArgument:
+    accepted = f"a JSON Schema of at most {MAX_RESULT_SCHEMA_BYTES:,} bytes, without references and regular expressions"
+    return InvalidArgument(argument, problem, accepted=accepted, example='{"required": ["order_id"]}')
+
+
+def _keywords(schema: Json) -> Iterator[str]:
+    pending: list[Any] = [schema]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            yield from item
+            pending += item.values()
+        elif isinstance(item, Sequence) and not isinstance(item, str):
+            pending += item
 
 
 class Expectations:
@@ -74,7 +106,7 @@ class Expectations:
         return clean_text(found, MAX_EXPECT_REASON_CHARS, lines=False)
 
     def _misses(self, expect: Mapping[str, Any], result: Json) -> Iterator[str]:
-        checks: Mapping[str, Callable[[Any, Json], str]] = {FIELD: _missing, SCHEMA: mismatch, URL: self._silent}
+        checks: Mapping[str, Callable[[Any, Json], str]] = {FIELD: _missing, SCHEMA: _differing, URL: self._silent}
         for name, check in checks.items():
             if name in expect:
                 yield check(expect[name], result)
@@ -87,6 +119,11 @@ class Expectations:
         answered = HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES
         host = check_url("expect.url", url, self._options).host
         return "" if answered else f"GET {host} answered {reply.status}"
+
+
+def _differing(schema: Mapping[str, Any], result: Json) -> str:
+    """Say where a result does not meet a schema first; empty when it meets it."""
+    return (mismatch(schema, result) or "").replace("$", "result", 1)
 
 
 def _missing(field: str, result: Json) -> str:

@@ -13,8 +13,7 @@ from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import InvalidArguments
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.invocation import explain
-from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS
+from duetime.scheduler.handlers.invocation import MAX_HANDLER_REASON_CHARS, explain
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.records import IdempotencyKey, NewTask

@@ -23,7 +23,7 @@ from duetime.scheduler.intake.changes.each_wait import (
     refuse_ended,
     waits_once,
 )
-from duetime.scheduler.intake.examples.corrected_example import corrects_examples
+from duetime.scheduler.intake.corrected_example import corrects_examples
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.intake.terms.wait_length import with_length

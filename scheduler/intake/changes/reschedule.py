@@ -10,7 +10,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import Reschedule, with_removed
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.handlers.payloads.payload_model import as_json
+from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
@@ -25,7 +25,7 @@ from duetime.scheduler.intake.changes.series import (
 )
 from duetime.scheduler.intake.changes.terms import running_attempt_note, terms_step, unblock, with_origin
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.examples.corrected_example import corrects_examples
+from duetime.scheduler.intake.corrected_example import corrects_examples
 from duetime.scheduler.intake.instants import resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, respread, spread_note

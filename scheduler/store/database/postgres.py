@@ -67,16 +67,17 @@ _IDENTITY = (
 class Postgres(Database):
     """A PostgreSQL server. Work that left nothing behind, after a dropped connection or a deadlock, is tried once more.
 
-    Statements that schedule, start and settle have connections of their own, because planner settings belong to a
-    session. Their plans stay until the tables are analysed again. A plan made for an empty table must not scan one with
-    a million rows. So every row is found by an index (without: 15 times slower at 30,000 runs). Reads are planned for
-    their parameters, and end after `READ_TIMEOUT_S`.
+    Writes and reads have connections of their own, because planner settings belong to a session. Plans of writes stay
+    until the tables are analysed again, those of the server's checks of keys too. A plan made for an empty table must
+    not scan one with a million rows. So every row is found by an index (without: 15 times slower at 30,000 runs), by
+    writes of many rows as well. A write has no time limit. Reads are planned for their parameters, whether they have a
+    transaction (`read`) or are one statement (`look`), and end after `READ_TIMEOUT_S`.
     """
 
     def __init__(self, url: URL) -> None:
         known = {UNREADABLE_OPTION: Unreadable(), DIALECT: POSTGRES, CHANGE_LIMITS_OPTION: ChangeLimits()}
         self.engine = _engine(url, _BY_INDEX, known, pool_size=8)
-        self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=2)
+        self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=4)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional
 
         self._reading, self._writing = IsolationLevel.REPEATABLE_READ, IsolationLevel.READ_COMMITTED
@@ -87,6 +88,13 @@ class Postgres(Database):
     def look(self, work: Work[T]) -> T:
         """Run `work` in one round trip instead of three."""
         return self._attempted(work, None)
+
+    def command(self, work: Work[T]) -> T:
+        """Run `work`, statements that no transaction may hold, such as `CREATE INDEX CONCURRENTLY`; without a limit."""
+        with translated(), self.engine.connect() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.autocommit = True
+            return work(connection)
 
     def attempt(self, work: Work[T]) -> Tried[T]:
         with self.last_write.watched(), translated():
@@ -197,7 +205,7 @@ class Postgres(Database):
         super().close()
 
     def _once(self, work: Work[T], isolation: int | None) -> T:
-        engine = self.reader if isolation == self._reading else self.engine
+        engine = self.engine if isolation == self._writing else self.reader
         with engine.connect() as connection:
             raw: Any = connection.connection.driver_connection
             if raw.autocommit != (isolation is None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Connection, Index, text
@@ -23,7 +23,7 @@ def absent(connection: Connection) -> list[Index]:
     return sorted((index for index in found if index.name not in valid), key=lambda index: str(index.name))
 
 
-def add(database: Database) -> list[str]:
+def add(database: Postgres) -> list[str]:
     """Build what is missing, also the indexes for searches where the server can have them; return the new names.
 
     One process at a time does, and another one that asks at the same time builds nothing.
@@ -37,7 +37,7 @@ def add(database: Database) -> list[str]:
         return [*(str(index.name) for index in found), *trigrams.add(database)]
 
 
-def _build(database: Database, index: Index) -> None:
+def _build(database: Postgres, index: Index) -> None:
     """Build one index outside any transaction, however long those of others last."""
     unfinished = f"DROP INDEX CONCURRENTLY IF EXISTS {index.name}"
 
@@ -47,4 +47,4 @@ def _build(database: Database, index: Index) -> None:
         for each in ("SET lock_timeout = 0", unfinished, concurrently, "RESET lock_timeout"):
             connection.exec_driver_sql(each)
 
-    database.look(built)
+    database.command(built)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.postgres import Postgres
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
@@ -58,7 +58,7 @@ def knows_letters(connection: Connection, word: str = "àßж") -> bool:
     return bool(connection.scalar(_HAS_ALL, {"word": word}))
 
 
-def add(database: Database) -> list[str]:
+def add(database: Postgres) -> list[str]:
     """Create the indexes that are missing, while others read and write; return the new ones."""
     absent = database.read(missing)
     if not absent:
@@ -74,9 +74,9 @@ def add(database: Database) -> list[str]:
     return absent
 
 
-def _alone(database: Database, statement: str) -> None:
+def _alone(database: Postgres, statement: str) -> None:
     """Run a statement outside any transaction."""
-    database.look(lambda connection: connection.exec_driver_sql(statement))
+    database.command(lambda connection: connection.exec_driver_sql(statement))
 
 
 def _first_line(error: DBAPIError) -> str:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
-from duetime.scheduler.chain.valid_output import mismatch
+from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.occurrences import with_deadline_like
 from duetime.scheduler.rules.series.before_run import before_run

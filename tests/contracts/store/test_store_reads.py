@@ -11,24 +11,55 @@ from duetime.scheduler.store import SearchState, Store, migrate_store, open_stor
 from duetime.scheduler.store.database import postgres
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.views import TaskFilter
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from tests.builders import TENANT, Clock, added
 
 pytestmark = pytest.mark.postgres
 
 
-def settings(store: Store, way: str) -> list[str]:
-    asked = "SELECT current_setting(name) FROM unnest(ARRAY['statement_timeout', 'enable_bitmapscan']) AS name"
-    found: list[str] = getattr(store._database, way)(lambda connection: list(connection.execute(text(asked)).scalars()))
-    return found
+SETTINGS = ("statement_timeout", "enable_seqscan", "enable_bitmapscan", "plan_cache_mode")
+READS = ["30s", "on", "on", "force_custom_plan"]
+WRITES = ["0", "off", "off", "auto"]
 
 
-def test_only_reads_have_a_time_limit_and_a_planner_of_their_own(postgres_url: str) -> None:
+def settings(connection: Connection) -> list[str]:
+    return [connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in SETTINGS]
+
+
+def test_each_kind_of_read_has_a_time_limit_and_is_planned_for_its_parameters(postgres_url: str) -> None:
     store = open_store(postgres_url, clock=Clock())
-    assert settings(store, "read") == ["30s", "on"]
-    assert settings(store, "write") == settings(store, "look") == ["0", "off"]
+    for way in (store._database.read, store._database.look):
+        assert way(settings) == READS
     store.close()
+
+
+def test_each_kind_of_write_finds_rows_by_an_index_and_has_no_time_limit(postgres_url: str) -> None:
+    store = open_store(postgres_url, clock=Clock())
+    database = store._database
+    assert isinstance(database, postgres.Postgres)
+    attempted = database.attempt(settings)
+    assert attempted.result == WRITES
+    for written in (database.write(settings), database.write(settings, doubtful=True), database.command(settings)):
+        assert written == WRITES
+    store.close()
+
+
+def test_a_statement_outside_any_transaction_leaves_its_connection_to_writes(postgres_url: str) -> None:
+    store = open_store(postgres_url, clock=Clock())
+    database = store._database
+    assert isinstance(database, postgres.Postgres)
+    database.command(lambda connection: connection.exec_driver_sql("CREATE INDEX CONCURRENTLY i ON runs (id)"))
+    with pytest.raises(ZeroDivisionError):
+        database.write(fails_late)
+    assert database.look(lambda connection: connection.exec_driver_sql("SELECT count(*) FROM tasks").scalar_one()) == 0
+    assert added(store).run.id
+    store.close()
+
+
+def fails_late(connection: Connection) -> None:
+    connection.exec_driver_sql("DELETE FROM tasks")
+    raise ZeroDivisionError
 
 
 def test_a_read_that_takes_too_long_is_a_sentence_that_says_what_to_do(

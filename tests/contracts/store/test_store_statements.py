@@ -21,6 +21,7 @@ from duetime.scheduler.records import Change, IdempotencyKey, NewTask
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.postgres import add_many, add_one, known_keys
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.statements import idempotency
@@ -71,13 +72,16 @@ def traced(store: Store, to: Path) -> Iterator[None]:
         raw.pgconn.trace(file.fileno())
         opened.append(raw)
 
-    engine = store._database.engine
+    assert isinstance(store._database, Postgres)
+    engines = store._database.engine, store._database.reader
     with to.open("wb") as file:
-        event.listen(engine, "checkout", begin)
+        for engine in engines:
+            event.listen(engine, "checkout", begin)
         try:
             yield
         finally:
-            event.remove(engine, "checkout", begin)
+            for engine in engines:
+                event.remove(engine, "checkout", begin)
             for raw in opened:
                 raw.pgconn.untrace()
             os.fsync(file.fileno())
@@ -160,7 +164,7 @@ def test_a_standing_task_that_is_to_come_after_another_reads_each_row_once(store
     second = scheduler.schedule("Second", when="in 3 hours").record.task.id
     views: list[TaskView] = []
     told = said(lambda: views.append(scheduler.reschedule(second, after=[first])))
-    assert len(told) == 19
+    assert len(told) == 20
     assert views[0].record == store.tasks.get(views[0].record.task.tenant, second)
     assert views[0].record.run.state is State.WAITING
 

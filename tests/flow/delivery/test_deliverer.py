@@ -27,7 +27,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.run_records import Settlement, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.deliveries import Deliveries
+from duetime.scheduler.store.deliveries.deliveries import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
 from duetime.widgets.payload import task_payload
 

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers, handler
-from duetime.scheduler.intake.payload import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.terms.payload import BUILT_IN
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import LOCAL, Scope
 from duetime.scheduler.service.scheduler import Scheduler

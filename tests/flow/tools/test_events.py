@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Context, Handlers, Link
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
-from duetime.scheduler.intake.examples.corrected_example import keywords
+from duetime.scheduler.intake.corrected_example import keywords
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.signals.signal_waits import read_wait

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from duetime.scheduler.chain.valid_output import MAX_OUTPUT_SCHEMA_LEVELS, mismatch
+from duetime.scheduler.chain.result_schema import mismatch
+from duetime.scheduler.chain.valid_output import MAX_OUTPUT_SCHEMA_LEVELS
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers

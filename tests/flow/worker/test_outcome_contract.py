@@ -173,7 +173,7 @@ def test_an_expected_address_has_to_answer(server: Server) -> None:
         ({"expect": {"fields": "a"}}, "expect: has no member 'fields'. Accepted: an object of field, schema, url"),
         ({"expect": {"field": "a <"}}, "expect.field: 'a <' cannot be parsed"),
         ({"expect": {"field": 3}}, "expect.field: is not a text"),
-        ({"expect": {"schema": {"type": "list"}}}, "expect.schema: 'list' is not valid"),
+        ({"expect": {"schema": {"type": "list"}}}, "expect.schema: $.type: 'list' is not valid"),
         (
             {"expect": {"schema": {"$ref": "https://example.com/s"}}},
             "expect.schema: has '$ref', which is not supported",

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, judge
-from duetime.scheduler.chain.valid_output import mismatch
+from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.reruns import side_run

@@ -11,7 +11,7 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.deliveries import IS_HELD
+from duetime.scheduler.store.deliveries.deliveries import IS_HELD
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox, quiet_hours
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, null, select, update

@@ -1,1 +1,0 @@
-"""Payloads of handlers: how their models read JSON, and what of it is stored."""

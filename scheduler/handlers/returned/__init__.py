@@ -1,1 +1,0 @@
-"""Checks of what handlers return, before it is stored."""

@@ -1,1 +1,0 @@
-"""Examples of refusals: the whole argument as it was sent, corrected."""

@@ -1,1 +1,0 @@
-"""Preferences: what users set for themselves."""
