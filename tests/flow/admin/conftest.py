@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.flow.admin.sample import filled
 from tests.flow.auth.conftest import Site, serving
 
 ORIGIN = "http://127.0.0.1"
@@ -64,6 +65,18 @@ def found_shown(html: str) -> dict[str, str]:
 
 
 Open = Callable[..., Awaitable[Admin]]
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a database with a day of the local user, to copy: to write it takes longer than to test a page."""
+    return filled(tmp_path_factory.mktemp("day"), 40, "local")
+
+
+@pytest.fixture(scope="module")
+def day_of_two(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a database with a day of each of two tenants."""
+    return filled(tmp_path_factory.mktemp("two"), 24, "acme", "globex")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.rules.limits.pool import costs_of
@@ -67,6 +68,14 @@ def fill(
             _to_come(store, clock, _values(chance, number, tenant)[0], number, at)
     finally:
         store.close()
+
+
+def filled(folder: Path, count: int, *tenants: str) -> bytes:
+    """Return the content of a database file with a day of each tenant."""
+    path = folder / "duetime.db"
+    for tenant in tenants:
+        fill(f"sqlite:///{path}", count, tenant=tenant, seed=len(tenant))
+    return path.read_bytes()
 
 
 def _values(chance: random.Random, number: int, tenant: str) -> tuple[dict[str, Any], float]:

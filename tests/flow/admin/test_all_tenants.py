@@ -14,7 +14,6 @@ from duetime.scheduler.audit.entry import AuditFilter
 from duetime.server.admin.routes import PAGE_ROUTES
 
 from tests.flow.admin.conftest import Admin, Open
-from tests.flow.admin.sample import fill
 from tests.flow.auth.conftest import bearer
 
 pytestmark = pytest.mark.anyio
@@ -28,10 +27,9 @@ OF_REST = {
 
 
 @pytest.fixture
-async def house(tmp_path: Path, admin_page: Open) -> Admin:
+async def house(tmp_path: Path, day_of_two: bytes, admin_page: Open) -> Admin:
     """Serve two tenants, and log an operator of a third one in."""
-    for tenant in ("acme", "globex"):
-        fill(f"sqlite:///{tmp_path}/duetime.db", 24, tenant=tenant, seed=len(tenant))
+    (tmp_path / "duetime.db").write_bytes(day_of_two)
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     await admin.enter("admin", tenant="house")
     return admin

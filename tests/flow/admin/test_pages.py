@@ -35,7 +35,7 @@ from starlette.datastructures import ImmutableMultiDict
 
 from tests.builders import restarted, settlement, some, started
 from tests.flow.admin.conftest import ORIGIN, Admin, Open
-from tests.flow.admin.sample import CANARY, fill
+from tests.flow.admin.sample import CANARY
 
 pytestmark = pytest.mark.anyio
 
@@ -55,9 +55,9 @@ PAGES = [
 
 
 @pytest.fixture
-async def admin(tmp_path: Path, admin_page: Open) -> Admin:
+async def admin(tmp_path: Path, day: bytes, admin_page: Open) -> Admin:
     """Serve a day of the local user."""
-    fill(f"sqlite:///{tmp_path}/duetime.db", 40)
+    (tmp_path / "duetime.db").write_bytes(day)
     return await admin_page()
 
 
@@ -619,10 +619,9 @@ def test_the_fewer_ticks_of_a_narrow_window_name_a_day_that_began_at_a_tick_betw
 
 
 @pytest.fixture
-async def shared(tmp_path: Path, admin_page: Open) -> Admin:
+async def shared(tmp_path: Path, day_of_two: bytes, admin_page: Open) -> Admin:
     """Serve two tenants."""
-    for tenant in ("acme", "globex"):
-        fill(f"sqlite:///{tmp_path}/duetime.db", 24, tenant=tenant, seed=len(tenant))
+    (tmp_path / "duetime.db").write_bytes(day_of_two)
     return await admin_page(auth=("keys",), operator_tenant="house")
 
 
