@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from duetime.server.runtime.garbage import NEW_OBJECTS_PER_COLLECTION
 from hypothesis import HealthCheck, Phase, settings
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no stubs of its own
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
@@ -92,12 +93,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep what is imported and collected, which nothing lets go, out of every garbage collection."""
+    """Collect as little garbage as a server does, and never what is imported and collected: nothing lets it go."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
         gc.enable()
 
 
