@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from duetime.server.runtime.garbage import NEW_OBJECTS_PER_COLLECTION
@@ -161,6 +164,18 @@ class LastResort:
 
 def pytest_unconfigure() -> None:
     forked.close()
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder for one test. Pytest's own fixture lists those of all tests before it to find the next number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}{next(_numbers)}", numbered=False)
 
 
 # --- services ---------------------------------------------------------------------------------------------------------
