@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Settlement, Verdict
 from duetime.scheduler.store.database import unreadable
@@ -91,21 +92,25 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
 
     Tasks of a replay in a chain that recurs are on their own: its steps have the generation to come.
     """
-    spawning = {end.claim.task_id: end.settlement.spawned for end in ended if end.settlement.spawned}
+    spawning = [end for end in ended if end.settlement.spawned]
     if not spawning:
         return
-    add.add(connection, [item for spawned in spawning.values() for _, item in spawned], now, store_new=add.store_new)
-    ids = {task_id: [item.task.id for _, item in spawned] for task_id, spawned in spawning.items()}
-    alone = replays.tasks_replayed(connection, [end for end in ended if end.settlement.spawned])
-    links.also_after(connection, {task_id: new for task_id, new in ids.items() if task_id not in alone})
+    new = [item for end in spawning for _, item in end.settlement.spawned]
+    add.add(connection, new, now, store_new=add.store_new)
+    replayed = replays.runs_replayed(connection, spawning)
+    followed: dict[str, list[tuple[str, NewTask]]] = {}
+    for end in spawning:  # a task may have ended twice: its run, and one next to it
+        if end.claim.run_id not in replayed:
+            followed.setdefault(end.claim.task_id, []).extend(end.settlement.spawned)
+    links.also_after(connection, {each: [item.task.id for _, item in spawned] for each, spawned in followed.items()})
     steps = [
         {**step, "task_id": item.task.id, "name": f"{step['name']}/{name}"}
-        for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning.keys() - alone)}).mappings().all()
-        for name, item in spawning[step["task_id"]]
+        for step in connection.execute(_STEP_OF, {"task_ids": sorted(followed)}).mappings().all()
+        for name, item in followed[step["task_id"]]
     ]
     _STEPS.run(connection, steps)
     links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
-    notes_of(connection).freed.extend(task_id for new in ids.values() for task_id in new)
+    notes_of(connection).freed.extend(item.task.id for item in new)
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:

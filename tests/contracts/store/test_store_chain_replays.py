@@ -217,6 +217,27 @@ def test_tasks_that_a_replay_spawns_are_on_their_own_and_hold_no_generation(fail
     assert failed.states("load", number=2) == [State.SCHEDULED]
 
 
+@pytest.mark.parametrize("replay_first", [True, False])
+def test_tasks_of_a_replay_and_of_the_run_of_its_generation_are_all_stored_where_both_end_at_once(
+    failed: Daily, *, replay_first: bool
+) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    replay = failed.start("fetch")
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.store.claims.recover_lapsed(epoch=None, held=[replay.run.id], before=failed.clock())
+    run = failed.start("fetch", again=False)
+    fan_out = FanOut(failed.store, failed.planner, TenantQuotas())
+    spawned = {name: tuple(fan_out.plan(run.task, [{"name": name}])) for name in ("again", "whole")}
+    ends = [settlement(replay, spawned=spawned["again"]), settlement(run, spawned=spawned["whole"])]
+    failed.store.claims.settle(ends if replay_first else ends[::-1])
+    for _, item in (*spawned["again"], *spawned["whole"]):
+        assert failed.store.tasks.get("local", item.task.id).run.state is State.SCHEDULED
+    chain = failed.scheduler.get(failed.id).chain
+    assert chain
+    assert {step.name for step in chain.steps} == {*failed.steps, "fetch/whole"}
+    assert failed.states("load", number=2) == [State.WAITING], "it waits for what the run of its generation spawned"
+
+
 def test_a_cancel_of_the_chain_cancels_its_replays(failed: Daily) -> None:
     failed.scheduler.act(failed.id, "run_now")
     failed.scheduler.cancel(failed.id)

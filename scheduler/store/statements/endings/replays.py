@@ -87,9 +87,9 @@ def other_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetim
     return [end for end in ended if end.claim.run_id not in replayed]
 
 
-def tasks_replayed(connection: Connection, ended: Sequence[AttemptEnd]) -> set[str]:
-    """Return the steps of which these ends are those of replays."""
-    return {replay.task_id for replay in _among(connection, ended)}
+def runs_replayed(connection: Connection, ended: Sequence[AttemptEnd]) -> set[str]:
+    """Return those of the ended runs that are replays."""
+    return {replay.run_id for replay in _among(connection, ended)}
 
 
 def _among(connection: Connection, ended: Sequence[AttemptEnd]) -> list[_Replay]:
