@@ -52,9 +52,11 @@ _ENDS: Mapping[State, tuple[EventKind, str]] = {
 }
 """The event of an end, and the outcome of its attempt."""
 
+_PAUSED = r"( \(paused: (a {0}|[0-9]+ {0}s in a row) failed; resume it to go on\))?"
 _NOTES = re.compile(
-    r"( \(paused: (a run|[0-9]+ runs in a row) failed; resume it to go on\))?"
-    r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?$",
+    f"{_PAUSED.format('run')}"
+    r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?"
+    f"{_PAUSED.format('generation')}$",  # of a chain, which pauses after its settlement
     re.ASCII,
 )
 """The notes that a settlement adds at the end of a message. The pattern spares brackets that a task wrote itself."""

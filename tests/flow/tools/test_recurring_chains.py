@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.settlement import settle, words_and_note
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalRequest, State
@@ -287,6 +287,13 @@ def test_a_chain_pauses_after_so_many_generations_in_a_row_that_failed(
     assert [fail(), fail()] == [False, True]
     said = [message.text for message in scheduler.inbox.unread(limit=9) if "paused" in message.text]
     assert said == ["no water (paused: 2 generations in a row failed; resume it to go on)"]
+    assert words_and_note(said[0]) == ("no water", "(paused: 2 generations in a row failed; resume it to go on)")
+    assert (
+        words_and_note(
+            "no water (late: was due Sat 21 Nov 2026 18:01 UTC) (paused: a generation failed; resume it to go on)"
+        )[0]
+        == "no water"
+    )
     why = "paused, as 2 generations in a row failed: it waits until it is resumed"
     shown = scheduler.get(chain_id)
     assert shown.chain
