@@ -34,16 +34,17 @@ class Chain:
     due_at: datetime | None = None
     number: int = 1
 
-    def as_series(self, step: Task, *, counts: bool = True) -> tuple[Task, Run]:
+    def as_series(self, step: Task, *, counts: bool = True, opened: datetime | None = None) -> tuple[Task, Run]:
         """Return a chain that recurs as a series with a step's terms, and its current generation as a run of that.
 
-        A generation that was left out `counts` as none of `max_runs`.
+        A generation that was left out `counts` as none of `max_runs`. It may start since it was `opened`.
         """
         assert self.due_at is not None
         rule = {"repeat": self.repeat, "anchor": self.anchor, "until": self.until, "max_runs": self.max_runs}
         series = replace(step, **rule, timezone=self.timezone, deadline_after=None)  # type: ignore[arg-type]  # of a chain
         number = self.number if counts else self.number - 1
-        return series, Run(self.id, self.id, self.tenant, self.due_at, State.SUCCEEDED, number=number)
+        run = Run(self.id, self.id, self.tenant, self.due_at, State.SUCCEEDED, number=number, first_ready_at=opened)
+        return series, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def view_of_chain(
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
-    stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
+    stopping = bool(open_runs) and all(each.cancel_requested and not each.gives_way for each in open_runs)
     run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
     run = replace(run, failed_before=runs[0].failed_before, **_deadline_of_all(found))
     record = TaskRecord(_task(found), run, _outcome(last_generation(found)))

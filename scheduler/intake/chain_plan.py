@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -34,14 +34,14 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.sanitize import check_title
-from duetime.scheduler.task import Json, RepeatPolicy, Run, State, Task
+from duetime.scheduler.rules.series.overtake import with_overtake_time
+from duetime.scheduler.task import Json, Overlap, RepeatPolicy, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
 Read = TypeVar("Read")
 
-_POLICY_OF_CHAINS = ("jitter", "pause_after", "except")
-"""Members of `repeat_policy` that a chain has."""
+_OVERLAPS_OF_CHAINS: Final = tuple(each for each in Overlap if each is not Overlap.ALLOW_ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,17 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
     policy = policy_of(request, planner.times.today(request, now))
-    unheeded = [name for name in (policy.parts() if policy else {}) if name not in _POLICY_OF_CHAINS]
-    if unheeded:
-        problem = f"a chain has no {unheeded[0]}: it runs again when all of its steps have ended"
-        example = "repeat_policy={'except': ['2026-12-24']}"
-        accepted = ", ".join(_POLICY_OF_CHAINS)
-        raise InvalidArgument("repeat_policy", problem, accepted=accepted, example=example)
+    _check_policy(policy)
     actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
     return planner.times.timing(request, now, actions=actions)
+
+
+def _check_policy(policy: RepeatPolicy | None) -> None:
+    """Raise InvalidArgument for a policy by which generations would overlap: a step has one run at a time."""
+    if policy is not None and policy.overlap not in _OVERLAPS_OF_CHAINS:
+        problem = f"with {policy.overlap} two generations would run at once, and each step has one run at a time"
+        accepted, example = ", ".join(_OVERLAPS_OF_CHAINS), repr(Overlap.BUFFER_ONE.value)
+        raise InvalidArgument("repeat_policy.overlap", problem, accepted=accepted, example=example)
 
 
 def _spread(chain: Chain, policy: RepeatPolicy | None, steps: Sequence[tuple[str, Plan]]) -> dict[str, Plan]:
@@ -182,7 +185,7 @@ def _spread(chain: Chain, policy: RepeatPolicy | None, steps: Sequence[tuple[str
         return dict(steps)
     planned = [(name, replace(plan, task=replace(plan.task, repeat_policy=policy))) for name, plan in steps]
     delay = delay_of(chain.as_series(planned[0][1].task)[0])
-    return {name: replace(plan, run=_later(plan.run, delay)) for name, plan in planned}
+    return {name: replace(plan, run=with_overtake_time(plan.task, _later(plan.run, delay))) for name, plan in planned}
 
 
 def _later(run: Run, delay: timedelta) -> Run:
@@ -227,7 +230,9 @@ def plan_spawned(
     plans = _plans(planner, request, steps_in_order(spawned, SPAWNED_TASKS), problems, by=by, now=now)
     if problems:
         raise problems.error()
-    return list(plans.items())
+    if parent.repeat is not None:
+        return list(plans.items())
+    return [(name, replace(each, run=with_overtake_time(parent, each.run))) for name, each in plans.items()]
 
 
 def _zone(planner: Planner, request: Request, steps: Sequence[StepRequest], plans: Mapping[str, Plan]) -> str:

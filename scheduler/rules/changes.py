@@ -25,7 +25,7 @@ from duetime.scheduler.rules.occurrences import (
     with_deadline_like,
 )
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
+from duetime.scheduler.rules.series.catch_up import catch_up, catches_up, resumed_at
 from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open_snoozes, same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
 from duetime.scheduler.rules.series.overtake import ends_series
@@ -247,7 +247,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     if before_run(task).holds_in_series and run.state is State.WAITING:
         return Change(live, run, kind=EventKind.RESUMED)
     if task.repeat is None or due >= now or has_started(run) or has_waited(task, run):
-        return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
+        return Change(live, replace(run, wake_at=resumed_at(task, run, now)), kind=EventKind.RESUMED)
     missed = catch_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
     if catches_up(task.repeat_policy) and missed is None:
         return Change(live, replace(run, wake_at=now), kind=EventKind.RESUMED)

@@ -157,7 +157,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a run that gives way to the next one ends its series",
-        (("series/overtake.py", " is State.CANCELLED) and not run.gives_way", " is State.CANCELLED)"),),
+        (("rules/series/overtake.py", " is State.CANCELLED) and not run.gives_way", " is State.CANCELLED)"),),
     ),
     Mutation(
         "a cancel of a run that gives way already does not end its series",
@@ -171,7 +171,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a run that waits for its next attempt does not give way before that",
-        (("series/overtake.py", "    if run.state is State.RUNNING:", "    if run.started_at is not None:"),),
+        (("rules/series/overtake.py", "    if run.state is State.RUNNING:", "    if run.started_at is not None:"),),
     ),
     Mutation(
         "of several occurrences that fell due, the first one overtakes",
@@ -179,7 +179,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was missed while nothing ran overtakes the run that starts late",
-        (("series/overtake.py", "return run.first_ready_at or run.scheduled_for", "return run.scheduled_for"),),
+        (("rules/series/overtake.py", "return run.first_ready_at or run.scheduled_for", "return run.scheduled_for"),),
     ),
     Mutation(
         "a run is overtaken while its task is paused",
@@ -193,7 +193,7 @@ MUTATIONS = (
         "a run next to which another began is asked to stop",
         (
             (
-                "series/overtake.py",
+                "rules/series/overtake.py",
                 "        return Change(task, run, next_run=coming, as_side_run=True",
                 "        return Change(task, replace(run, cancel_requested=True), next_run=coming, as_side_run=True",
             ),
@@ -405,8 +405,8 @@ MUTATIONS = (
         (
             (
                 "endings/generations.py",
-                "counts = any(run.state is not State.SKIPPED for _, run in steps)",
-                "counts = bool(steps)",
+                "counts = any(run.state is not State.SKIPPED for _, run in last.steps)",
+                "counts = bool(last.steps)",
             ),
         ),
         CHAINS,
@@ -420,7 +420,7 @@ MUTATIONS = (
         "the next generation is not asked for",
         (
             (
-                "endings/generations.py",
+                "endings/generation_rows.py",
                 "        missed=coming.missed,\n",
                 "        missed=coming.missed,\n        attempt=1,\n",
             ),

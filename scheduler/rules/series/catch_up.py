@@ -19,6 +19,13 @@ def catches_up(policy: RepeatPolicy | None) -> bool:
     return policy is not None and (policy.catchup_window is not None or policy.coalesce is not None)
 
 
+def resumed_at(task: Task, run: Run, now: datetime) -> datetime:
+    """Return when a resumed run goes on: at once if it is due, but a step whose chain catches up counts as missed."""
+    due = run.wake_at or run.scheduled_for
+    in_chain = task.repeat is None and run.started_at is None
+    return due if in_chain and catches_up(task.repeat_policy) else max(due, now)
+
+
 def catch_up(record: TaskRecord, now: datetime) -> Change | None:
     """Return the change that replaces a due run by the occurrence to catch up with; None where it runs itself."""
     task, run = record.task, record.run

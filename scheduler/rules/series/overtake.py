@@ -63,6 +63,8 @@ def next_overtake_try(task: Task, run: Run, now: datetime) -> datetime | None:
 
 
 def _overtaken_at(task: Task, run: Run) -> datetime | None:
+    if task.repeat is None:  # a step: its chain is looked at once it may have begun, and then at the next time
+        return run.overtaken_at or run.scheduled_for
     coming = next_run(task, run, _opened(run))
     return coming.scheduled_for + delay_of(task) if coming else None
 

@@ -10,13 +10,16 @@ from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import OF_CHAIN, EventKind
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
-from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import generations
-from sqlalchemy import Connection, bindparam, select, update
+from duetime.scheduler.task import Overlap
+from sqlalchemy import Connection, bindparam, false, select, update
 
 _FIRST = (
     select(tasks.c.tenant, tasks.c.id)
@@ -27,6 +30,15 @@ _FIRST = (
     .with_for_update(of=tasks)
 )
 _LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for_update()
+
+
+_POLICY = select(tasks.c.repeat_policy).where(tasks.c.id == bindparam("of_task"))
+_OF_CHAIN = select(chain_steps.c.task_id).where(chain_steps.c.chain_id == bindparam("of_chain"))
+_LOOK_AGAIN = (
+    update(runs)
+    .where(runs.c.task_id.in_(_OF_CHAIN), IS_CURRENT, runs.c.ended_at.is_(None), runs.c.cancel_requested == false())
+    .values(overtaken_at=bindparam("now"))
+)
 
 
 class FirstStep(NamedTuple):
@@ -42,6 +54,9 @@ def follow(connection: Connection, change: ChainChange, kind: EventKind, write: 
     _write(connection, change)
     [step] = steps  # a chain goes with its last step
     _log_change(connection, change, step, kind=kind, write=write, now=now)
+    policies = unreadable.rows(connection, _POLICY, {"of_task": step.task_id})
+    if any(policy is not None and policy.overlap is Overlap.CANCEL_OTHER for (policy,) in policies):
+        connection.execute(_LOOK_AGAIN, {"of_chain": change.chain_id, "now": now})  # the next one may be due earlier
     notes_of(connection).freed.extend(generations.renew(connection, [step.task_id], now))
 
 

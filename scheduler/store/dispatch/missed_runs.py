@@ -15,7 +15,7 @@ from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
-from duetime.scheduler.store.statements.series import moved_turns
+from duetime.scheduler.store.statements.series import generation_catch_up, moved_turns
 from duetime.scheduler.store.statements.signals import own_waits, run_waits
 from duetime.scheduler.task import Overlap, State
 from duetime.scheduler.views import TaskRecord
@@ -55,7 +55,11 @@ def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *,
     if suspended := [row.id for row in found if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]:
         still_open = run_waits.still_open(connection, suspended)
         found = [row for row in found if row.id not in still_open]
-    left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
+    missed = [row for row in found if _is_missed(row, now)]
+    replaced = {row.id for row in missed if row.repeat is not None and _left_out(connection, row, now)}
+    if steps := [row.task_id for row in missed if row.repeat is None]:
+        replaced |= generation_catch_up.left_out(connection, steps, _decided, MISSED_REASON, now)
+    left = [row for row in found if row.id not in replaced]
     if changed := {row.task_id for row in left if _may_be_held_up(row)}:
         left = moved_turns.without_held(connection, left, changed, now)
     if needing := [row.id for row in left if _needs_event(row)]:
@@ -77,7 +81,7 @@ def _needs_event(row: Row[Any]) -> bool:
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:
     late = row.state is State.SCHEDULED and row.attempt == 0 and now - row.wake_at > ON_TIME
-    return late and catches_up(row.repeat_policy)
+    return late and row.current and catches_up(row.repeat_policy)
 
 
 def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
@@ -96,5 +100,5 @@ def _decided(record: TaskRecord, now: datetime) -> Change | None:
     try:
         return catch_up(record, now)
     except Exception:
-        log.exception("run %s was missed; no replacement occurrence could be computed, so it runs", record.run.id)
+        log.exception("%s was missed; no replacement occurrence could be computed, so it runs", record.run.id)
         return None

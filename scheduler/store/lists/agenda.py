@@ -116,7 +116,7 @@ def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tupl
         select(chain_steps.c.chain_id)
         .join(runs, runs.c.task_id == chain_steps.c.task_id)
         .where(runs.c.tenant == tenant, IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
-        .where(runs.c.cancel_requested == false(), runs.c.paused == false())
+        .where(_GOES_ON, runs.c.paused == false())
     )
     statement = (
         select(chain_steps.c.task_id, *_CHAIN)

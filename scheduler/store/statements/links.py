@@ -18,6 +18,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import with_deadline_like
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
+from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, new_run_values, task_and_run
@@ -252,4 +253,4 @@ def _again(task: Task, run: Run) -> Run:
         missed=run.missed,
         occurrence=run.occurrence,
     )
-    return without_early_deadline(task, with_deadline_like(task, again, run))
+    return without_early_deadline(task, with_deadline_like(task, with_overtake_time(task, again), run))

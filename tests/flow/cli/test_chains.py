@@ -89,12 +89,13 @@ def test_a_recurring_chain_shows_what_it_leaves_out(cli: Run, steps: str) -> Non
 
 
 def test_a_policy_that_a_chain_would_not_follow_is_refused(cli: Run, steps: str) -> None:
-    given = ("--repeat", "every day at 9:00", "--repeat-policy", "overlap=buffer_one")
+    given = ("--repeat", "every day at 9:00", "--repeat-policy", "overlap=allow_all")
     refused = cli("schedule", "Report", "--steps", steps, *given)
     assert refused.code == WRONG_USAGE_CODE
     assert refused.err == (
-        "duetime: --repeat-policy: a chain has no overlap: it runs again when all of its steps have ended. "
-        "Accepted: jitter, pause_after, except. Example: --repeat-policy except=2026-12-24\n"
+        "duetime: repeat_policy.overlap: with allow_all two generations would run at once, and each step has one run "
+        "at a time. Accepted: skip, buffer_one, buffer_all, cancel_other. "
+        "Example: --repeat-policy overlap=buffer_one\n"
     )
 
 

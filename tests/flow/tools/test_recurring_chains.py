@@ -183,12 +183,24 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
     assert f"{scheduler.get(chain_id).record.run.scheduled_for:%d %H}" == "27 13"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("overlap", "buffer_one"), ("coalesce", "latest"), ("catchup_window", "1 hour")]
-)
-def test_a_part_of_a_policy_that_a_chain_ignores_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
-    with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
-        scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)
+def test_a_policy_by_which_two_generations_would_run_at_once_is_refused_with_one_that_a_chain_has(
+    scheduler: Scheduler,
+) -> None:
+    given: dict[str, Any] = {"title": "Report", "repeat": "every day at 13:00", "steps": STEPS}
+    with pytest.raises(InvalidArgument, match="with allow_all two generations would run at once") as refused:
+        scheduler.schedule(**given, repeat_policy={"overlap": "allow_all"})
+    assert refused.value.argument == "repeat_policy.overlap"
+    [(_, call)] = corrections("schedule_task", {**given, "repeat_policy": {"overlap": "allow_all"}}, str(refused.value))
+    policy = scheduler.schedule(**call).record.task.repeat_policy
+    assert policy is not None
+    assert policy.overlap == "buffer_one"
+
+
+def test_the_card_of_a_chain_names_the_policy_of_its_generations(scheduler: Scheduler) -> None:
+    policy: Any = {"overlap": "buffer_one", "catchup_window": "1 hour", "coalesce": "latest"}
+    view = scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy=policy, steps=STEPS)
+    shown = task_text(task_payload(scheduler.get(view.record.task.id)))
+    assert "Policy: overlap buffer_one, catchup_window 1 h, coalesce latest." in shown
 
 
 def test_the_refusal_of_a_series_after_other_tasks_shows_a_call_that_does_it(

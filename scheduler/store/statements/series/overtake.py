@@ -10,11 +10,13 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.series.overtake import next_overtake_try, overtake_change
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements.endings import generation_rows
 from duetime.scheduler.store.statements.ready_runs import RUNS_OF_TASKS
+from duetime.scheduler.store.statements.series import generation_overtake
 from duetime.scheduler.store.statements.series.timers import OVERTAKABLE
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select, update
@@ -23,7 +25,9 @@ GOES_ON_REASON = "run {} goes on"
 """Why an occurrence began before the run before it had ended."""
 
 _DUE = (
-    select(runs.c.id, runs.c.tenant, runs.c.task_id, runs.c.overtaken_at)  # what cannot be read is left alone
+    select(
+        runs.c.id, runs.c.tenant, runs.c.task_id, runs.c.overtaken_at, tasks.c.repeat
+    )  # what cannot be read is left alone
     .select_from(RUNS_OF_TASKS)
     .where(*OVERTAKABLE, runs.c.overtaken_at <= bindparam("now", type_=Instant()))
     .order_by(runs.c.overtaken_at)
@@ -50,9 +54,17 @@ def due(connection: Connection, limit: int, now: datetime) -> list[str]:
 def overtake(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> Overtaken:
     """Let the next occurrence overtake at most `limit` due runs, or `only` these."""
     wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
-    found = Overtaken([], [])
+    found, steps = Overtaken([], []), list[str]()
     for row in unreadable.rows(connection, wanted, {"now": now, "most": limit}):
-        _overtake(connection, row.tenant, row.task_id, now, found)
+        if row.repeat is not None:
+            _overtake(connection, row.tenant, row.task_id, now, found)
+            continue
+        connection.execute(_PUT_OFF, {"run_id": row.id, "at": None})  # its chain may have a next time
+        steps.append(row.task_id)
+    for chain_id in generation_rows.chains_of(connection, steps) if steps else ():
+        moved = generation_overtake.overtake(connection, chain_id, now)
+        found.tasks.extend(run.task_id for run in moved)
+        found.cancelled.extend(run.id for run in moved if run.state is State.CANCELLED)
     return found
 
 
