@@ -19,7 +19,10 @@ CHAIN_ACTION: Final = "chain"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain as it is stored; one that recurs with its rule, and the time and number of its current generation."""
+    """A chain as it is stored; one that recurs with its rule, and the time and number of its current generation.
+
+    `generation` counts all of them, `number` those that are not left out.
+    """
 
     id: str
     tenant: str
@@ -33,6 +36,7 @@ class Chain:
     max_runs: int | None = None
     due_at: datetime | None = None
     number: int = 1
+    generation: int = 1
 
     def as_series(self, step: Task, *, counts: bool = True, opened: datetime | None = None) -> tuple[Task, Run]:
         """Return a chain that recurs as a series with a step's terms, and its current generation as a run of that.
@@ -145,7 +149,13 @@ def view_of_chain(
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
     stopping = bool(open_runs) and all(each.cancel_requested and not each.gives_way for each in open_runs)
-    run = replace(run, number=found.chain.number, occurrence=found.chain.due_at, cancel_requested=stopping)
+    run = replace(
+        run,
+        number=found.chain.number,
+        generation=found.chain.generation,
+        occurrence=found.chain.due_at,
+        cancel_requested=stopping,
+    )
     run = replace(run, failed_before=runs[0].failed_before, **_deadline_of_all(found))
     record = TaskRecord(_task(found), run, _outcome(last_generation(found)))
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))

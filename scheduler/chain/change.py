@@ -10,6 +10,9 @@ from typing import Any, Final, Self
 from duetime.scheduler.chain.chain import Chain
 from duetime.scheduler.task import Json
 
+_POSITION: Final = frozenset({"due_at", "generation"})
+"""Where a chain stands, which its generations change as well."""
+
 _INSTANTS: Final = frozenset({"anchor", "until", "due_at"})
 
 
@@ -38,7 +41,8 @@ class ChainChange:
 
     def audited(self) -> dict[str, Json]:
         """Return the new values under the names of the audit log."""
-        return {name: None if value is None else str(value) for name, value in self.after.items() if name != "due_at"}
+        shown = {name: value for name, value in self.after.items() if name not in _POSITION}
+        return {name: None if value is None else str(value) for name, value in shown.items()}
 
     def to_json(self) -> dict[str, Json]:
         """Return the change as JSON, for `from_json`."""

@@ -14,21 +14,14 @@ from duetime.scheduler.foresight.task_changes import TaskChanges, Wake
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.durations import EPOCH, MICROSECOND
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run
 
 
 def run_key(run: Run) -> str:
-    """Return the id of a run; of a chain, as which each generation is shown, that of its generation.
-
-    A generation that was left out uses up no number, so its time is a part of the key.
-    """
-    if not is_chain_id(run.id):
-        return run.id
-    due = run.occurrence or EPOCH
-    return f"{run.id}_{run.number}_{(due - EPOCH) // MICROSECOND}"
+    """Return the id of a run; of a chain, as which each generation is shown, that of its generation."""
+    return f"{run.id}_{run.generation}" if is_chain_id(run.id) else run.id
 
 
 class OpenRun(NamedTuple):

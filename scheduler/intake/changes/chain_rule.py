@@ -50,7 +50,7 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     """Return the new rule and its end; a generation of which no step has begun moves to its first time."""
     chain, repeat = found.chain, given.get("repeat")
     if given.get("skip_next"):
-        return {"due_at": _skipping(found, now)}
+        return {"due_at": _skipping(found, now), "generation": chain.generation + 1}
     if repeat is not None and never_recurs(repeat):
         return {"repeat": None, "until": None, "max_runs": None}
     fields: dict[str, Any] = {}

@@ -58,7 +58,7 @@ class ChainApprovalService:
         if answer is ApprovalAnswer.APPROVE:
             return replace(self._chains.view_of(answered), undo=undo_of_yes(self._store, list(fresh), by))
         token = next((undo_token(run, self._store.now()) for run in fresh), None)
-        warnings = (GENERATION_SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
+        warnings = (GENERATION_SKIPPED,) if answered.chain.generation != found.chain.generation else ()
         return replace(self._chains.view_of(answered, warnings=warnings), undo=token)
 
     def ask_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:

@@ -296,6 +296,25 @@ def test_a_generation_that_a_no_left_out_is_over(
     assert scheduler.get(wait.chain_id).record.run.number == 1, "it uses up no number"
 
 
+@pytest.mark.parametrize("change", [{"repeat": "every day at 15:00"}, {"when": "in 3 hours"}, {"max_runs": 9}])
+def test_a_chain_of_which_only_the_rule_or_the_time_is_changed_is_waited_for(
+    scheduler: Scheduler, store: Store, left: ExitStack, change: dict[str, Any]
+) -> None:
+    wait = ChainWait.of(scheduler, store, left, repeat="every day at 12:01", steps=[{"name": "fetch"}])
+    view = scheduler.reschedule(wait.chain_id, **change)
+    assert not wait.over()
+    scheduler.act(wait.chain_id, "undo", undo=view.undo)
+    assert not wait.over()
+
+
+def test_the_wait_for_a_generation_that_is_left_out_is_over(
+    scheduler: Scheduler, store: Store, left: ExitStack
+) -> None:
+    wait = ChainWait.of(scheduler, store, left, repeat="every day at 12:01", steps=[{"name": "fetch"}])
+    scheduler.reschedule(wait.chain_id, skip_next=True)
+    assert wait.over()
+
+
 def test_a_chain_lasts_until_what_its_last_step_spawned_has_ended(
     scheduler: Scheduler, store: Store, left: ExitStack
 ) -> None:

@@ -40,7 +40,10 @@ class DependencyRow(Base):
 
 
 class ChainRow(Base):
-    """A chain; a recurring one has its rule as a task has, and the `number` and time of its current generation."""
+    """A chain; a recurring one has its rule as a task has, and the `number` and time of its current generation.
+
+    `generation` counts also those that were left out.
+    """
 
     __tablename__ = "chains"
 
@@ -56,6 +59,7 @@ class ChainRow(Base):
     max_runs: int | None
     due_at: datetime | None
     number: int = column(server_default="1")
+    generation: int = column(server_default="1")
 
 
 class ChainStepRow(Base):

@@ -86,7 +86,7 @@ _HOLD = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(paused=t
 _MOVE_ON = (
     update(chains)
     .where(chains.c.id == bindparam("chain_id"))
-    .values(due_at=bindparam("due"), number=bindparam("count"))
+    .values(due_at=bindparam("due"), number=bindparam("count"), generation=chains.c.generation + 1)
 )
 
 
