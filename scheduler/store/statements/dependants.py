@@ -104,6 +104,7 @@ _END = Batch(
         error=bindparam("new_error"),
         summary=bindparam("new_summary"),
         last_failure=bindparam("is_failure"),
+        overtaken_at=null(),  # it ends with another task, and gives way to nothing
     )
 )
 _ENDED_BY = Batch(

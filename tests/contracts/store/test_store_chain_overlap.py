@@ -156,6 +156,15 @@ def test_every_missed_generation_runs_one_after_the_other_where_the_policy_says_
     assert ran == [9, 10, 11, 12]
 
 
+@pytest.mark.parametrize("policy", [{}, {"coalesce": "all"}, {"overlap": "buffer_all"}, {"overlap": "buffer_one"}])
+def test_generations_that_the_move_of_one_has_passed_do_not_come(desk: Desk, policy: dict[str, Any]) -> None:
+    chain = Hourly(desk, **policy)
+    desk.scheduler.reschedule(chain.id, when="12:20")
+    assert [desk.start(10), desk.start(12, 19)] == [[], []]
+    assert len(chain.end(12, 20)) == len(chain.end(12, 21)) == 1
+    assert chain.runs() == {12: DONE, 13: SCHEDULED}
+
+
 def test_a_generation_that_was_missed_longer_ago_than_the_window_does_not_run(desk: Desk) -> None:
     chain = Hourly(desk, catchup_window="2 hours")
     desk.start(13, 30)
@@ -275,7 +284,7 @@ def test_a_cancel_by_the_user_ends_the_series_also_of_a_generation_that_gives_wa
     assert (chain.runs(), chain.runs("load")) == ({9: CANCELLED}, {9: CANCELLED})
 
 
-def test_what_a_step_has_spawned_gives_way_with_its_generation(desk: Desk) -> None:
+def test_tasks_that_a_step_has_spawned_give_way_with_its_generation(desk: Desk) -> None:
     chain = Hourly(desk, overlap="cancel_other")
     [claim] = desk.start(9)
     planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=desk.store.dependencies.known)
@@ -329,6 +338,17 @@ def test_a_chain_that_recurs_no_more_gives_way_to_nothing(desk: Desk) -> None:
     assert desk.store.claims.next_times().series_at is None
     desk.end_anew([claim], Done("fetched"))
     assert chain.runs("load") == {11: SCHEDULED}
+
+
+def test_a_chain_that_is_cancelled_with_the_task_that_it_comes_after_does_not_go_on(desk: Desk) -> None:
+    first = desk.scheduler.schedule("Import", when="at 20:00").record.task.id
+    given: dict[str, Any] = {"after": [first], "repeat_policy": {"overlap": "cancel_other"}}
+    chain = desk.scheduler.schedule("Report", repeat="every hour at :00", steps=STEPS, **given).chain
+    assert chain
+    desk.scheduler.cancel(first)
+    view = desk.scheduler.get(chain.id)
+    assert view.chain
+    assert [step.state for step in view.chain.steps] == [CANCELLED, CANCELLED]
 
 
 def test_a_step_that_runs_again_within_its_generation_gives_way_as_well(desk: Desk) -> None:

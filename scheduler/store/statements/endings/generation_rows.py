@@ -56,8 +56,13 @@ class Generation(NamedTuple):
         return min((run.first_ready_at for _, run in self.steps if run.first_ready_at), default=None)
 
     def as_series(self, *, counts: bool = True) -> tuple[Task, Run]:
-        """Return the chain as a series, and this generation as a run of that, as `Chain.as_series` does."""
-        return self.chain.as_series(self.steps[0][0], counts=counts, opened=self.opened)
+        """Return the chain as a series, and this generation as a run of that, as `Chain.as_series` does.
+
+        A generation that was moved past later ones is the last of them: they do not come.
+        """
+        series, run = self.chain.as_series(self.steps[0][0], counts=counts, opened=self.opened)
+        moved_to = min(each.scheduled_for for _, each in self.steps)
+        return series, replace(run, scheduled_for=max(run.scheduled_for, moved_to))
 
 
 _CHAIN = columns_of(Chain, chains)
