@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -56,13 +56,29 @@ WORDS = {
     "run_records",
     "waits",
 }
+VERSIONS = "scheduler/store/migrations/versions"
+"""One file for each version of the schema: data, in which a reader looks for nothing else."""
 SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"
 """Column types get SQLAlchemy's dialect; statements have the object that their engine was opened with."""
 LOGGING_ROOMS = {"runtime", "store", "handlers"}
 """Rooms of the scheduler below the notifier, or loaded before a process has one: they write log lines themselves."""
 LOG_CALL = re.compile(r"log\.(?:debug|info|warning|error|exception|critical|log)")
-CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
+CLOCKS = {"now", "utcnow", "today", "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"}
+IMPURE_LIBRARY = {
+    "asyncio",
+    "http",
+    "logging",
+    "multiprocessing",
+    "os",
+    "random",
+    "secrets",
+    "shutil",
+    "signal",
+    "socket",
+}
+IMPURE_LIBRARY |= {"sqlite3", "ssl", "subprocess", "sys", "tempfile", "urllib.request", "uuid"}
+"""Parts of the standard library that read a file, a socket, an environment or chance."""
 SWITCHED_OFF = re.compile(
     r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off|pragma:\s*allowlist"
     r"|nosec\b(?!:?\s*B\d{3}(?:,\s*B\d{3})*\s+#\s*\w))"
@@ -130,7 +146,7 @@ NUMERIC_CALLS = {"abs", "float", "int", "len", "max", "min", "pow", "round", "su
 MEASURED = re.compile(
     rf"_*(?:\w+_(?:{'|'.join(UNITS + IDENTIFIERS)})|\w+_PER_\w+|(?:MAX|MIN)_(?:[A-Z]+_)*?[A-Z]*[A-RT-Z]S(?:_\w+)?)"
 )
-LUA_NUMBER = re.compile(r"^local ([A-Z_]+) = [\d.-]", re.MULTILINE)
+LUA_NUMBER = re.compile(r"^\s*local ([A-Z_]+)(?: =|, [A-Z_, ]+ =) [\d.-]", re.MULTILINE)
 NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
 
 
@@ -249,24 +265,24 @@ def long_functions_in_the_median(root: Path) -> list[str]:
 
 
 def long_functions(root: Path) -> list[str]:
-    """List functions that are several. `versions/` is data: each file is one step of a schema."""
+    """List functions that are several; each version is one step of a schema."""
     return [
         f"{where(root, path, node.lineno)}: {node.name} has {lines} lines"
         for path in product_files(root, ".py")
         for node in nodes_of(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and path.parent.name != "versions"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and path.parent != root / VERSIONS
         for lines in [(node.end_lineno or node.lineno) - node.lineno + 1]
         if lines > MAX_FUNCTION_LINES
     ]
 
 
 def crowded_rooms(root: Path) -> list[str]:
-    """Folders with more modules than a reader keeps in mind. `versions/` is data: one file for each schema."""
+    """Folders with more modules than a reader keeps in mind."""
     counted = Counter(path.parent for path in product_files(root, ".py") if path.name != "__init__.py")
     return [
         f"{where(root, folder)}: {modules} modules"
         for folder, modules in counted.items()
-        if modules > MAX_MODULES_PER_ROOM and folder.name != "versions"
+        if modules > MAX_MODULES_PER_ROOM and folder != root / VERSIONS
     ]
 
 
@@ -283,7 +299,7 @@ def constants_defined_twice(root: Path) -> list[str]:
 def defined_twice(root: Path, names_of: Callable[[ast.Module], Iterator[str]]) -> list[str]:
     homes: dict[str, list[str]] = {}
     for path in product_files(root, ".py"):
-        if path.parent.name != "versions":
+        if path.parent != root / VERSIONS:
             for name in {*names_of(parsed(path))}:
                 homes.setdefault(name, []).append(where(root, path))
     return [f"{name}: defined in {' and '.join(found)}" for name, found in sorted(homes.items()) if len(found) > 1]
@@ -309,7 +325,7 @@ def assigned(tree: ast.Module) -> Iterator[str]:
 
 def gerunds(root: Path) -> list[str]:
     """Modules named by what somebody is doing, not by a thing or by what it does."""
-    paths = [path.relative_to(root) for path in product_files(root, ".py", ".js", ".lua")]
+    paths = [path.relative_to(root) for path in product_files(root, ".py", ".js", ".ts", ".lua")]
     parts = {(path, part) for path in paths for part in [*path.parent.parts, path.stem]}
     return sorted(f"{path}: {part} is a gerund" for path, part in parts if is_gerund(part))
 
@@ -493,11 +509,26 @@ def figures_of_speech(root: Path) -> list[str]:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if (found := COMMENT.search(line))
     ]
+    names = [
+        (path, line, name.replace("_", " ").strip())
+        for path in product_files(root, ".py")
+        for line, name in chain.from_iterable(map(names_bound, nodes_of(parsed(path))))
+    ]
     return [
         f"{where(root, path, line)}: {found[0]}"
-        for path, line, text in texts + comments
+        for path, line, text in texts + comments + names
         for found in FIGURES_OF_SPEECH.finditer(text)
     ]
+
+
+def names_bound(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the name that a node gives to something: a function, a class, a parameter, a variable, a field."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.lineno, node.name
+    elif isinstance(node, ast.arg):
+        yield node.lineno, node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.lineno, node.id
 
 
 def figures_of_speech_in_scripts(root: Path) -> list[str]:
@@ -610,19 +641,22 @@ def twins_with_two_names(root: Path) -> list[str]:
 def impure_imports(root: Path) -> list[str]:
     """Rules import the standard library (and its back-port), the words and each other; words no rules either."""
     words = {"typing_extensions"} | {f"duetime.scheduler.{word}" for word in WORDS}
-    judged = [(path, words | {"duetime.scheduler.rules"}) for path in rule_files(root)]
-    judged += [(path, words) for path in word_files(root)]
+    judged = [(path, words | {"duetime.scheduler.rules"}, IMPURE_LIBRARY) for path in rule_files(root)]
+    judged += [(path, words, set()) for path in word_files(root)]
     return [
         f"{where(root, path, line)}: {name}"
-        for path, allowed in judged
+        for path, allowed, impure in judged
         for line, name in imported(parsed(path))
-        if not may_import(name, allowed)
+        if not may_import(name, allowed) or is_within(name, impure)
     ]
 
 
 def may_import(name: str, allowed: set[str]) -> bool:
-    standard = name.split(".", maxsplit=1)[0] in sys.stdlib_module_names
-    return standard or any(name == one or name.startswith(f"{one}.") for one in allowed)
+    return name.split(".", maxsplit=1)[0] in sys.stdlib_module_names or is_within(name, allowed)
+
+
+def is_within(name: str, modules: set[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in modules)
 
 
 def clocks_in_rules(root: Path) -> list[str]:
@@ -631,8 +665,19 @@ def clocks_in_rules(root: Path) -> list[str]:
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} reads the clock"
         for path in rule_files(root)
         for node in nodes_of(parsed(path))
-        if isinstance(node, ast.Attribute) and ".".join(ast.unparse(node).split(".")[-2:]) in CLOCKS
+        if reads_clock(node)
     ]
+
+
+def reads_clock(node: ast.AST) -> TypeGuard[ast.Attribute | ast.ImportFrom]:
+    """Whether this is a clock of `time` or `datetime`, under whatever name these go, or the import of one."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "time" and any(each.name in CLOCKS for each in node.names)
+    return isinstance(node, ast.Attribute) and node.attr in CLOCKS and is_clock_module(ast.unparse(node.value))
+
+
+def is_clock_module(text: str) -> bool:
+    return text.rsplit(".", maxsplit=1)[-1] in {"datetime", "date", "time", "dt"}
 
 
 def excuses(root: Path) -> list[str]:
@@ -658,12 +703,20 @@ def exemptions(root: Path) -> list[str]:
     tool = configuration(root)["tool"]
     lint = tool["ruff"]["lint"]
     ignored = {"ignore": lint.get("ignore", []), **lint.get("per-file-ignores", {})}
+    ignored |= {"extend-ignore": lint.get("extend-ignore", []), **lint.get("extend-per-file-ignores", {})}
+    typed = [tool["mypy"], *tool["mypy"].get("overrides", [])]
     return [
         *(f"ruff: {place} ignores {rule}" for place, rules in ignored.items() for rule in excusing(rules)),
-        *(f"ruff: {key}" for key in ("exclude", "extend-exclude", "force-exclude") if key in tool["ruff"]),
+        *(f"ruff: {key}" for key in ("exclude", "extend-exclude", "force-exclude") if key in {**tool["ruff"], **lint}),
         *(f"ruff: select is {lint['select']}, not ALL" for _ in [0] if lint["select"] != ["ALL"]),
         *(f"import-linter: {c['name']} ignores imports" for c in tool["importlinter"]["contracts"] if spares(c)),
-        *("mypy: an override switches errors off" for o in tool["mypy"].get("overrides", []) if o.get("ignore_errors")),
+        *(
+            f"mypy: {key}"
+            for part in typed
+            for key in ("ignore_errors", "disable_error_code", "exclude")
+            if part.get(key)
+        ),
+        *("mypy: follow_imports" for part in typed if part.get("follow_imports", "normal") != "normal"),
     ]
 
 
@@ -689,14 +742,24 @@ def dialects_by_name(root: Path) -> list[str]:
         for path in product_files(root, ".py")
         if path != root / DIALECT_MODULE and "migrations" not in path.parts
         for node in nodes_of(parsed(path))
-        if isinstance(node, ast.Attribute) and ast.unparse(node).split(".")[-2:] == ["dialect", "name"]
+        if is_dialect_name(node)
     ]
+
+
+def is_dialect_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Call]:
+    """Whether this is the name of a dialect or an engine, or a check of the class of a dialect."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance" and node.args:
+        return ast.unparse(node.args[0]).split(".")[-1] == "dialect"
+    return isinstance(node, ast.Attribute) and ast.unparse(node).split(".")[-2:] in (
+        ["dialect", "name"],
+        ["engine", "name"],
+    )
 
 
 def migrations_out_of_line(root: Path) -> list[str]:
     """Versions of the schema of which two have one number, or that do not follow the one before."""
     found = sorted(
-        path for path in product_files(root, ".py") if path.parent.name == "versions" and path.stem[:4].isdigit()
+        path for path in product_files(root, ".py") if path.parent == root / VERSIONS and path.stem[:4].isdigit()
     )
     numbers = [path.stem[:4] for path in found]
     return [
@@ -810,6 +873,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (long_modules, {"widgets/src/long.js": "1;\n" * 301}, "widgets/src/long.js: 301 lines"),
     (long_modules, {"scheduler/queue/lua/long.lua": "f()\n" * 301}, "long.lua: 301 lines"),
     (long_functions_in_the_median, {"tools/a.py": LONG_FUNCTION * 3}, "the median function has 10 lines"),
+    (long_functions, {"tools/versions/a.py": "def f():\n" + "    x = 1\n" * 40}, "a.py:1: f has 41 lines"),
     (long_functions, {"tools/a.py": "def f():\n" + "    x = 1\n" * 40}, "tools/a.py:1: f has 41 lines"),
     (crowded_rooms, {f"tools/m{n}.py": "" for n in range(15)}, "tools: 15 modules"),
     (
@@ -858,6 +922,9 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (figures_of_speech, {"examples/a.py": '"""It tells failures."""'}, "examples/a.py:1: tells"),
     (figures_of_speech, {"tools/a.py": "x = 1\n# it starts anew"}, "tools/a.py:2: anew"),
     (figures_of_speech, {"tests/a.py": "x = 1\n# meanwhile"}, "tests/a.py:2: meanwhile"),
+    (figures_of_speech, {"scheduler/rules/a.py": "class A:\n    anew: bool = False"}, "a.py:2: anew"),
+    (figures_of_speech, {"scheduler/rules/a.py": "def starts_anew(run): ..."}, "a.py:1: anew"),
+    (figures_of_speech, {"scheduler/rules/a.py": "_BESIDE = 'x'"}, "a.py:1: BESIDE"),
     (figures_of_speech_in_scripts, {"server/admin/templates/a.html": "<p>\n<p>Sealed anew"}, "a.html:2: anew"),
     (figures_of_speech_in_scripts, {"widgets/src/a.js": "const beside = 1;"}, "widgets/src/a.js:1: beside"),
     (figures_of_speech_in_scripts, {"scheduler/queue/redis/lua/a.lua": "-- It hears."}, "a.lua:1: hears"),
@@ -931,6 +998,10 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (impure_imports, {"scheduler/task.py": "from duetime.scheduler.rules import states"}, "rules.states"),
     (clocks_in_rules, {"scheduler/rules/a.py": "import datetime\nx = datetime.datetime.now()"}, "a.py:2"),
     (clocks_in_rules, {"scheduler/rules/time/a.py": "import time\nx = time.time()"}, "rules/time/a.py:2"),
+    (clocks_in_rules, {"scheduler/rules/a.py": "from time import monotonic"}, "a.py:1"),
+    (clocks_in_rules, {"scheduler/rules/a.py": "import time\nx = time.perf_counter()"}, "a.py:2"),
+    (impure_imports, {"scheduler/rules/a.py": "import socket, zoneinfo"}, "a.py:1: socket"),
+    (impure_imports, {"scheduler/rules/a.py": "import random"}, "a.py:1: random"),
     (excuses, {"tools/a.py": "import os  # noqa: F401\n"}, "tools/a.py:1"),
     (excuses, {"tools/a.py": "import os  # noqa\n"}, "tools/a.py:1"),
     (excuses, {"tools/a.py": "def f():  # noqa: C901 - a long story\n    pass\n"}, "tools/a.py:1"),
@@ -977,6 +1048,11 @@ def test_each_check_refuses_a_bad_tree(
         ('\n    "ANN401",', '\n    "C90", "ANN401",'),
         ('"tests/**" = [', '"tests/**" = ["TID251", '),
         ("[tool.ruff]\n", '[tool.ruff]\nexclude = ["scheduler"]\n'),
+        ('select = ["ALL"]', 'select = ["ALL"]\nextend-ignore = ["C901"]'),
+        ('select = ["ALL"]', 'select = ["ALL"]\nexclude = ["scheduler/**"]'),
+        ("[tool.mypy]\n", '[tool.mypy]\nexclude = ["scheduler"]\n'),
+        ("[tool.mypy]\n", '[tool.mypy]\ndisable_error_code = ["arg-type"]\n'),
+        ("[tool.mypy]\n", '[[tool.mypy.overrides]]\nmodule = "duetime.*"\nfollow_imports = "skip"\n[tool.mypy]\n'),
         ("exhaustive = true", 'exhaustive = true\nexhaustive_ignores = ["nodes"]'),
         ("[tool.mypy]\n", '[[tool.mypy.overrides]]\nmodule = "duetime.*"\nignore_errors = true\n[tool.mypy]\n'),
     ],

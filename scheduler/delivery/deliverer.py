@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
-from duetime.scheduler.delivery.digest import Told, digests, message_of
+from duetime.scheduler.delivery.digest import SentMessage, digests, message_of
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
@@ -99,7 +99,7 @@ class Deliverer:
         groups = digests(self._put_off(self._taken(due), now, quiet), quiet)
         return [_Sending(group, self.channels, self._answer, self._tracing) for group in groups]
 
-    def _put_off(self, due: list[Told], now: datetime, quiet: QuietPlan) -> list[Told]:
+    def _put_off(self, due: list[SentMessage], now: datetime, quiet: QuietPlan) -> list[SentMessage]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
         ends = {
             delivery.id: end
@@ -201,7 +201,7 @@ class _Sending:
 
     def __init__(
         self,
-        pairs: Sequence[Told],
+        pairs: Sequence[SentMessage],
         channels: Mapping[str, Channel],
         on_answer: Callable[[], None],
         tracing: Tracing,

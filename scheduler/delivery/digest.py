@@ -17,7 +17,7 @@ MAX_LINES: Final = 20
 
 _MAX_LINE_CHARS: Final = 200
 
-Told = tuple[Delivery, InboxMessage]
+SentMessage = tuple[Delivery, InboxMessage]
 
 
 def is_read_by_people(channel: str) -> bool:
@@ -37,12 +37,12 @@ def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
     return replace(worst_first[0], title=title, text="\n".join([*lines[:MAX_LINES], *more]), state=state)
 
 
-def digests(due: Sequence[Told], quiet: QuietPlan) -> list[list[Told]]:
+def digests(due: Sequence[SentMessage], quiet: QuietPlan) -> list[list[SentMessage]]:
     """Return each delivery by itself, but those together that quiet hours held for one reader.
 
     A digest that was tried stays one message: its deliveries have the same `next_at` since, and are in one order.
     """
-    groups: dict[Hashable, list[Told]] = {}
+    groups: dict[Hashable, list[SentMessage]] = {}
     for pair in due:
         delivery, message = pair
         held = quiet.digest and message.held_until is not None and is_read_by_people(delivery.channel)
@@ -50,7 +50,7 @@ def digests(due: Sequence[Told], quiet: QuietPlan) -> list[list[Told]]:
     return [sorted(group, key=lambda pair: pair[0].id) for group in groups.values()]
 
 
-def _digest_of(pair: Told) -> Hashable:
+def _digest_of(pair: SentMessage) -> Hashable:
     delivery, message = pair
     tried = None if delivery.next_at == message.held_until else (delivery.attempts, delivery.next_at)
     return delivery.tenant, message.user, delivery.channel, tried

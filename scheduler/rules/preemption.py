@@ -30,7 +30,7 @@ MIN_TURN_S: Final = 10.0
 class RunningTurn:
     """A run on a thread of this worker, in its current turn, which began with its last start.
 
-    `seconds` is the duration of the turn. `anew`: an earlier attempt was interrupted, yielded or failed. `progressed`:
+    `seconds` is the duration of the turn. `again`: an earlier attempt was interrupted, yielded or failed. `progressed`:
     this one saved a checkpoint or reported progress. `polls`: its handler ever called `should_yield`. `since_request_s`
     is how many seconds ago it was requested to yield, or None.
     """
@@ -38,7 +38,7 @@ class RunningTurn:
     run_id: str
     tier: int
     seconds: float
-    anew: bool = False
+    again: bool = False
     progressed: bool = False
     polls: bool = False
     since_request_s: float | None = None
@@ -51,7 +51,7 @@ class RunningTurn:
     @property
     def may_be_asked(self) -> bool:
         """Whether it has no request yet, and made progress since a restart."""
-        return self.since_request_s is None and (not self.anew or self.progressed or self.seconds >= MIN_TURN_S)
+        return self.since_request_s is None and (not self.again or self.progressed or self.seconds >= MIN_TURN_S)
 
 
 def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle: int, headroom: Headroom) -> list[str]:

@@ -90,9 +90,9 @@ def test_a_run_asked_a_moment_ago_counts_as_giving_way_and_one_that_did_not_obey
     ("turn", "expected"),
     [
         (replace(TURN, seconds=0.0), ["r"]),
-        (replace(TURN, anew=True), []),
-        (replace(TURN, anew=True, progressed=True), ["r"]),
-        (replace(TURN, anew=True, seconds=MIN_TURN_S), ["r"]),
+        (replace(TURN, again=True), []),
+        (replace(TURN, again=True, progressed=True), ["r"]),
+        (replace(TURN, again=True, seconds=MIN_TURN_S), ["r"]),
         (replace(TURN, since_request_s=99.0, progressed=True), []),
     ],
     ids=["first attempt", "started again", "got further", "ran for long", "asked already"],

@@ -170,12 +170,12 @@ def _insertable(connection: Connection, table: Table, found: Sequence[TypedRow])
     newest = connection.execute(dialect_of(connection).last_event_id()).scalar() or 0
     foreign = _existing(connection, events.c.id, (row["id"] for row in found))
     kept = [{**row, "tx": None} for row in found if row["id"] not in foreign and row["id"] <= newest]
-    anew = [
+    added = [
         {name: value for name, value in row.items() if name not in ("id", "tx")}
         for row in found
         if row["id"] in foreign or row["id"] > newest
     ]
-    return [group for group in (kept, anew) if group]
+    return [group for group in (kept, added) if group]
 
 
 def _label(connection: Connection, found: Collection[TypedRow]) -> None:

@@ -48,7 +48,7 @@ ROWS_PER_RUN, ROWS_PER_ATTEMPT = 5, 4
 """Estimate of the rows that go with a run, and with each of its attempts: events most of all."""
 
 _ENDED: RowCondition = literal_column("runs.ended_at IS NOT NULL")
-_OPEN_BESIDE: RowCondition = literal_column("NOT runs.current AND runs.ended_at IS NULL")
+_OPEN_SIDE_RUN: RowCondition = literal_column("NOT runs.current AND runs.ended_at IS NULL")
 _of_run = runs.alias("of_run")
 _after = runs.alias("after")
 _NEEDED_RESULT: RowCondition = exists().where(
@@ -182,7 +182,7 @@ def old_tasks(
     """
     of_task = _of_run.c.task_id == tasks.c.id
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
-    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE), _NEEDED_RESULT, _of_needed_chain(before)]
+    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_SIDE_RUN), _NEEDED_RESULT, _of_needed_chain(before)]
     if messages:
         needed.append(exists().where(of_task, needed_message(_of_run.c.id, ahead, unread=not rule.unread)))
     statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))

@@ -80,7 +80,7 @@ _SKIPPED_AGAIN = (
     .where(_failed.c.id.in_(bindparam("run_ids", expanding=True)))
     .where(runs.c.generation > _failed.c.generation, runs.c.state == State.SKIPPED)
 )
-_BESIDE = (
+_SIDE_RUNS = (
     select(*RUN_FIELDS)
     .where(
         runs.c.task_id.in_(bindparam("task_ids", expanding=True)),
@@ -199,7 +199,7 @@ def side_runs_of(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[
     task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
     if task_ids:
-        for run, _ in unreadable.values(connection, _BESIDE, Run, RUN_FIELDS, {"task_ids": task_ids}):
+        for run, _ in unreadable.values(connection, _SIDE_RUNS, Run, RUN_FIELDS, {"task_ids": task_ids}):
             found[run.task_id] = (*found.get(run.task_id, ()), run)
     return found
 

@@ -27,7 +27,7 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection, bindparam, exists, false, literal_column, select, true, update
 
-_BESIDE = (
+_SIDE_RUNS = (
     select(*RUN_FIELDS)
     .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
     .order_by(runs.c.id)
@@ -100,7 +100,7 @@ def follow(connection: Connection, stored: StoredChange) -> list[RunMove]:
         step = _held
     else:
         return []
-    found = (Run(*row) for row in unreadable.rows(connection, _BESIDE, {"of_task": task.id}))
+    found = (Run(*row) for row in unreadable.rows(connection, _SIDE_RUNS, {"of_task": task.id}))
     moves = [RunMove(side_run, step(side_run, stored.at)) for side_run in found]
     return _write(connection, [move for move in moves if move.new != move.old])
 

@@ -115,7 +115,7 @@ class Preemption:
             held.run_id,
             held.claim.task.priority.rank,
             seconds=now - (turn.began_at or now),
-            anew=run.attempt > 1,
+            again=run.attempt > 1,
             progressed=turn.progressed,
             polls=turn.polls,
             since_request_s=None if turn.asked_at is None else now - turn.asked_at,

@@ -86,7 +86,7 @@ def failed_chain(desk: Desk) -> str:
     return chain_id
 
 
-class Told(NamedTuple):
+class SentMessage(NamedTuple):
     """An answer, as far as both calls can have the same: a new run has another id each time."""
 
     state: State | None
@@ -95,12 +95,12 @@ class Told(NamedTuple):
     refused: str = ""
 
 
-def told(call: Callable[[], Any]) -> Told:
+def told(call: Callable[[], Any]) -> SentMessage:
     try:
         view = call()
     except DuetimeError as refused:
-        return Told(None, refused=str(refused))
-    return Told(view.record.run.state, view.record.run.scheduled_for, view.record.task.paused)
+        return SentMessage(None, refused=str(refused))
+    return SentMessage(view.record.run.state, view.record.run.scheduled_for, view.record.task.paused)
 
 
 CASES: list[tuple[Made, dict[str, Any], State | None]] = [

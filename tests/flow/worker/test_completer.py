@@ -35,7 +35,7 @@ from tests.flow.waiting import eventually
 
 
 @dataclass
-class Told:
+class SentMessage:
     """Collects what was reported as ended."""
 
     ended: list[CompletedRun] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> SentMessage:
+    return SentMessage()
 
 
 @pytest.fixture
-def completer(store: Store, told: Told) -> Iterator[BatchCompleter]:
+def completer(store: Store, told: SentMessage) -> Iterator[BatchCompleter]:
     made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5, notifier=RunNotifier(observers=(log_notice,)))
     made.start()
     yield made
@@ -70,7 +70,7 @@ def replace_settle(store: Store, monkeypatch: pytest.MonkeyPatch, settle: Callab
 
 @pytest.mark.parametrize(("needs", "delay"), [({}, GROUP_FLUSH_DELAY_S), ({"gpu": 1}, RESERVED_FLUSH_DELAY_S)])
 def test_a_run_that_holds_units_of_a_pool_waits_less_for_others(
-    store: Store, told: Told, needs: dict[str, int], delay: float
+    store: Store, told: SentMessage, needs: dict[str, int], delay: float
 ) -> None:
     completer = BatchCompleter(store, on_settled=told)
     completer.start()
@@ -91,7 +91,7 @@ def test_a_run_that_holds_units_of_a_pool_waits_less_for_others(
 
 
 def test_endings_that_wait_together_are_stored_together(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = [started(store) for _ in range(6)]
     groups: list[int] = []
@@ -137,7 +137,7 @@ def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
     ("last", "rounds"), [(5, 5), (1000, MAX_RUSH_ROUNDS)], ids=["until they have started", "at most"]
 )
 def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
-    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
+    store: Store, told: SentMessage, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
 ) -> None:
     waited: list[float] = []
     completer = BatchCompleter(store, on_settled=told, starting=lambda: len(waited) < last)
@@ -153,7 +153,7 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
 
 
 def test_a_result_that_a_failed_call_stored_is_reported_as_stored(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, real, lost = started(store), store.claims.settle, [StoreUnavailable("the connection broke")]
 
@@ -170,7 +170,7 @@ def test_a_result_that_a_failed_call_stored_is_reported_as_stored(
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, real, failures = started(store), store.claims.settle, [1, 2]
 
@@ -188,7 +188,7 @@ def test_an_outage_delays_outcomes_and_loses_none(
 
 
 def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
-    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims, real = [started(store) for _ in range(4)], store.claims.settle
     storing, go = threading.Event(), threading.Event()
@@ -216,7 +216,7 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
 
 
 def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
-    store: Store, completer: BatchCompleter, told: Told
+    store: Store, completer: BatchCompleter, told: SentMessage
 ) -> None:
     claim = started(store, repeat="FREQ=HOURLY")
     store.tasks.change(
@@ -234,7 +234,7 @@ def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
 
 
 def test_a_run_that_was_cancelled_during_its_attempt_is_not_tried_again(
-    store: Store, completer: BatchCompleter, told: Told
+    store: Store, completer: BatchCompleter, told: SentMessage
 ) -> None:
     claim = started(store)
     store.tasks.change(
@@ -250,7 +250,7 @@ def test_a_run_that_was_cancelled_during_its_attempt_is_not_tried_again(
 
 
 def test_an_attempt_that_lost_its_run_changes_nothing_and_is_named(
-    store: Store, completer: BatchCompleter, told: Told, caplog: pytest.LogCaptureFixture
+    store: Store, completer: BatchCompleter, told: SentMessage, caplog: pytest.LogCaptureFixture
 ) -> None:
     claim = started(store)
     late = replace(claim, run=replace(claim.run, attempt=claim.run.attempt - 1))
@@ -261,7 +261,7 @@ def test_an_attempt_that_lost_its_run_changes_nothing_and_is_named(
 
 
 def test_an_outcome_that_no_database_takes_fails_alone(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = started(store), started(store)
     real, held_up, go = store.claims.settle, threading.Event(), threading.Event()
@@ -290,7 +290,7 @@ def test_an_outcome_that_no_database_takes_fails_alone(
 
 @pytest.mark.parametrize("ending", [Wait(timedelta.max), Retry("x", timedelta(days=10_000_000))])
 def test_an_outcome_that_no_settlement_follows_from_fails_alone(
-    store: Store, completer: BatchCompleter, told: Told, ending: AttemptResult
+    store: Store, completer: BatchCompleter, told: SentMessage, ending: AttemptResult
 ) -> None:
     good, bad = started(store), started(store)
     completer.hand_in(ActiveRun(bad), ending)
@@ -303,7 +303,7 @@ def test_an_outcome_that_no_settlement_follows_from_fails_alone(
 
 
 def test_the_result_of_a_task_whose_zone_cannot_be_read_becomes_a_failure_that_the_user_is_told_of(
-    store: Store, completer: BatchCompleter, told: Told
+    store: Store, completer: BatchCompleter, told: SentMessage
 ) -> None:
     bad = started(store)
     lost = replace(bad.task, timezone="Mars/Olympus", repeat="FREQ=DAILY")
@@ -314,7 +314,7 @@ def test_the_result_of_a_task_whose_zone_cannot_be_read_becomes_a_failure_that_t
 
 
 def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> Settlement:
         raise ArithmeticError("the next occurrence")
@@ -328,7 +328,7 @@ def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
 
 
 def test_a_result_is_settled_on_the_thread_that_hands_it_in(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that stores is the busiest of a worker; those that run have time."""
     threads: list[threading.Thread] = []
@@ -344,7 +344,7 @@ def test_a_result_is_settled_on_the_thread_that_hands_it_in(
 
 
 def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
-    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost, good, real = started(store), started(store), store.claims.settle
     monkeypatch.setattr(store.claims, "settle", lambda _, **_how: [])  # no verdict for what was asked
@@ -358,7 +358,7 @@ def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
 
 
 def test_closing_stores_what_waits_and_says_when_it_could_not(
-    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, told: SentMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = [started(store) for _ in range(2)]
     completer = BatchCompleter(store, on_settled=told)

@@ -74,7 +74,10 @@ def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) ->
     before = kept_waits.kept(connection, [name for claim, _ in waiting for name in (claim.run_id, claim.task_id)])
     waits = [
         NewWait(
-            claim.tenant, claim.task_id, claim.run_id, _anew(wait, before.get(claim.run_id, before.get(claim.task_id)))
+            claim.tenant,
+            claim.task_id,
+            claim.run_id,
+            _again(wait, before.get(claim.run_id, before.get(claim.task_id))),
         )
         for claim, wait in waiting
     ]
@@ -83,7 +86,7 @@ def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) ->
     return wake(connection, {name: arrival_text(each.signal) for name, each in stored.items() if each.signal}, now)
 
 
-def _anew(wait: SignalWait, before: KeptWait | None) -> SignalWait:
+def _again(wait: SignalWait, before: KeptWait | None) -> SignalWait:
     """Return the wait with a later `since`, so that it does not find the event of the wait before it again."""
     if before is None or before.signal is None or before.signal.at is None:
         return wait
