@@ -5,7 +5,7 @@
 The tables are filled by SQL of the database's own: one tenant, and a year of runs. Each task has five runs, each run
 four events and an attempt. Rare things are among the oldest runs, where a walk back in time comes last. A figure is
 milliseconds until the first page (50 rows) is here: the median, the 95th percentile, and how many rows it has. `short`
-stands for a page that goes on behind the runs that it compared. Read README.md here before quoting a number.
+stands for a page that continues behind the runs that it compared. Read README.md here before quoting a number.
 """
 
 from __future__ import annotations

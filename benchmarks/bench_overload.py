@@ -16,8 +16,8 @@ of 84 to 156 s for background ones. The last line of a trace bounds every order:
 
 Ours is the real queue in memory with its shares and a pool of eight slots. It has keys of `rules.order`, estimates
 learned on the way by `rules.estimates`, and hard runs dropped at `drop_at`. The others are plain sorts without any
-drop; `+ drop` gives them ours, to show which part of the gain is the order's. Arrivals go on for an hour after what is
-counted, so that no backlog is worked off for free. Nothing sleeps: a virtual clock jumps from event to event. Read
+drop; `+ drop` gives them ours, to show which part of the gain is the order's. Arrivals continue for an hour after what
+is counted, so that no backlog is worked off for free. Nothing sleeps: a virtual clock jumps from event to event. Read
 README.md next to this file before quoting a number.
 """
 

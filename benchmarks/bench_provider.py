@@ -2,8 +2,8 @@
 
     python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--only embedded distributed]
 
-The provider counts calls in every sliding second, and those in flight, and refuses what is above either. Duetime knows
-it as two pools: 5 slots, and 50 in any second, the limits as they are. Nothing could be faster than 7.6 s: the last
+The provider counts calls in every sliding second, and those in flight, and refuses what is above either. Duetime has it
+as two pools: 5 slots, and 50 in any second, the limits as they are. Nothing could be faster than 7.6 s: the last
 call is 350 behind the 50th, at 50 a second. Embedded: SQLite on disk, 16 threads, one process.
 """
 

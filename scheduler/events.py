@@ -119,8 +119,8 @@ class EventFilter:
 class EventPage:
     """One page of events, newest first. It may be short, or empty, where few of many events match.
 
-    `cursor` goes on behind it, None at the end. All events down to `searched_to` were compared; None when all were, or
-    the page is full.
+    `cursor` continues behind it, None at the end. All events down to `searched_to` were compared; None when all were,
+    or the page is full.
     """
 
     events: tuple[Event, ...]

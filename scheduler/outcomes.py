@@ -23,7 +23,7 @@ class Done:
 
 
 class Spawn(Done):
-    """The work is done, and goes on in these tasks: `Spawn([{"name": "a", "action": "resize"}, ...])`."""
+    """The work is done, and continues in these tasks: `Spawn([{"name": "a", "action": "resize"}, ...])`."""
 
     __slots__ = ()
 

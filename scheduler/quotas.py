@@ -74,7 +74,7 @@ class NewPayload(Protocol):
 class CostQuota:
     """The most that runs of a tenant may cost in a day of `zone`, in millionths of the currency.
 
-    `spent` returns their cost since a time, which has to be fast: each call that schedules asks it.
+    `spent` returns their cost since a time, which has to be fast: each call that schedules reads it.
     """
 
     most: int

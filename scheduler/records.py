@@ -55,7 +55,7 @@ class Change:
     """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
-    goes on `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
+    continues `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
     and so are those `revived`. `cancelled_side_runs` are cancelled. `restored` ended before, and is current
     again in place of `run`. `kind` replaces the event's kind.
     """

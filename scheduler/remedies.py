@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Let a paused task go on."""
+    """Let a paused task continue."""
 
     task_id: str
     plain: ClassVar[str] = "Resume it."
@@ -205,7 +205,7 @@ PAUSE_OVER_REASON = "its pause is over"
 _UNTIL_RESUMED = ": it waits until it is resumed"
 
 PAUSED_UNTIL_PREFIX = "paused until "
-"""The beginning of the reason of one that is held until a time; a front end adds how it goes on sooner."""
+"""The beginning of the reason of one that is held until a time; a front end adds how it continues sooner."""
 
 
 def paused_reason(why: str = "") -> str:

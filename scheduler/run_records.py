@@ -61,7 +61,7 @@ class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
     `pools` is the revision of the pools and of the policy at that moment. `late_at` is when the next wait for a signal
-    is over, and `resume_at` when the next pause is over. `series_at` is when the next series goes on whatever its run
+    is over, and `resume_at` when the next pause is over. `series_at` is when the next series continues whatever its run
     does.
     """
 

@@ -41,7 +41,7 @@ class DeliveryState(StrEnum):
 
 
 class ApprovalAnswer(StrEnum):
-    """The user's answer to the question whether a run may start or go on."""
+    """The user's answer to the question whether a run may start or continue."""
 
     APPROVE = "approve"
     REJECT = "reject"

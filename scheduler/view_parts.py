@@ -54,7 +54,7 @@ class WaitReason:
     and `state` are those of a task that it comes after. `title` of an approval is the question, `run` what asks it.
     `event` is the name of the event that it waits for, `match` what its data have to be. At `until` a run without its
     event or answer `goes_on`, or not.
-    A handler that asked goes on with the `default_answer`.
+    A handler that asked continues with the `default_answer`.
     A sentence may stand for a `count` of tasks.
     """
 

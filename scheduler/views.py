@@ -36,7 +36,7 @@ class TaskRecord:
 class ChainStep:
     """One step of a chain: its name, its task, and the names of the steps that it comes after; `why` it failed.
 
-    `unverified` is in what the result of one that succeeded is not as expected. A paused one may go on by itself.
+    `unverified` is in what the result of one that succeeded is not as expected. A paused one may continue by itself.
     """
 
     name: str

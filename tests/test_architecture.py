@@ -101,6 +101,11 @@ FIGURES_OF_SPEECH = re.compile(
     r"(?<![`\w])(?:anew|meanwhile|beside|tells|hears|mourns|as soon as somebody)(?![`\w])", re.IGNORECASE
 )
 """The field says again, during, next to, notifies, receives. A name in backticks may be such a word."""
+WORDS_OF_PERSONS = re.compile(
+    r"(?<![`\w])(?:go(?:es)? on|hears?|asks nobody|nobody (?:looks|listens))(?![`\w])", re.IGNORECASE
+)
+"""A program continues, is notified, makes no request."""
+
 COMMENT = re.compile(r"(?:^|\s)\s*# (.*)")
 INDIRECT_NAME = re.compile(r"(?:what|whatever|who|whoever|whom|whose|which|those|one (?:that|which|who))\b")
 
@@ -531,6 +536,16 @@ def names_bound(node: ast.AST) -> Iterator[tuple[int, str]]:
         yield node.lineno, node.id
 
 
+def programs_as_persons(root: Path) -> list[str]:
+    """List docstrings of the product that say of a program what persons do."""
+    return [
+        f"{where(root, path, text.lineno)}: {found[0]}"
+        for path in product_files(root, ".py")
+        for text in docstrings(parsed(path))
+        for found in WORDS_OF_PERSONS.finditer(" ".join(str(text.value).split()))
+    ]
+
+
 def figures_of_speech_in_scripts(root: Path) -> list[str]:
     """Lines of templates, styles and scripts with such a word, names too; built pages repeat what they are built of."""
     return [
@@ -813,6 +828,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     openings_with_how_or_tell,
     long_sentences,
     figures_of_speech,
+    programs_as_persons,
     figures_of_speech_in_scripts,
     figures_of_speech_in_pages,
     indirect_names_of_tests,
@@ -1019,6 +1035,8 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         },
         "0001_b.py: is version 0001, expected 0002",
     ),
+    (programs_as_persons, {"tools/a.py": '"""The loop goes\\non with the next run."""\n'}, "tools/a.py:1: goes on"),
+    (programs_as_persons, {"tools/a.py": '"""Subscribers hear of it."""\n'}, "tools/a.py:1: hear"),
     (logs_in_place_of_notices, {"scheduler/worker/a.py": 'def f():\n    log.info("it ran")\n'}, "worker/a.py:2"),
     (
         logs_in_place_of_notices,

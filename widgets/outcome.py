@@ -141,7 +141,7 @@ def target_part(task: Task, run: Run) -> TargetPart | None:
 
 
 def progress_part(run: Run) -> ProgressPart | None:
-    """Return how far a run is that reported it, while it goes on."""
+    """Return how far a run is that reported it, while it continues."""
     if run.state not in _UNDER_WAY or not isinstance(run.progress, Mapping):
         return None
     part, text = run.progress.get("fraction"), run.progress.get("text")

@@ -11,7 +11,7 @@ from pydantic import Field
 
 
 class SentEventPayload(PayloadPart):
-    """An event that was sent: how many tasks go on by it, and how many wait for something else as well.
+    """An event that was sent: how many tasks continue by it, and how many wait for something else as well.
 
     `repeated`: it was known by its id, so nothing was done, and the counts are those of the first time. `undo`: nothing
     takes an event back.

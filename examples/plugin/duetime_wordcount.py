@@ -1,4 +1,4 @@
-"""The action `count-words`: counts the words of a folder of text files, and goes on where it stopped.
+"""The action `count-words`: counts the words of a folder of text files, and continues where it stopped.
 
 It shows what a longer handler does. It reads a checked payload, saves how far it is, shows progress, and stops when it
 is asked to. It distinguishes failures that may pass from those that will not.

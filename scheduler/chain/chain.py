@@ -216,10 +216,10 @@ def failures_in_words(found: ChainRecord) -> str:
 
 
 def steps_to_rerun(found: ChainRecord) -> dict[str, Run | None]:
-    """Return the tasks that run again so that what failed goes on, each with the run that failed itself, if it did.
+    """Return the tasks that run again so that what failed continues, each with the run that failed itself, if it did.
 
     They are of the last generation where nothing of this one failed. A step that failed because of an invalid result
-    goes on once the step that gave it has run again.
+    continues once the step that gave it has run again.
     """
     of = found if root_failures(found) else last_generation(found)
     steps, again = {step.name: step for step in of.steps}, dict[str, Run | None]()

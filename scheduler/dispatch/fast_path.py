@@ -1,7 +1,7 @@
 """Fast path: a run that is already due is stored as READY and handed straight to the dispatcher.
 
 This saves the search in the database, which takes longer than all other steps between call and start. A run that is
-due much later wakes nobody.
+due much later wakes no loop.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from duetime.scheduler.store import Store
 
 MAINTENANCE_INTERVAL_S = 30.0
 LEASE_CHECK_INTERVAL_S = 3.0
-"""Seconds between two looks for expired leases: with a lease of 30 s, work goes on at most 35 s after a crash."""
+"""Seconds between two looks for expired leases: with a lease of 30 s, work continues at most 35 s after a crash."""
 
 MAX_ROUND_GAP_S = 10.0
 """Seconds between two rounds that prove an outage of the database, or a pause of this process."""
@@ -89,7 +89,7 @@ class Maintenance:
     Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a claim
     whose COMMIT reply was lost, and a result that could not be stored. The end releases its reservations.
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
-    only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
+    only attempts whose lease stays unrenewed for half a minute, because other processes see the jump later.
 
     The same step gives approvals their default answers. It removes expired leases from the queue; a run that had not
     started returns at once. It refreshes outdated statistics of tables. Once an hour it removes expired idempotency
@@ -221,7 +221,7 @@ class Maintenance:
             self._dispatcher.wake()
 
     def _unchanged(self, before: datetime) -> list[str]:
-        """Return the runs whose expired lease nobody has renewed while this process watched."""
+        """Return the runs whose expired lease no worker has renewed while this process watched."""
         now = self._clock()
         seen = {run_id: (until, now) for run_id, until in self._store.claims.lapsed(before).items()}
         known = self._lapsed

@@ -71,7 +71,7 @@ class PolicyRegistry:
         self.shadow = ShadowRegistry(store, self._newest)
 
     def known(self) -> PolicyInForce:
-        """Return the policy in force, as this process knows it; usually without a query."""
+        """Return the policy in force, as this process holds it; usually without a query."""
         return self._known or self.refresh()
 
     def policy(self) -> OrderPolicy:

@@ -25,7 +25,7 @@ class RetentionRun:
     """The rows that a run deleted, or would delete, by kind of rule and table.
 
     `longest` is how many seconds the slowest batch took. Unless it is `complete`, the time was over, and another run
-    goes on.
+    continues.
     """
 
     dry_run: bool
@@ -80,7 +80,7 @@ def _run(
 ) -> RetentionRun:
     """Delete what the rules let go.
 
-    Expired idempotency keys go first, since a key keeps its task: where no process serves, nobody else removes them.
+    Expired idempotency keys go first, since a key keeps its task: where no process serves, nothing else removes them.
     """
     sweep, found, complete = Sweep(store, policy), dict[RetentionKind, Counter[str]](), True
     while has_time() and store.tasks.forget_keys(limit=KEYS_PER_BATCH) == KEYS_PER_BATCH:

@@ -24,10 +24,10 @@ MAX_STUCK_S = 10.0
 """Seconds after which a run that nothing keeps from starting proves that the queue is damaged."""
 
 RUNS_PER_CHECK = 1000
-"""Ready runs that one check reads; the next check goes on behind them."""
+"""Ready runs that one check reads; the next check continues behind them."""
 
 MAX_CLASSES_PER_CHECK = 50
-"""Runs of different tier, tenant, action and needs about which one check asks the queue."""
+"""Runs of different tier, tenant, action and needs about which one check queries in the queue."""
 
 
 class StuckRuns:
@@ -104,5 +104,5 @@ def _is_next(found: Explanation) -> bool:
 
 
 def _has_thread(threads: ThreadUse | None, tier: int) -> bool:
-    """Whether a worker that knows the action of a run has a thread for it, which its machine can spare."""
+    """Whether a worker that has the action of a run has a thread for it, which its machine can spare."""
     return threads is not None and may_start(threads.headroom, tier, threads.idle)

@@ -75,7 +75,7 @@ def wait_sentences(record: TaskRecord, now: datetime, facts: RunFacts | None = N
 def wait_reasons(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[WaitReason, ...]:
     """Return the reasons why the task's current run waits; none when it waits only for its time.
 
-    Without `facts` the reasons are those that the database knows.
+    Without `facts` the reasons are those that the database holds.
     """
     if record.run.state in TERMINAL:
         return ()

@@ -1,6 +1,6 @@
 """Changes of tasks, for callers that wait for one: those of this process at once, of others by a look at the events.
 
-One look a second serves all who wait in a process, and while nobody waits, nobody looks.
+One look a second serves all who wait in a process, and while no caller waits, no process looks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TaskChanges:
 
     @contextmanager
     def of(self, task_id: str, wake: Wake) -> Iterator[None]:
-        """Call `wake` whenever the task has changed, while the block runs. Reads the database if nobody waits yet."""
+        """Call `wake` whenever the task has changed, while the block runs. Reads the database if none waits yet."""
         with self._lock:
             self._waiting.setdefault(task_id, []).append(wake)
         try:

@@ -92,7 +92,7 @@ class _Webhook:
         yield from _request(payload).secrets(self.options)
 
     def lacks(self, ctx: Context, payload: WebhookPayload) -> str | None:
-        """Say which secret or setting is missing by now; asks nobody. Raises SecretUnavailable for the signature's."""
+        """Say which secret or setting is missing, without a request. Raises SecretUnavailable for the signature's."""
         self._signer.headers(ctx.run_id, ctx.now(), "")
         return _request(payload).lacks(ctx, self.options)
 

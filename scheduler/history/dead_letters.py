@@ -85,7 +85,7 @@ class ClosedLetter:
 
 @dataclass(frozen=True, slots=True)
 class ClosingKey:
-    """The idempotency key of a call that closes letters, with a digest of what the call asks for.
+    """The idempotency key of a call that closes letters, with a digest of what the call requests.
 
     Each letter that the call closes has a `number`, so that no two calls with the key close more than one may.
     """

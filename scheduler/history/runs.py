@@ -150,7 +150,7 @@ class RunSummary:
 class RunPage:
     """One page of runs, newest first unless the filter turns that round. It may be short where few of many match.
 
-    `cursor` goes on behind it, None at the end. All runs as far as `searched_to` were looked at; None when all were.
+    `cursor` continues behind it, None at the end. All runs as far as `searched_to` were looked at; None when all were.
     """
 
     runs: tuple[RunSummary, ...] = ()

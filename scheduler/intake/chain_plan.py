@@ -83,7 +83,7 @@ class ChainPlan:
 
 
 def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
-    """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
+    """Return the chain that a request describes; or raise InvalidArgument(s) with every problem of every step."""
     problems, planner, request = ProblemCollector(), planner.asked_by(request.raw), without_rule(request)
     problems.of(check_title, request.title)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):

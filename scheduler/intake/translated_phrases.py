@@ -69,7 +69,7 @@ _OFFSET = re.compile(
     r"[^\W\d]*(?: [^\W\d]+)* (?P<hour>[0-9]{1,2})(?:[:.h ](?P<minute>[0-5][0-9]))?"
     r" ?(?:h|heures?|uhr|uur|horas?|ore|hodin)?"
 )
-"""A length of time before or after an hour, in the languages that the library knows; it never reads one right."""
+"""A length of time before or after an hour, in the languages of the library; it never reads one right."""
 
 _DAY_HOURS = 24
 _NUMBER = re.compile(r"[0-9]+")

@@ -118,7 +118,7 @@ class Runner:
         return term.answer(question) if term is not None else self._client.ask(question)
 
     def silence(self) -> NoAnswer:
-        """Return why nobody answered: there is no runner."""
+        """Return why no process answered: there is no runner."""
         return NoAnswer.NO_PROCESS
 
     def stop(self, grace: timedelta | None = None) -> None:

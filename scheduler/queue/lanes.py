@@ -1,6 +1,6 @@
 """Lanes: runs of an action that some worker has no handler for wait apart from the others. Twin: lua/lanes.lua.
 
-A worker takes runs of the actions it knows only. While all workers know all actions, every run is in the main lane,
+A worker takes runs of the actions it has only. While all workers have all actions, every run is in the main lane,
 and nothing is to be told apart. A worker that meets a run of an unknown action moves it to a lane of that action. From
 then on no worker without the handler looks at these runs, and all that know it look at both lanes.
 """

@@ -54,14 +54,14 @@ def answer(queue: DispatchQueue, question: Question, actions: Iterable[str] = ()
 
 
 class RemoteQueue:
-    """Asks a queue by `ask`, which returns None when no process answers; `silence` then returns the reason."""
+    """Queries a queue by `ask`, which returns None when no process answers; `silence` then returns the reason."""
 
     def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NO_PROCESS) -> None:
         self._ask = ask
         self.silence = silence
 
     def explain(self, run_id: str) -> tuple[NoAnswer | None, Explanation | None]:
-        """Return why nobody answered, if so, and the place of the run in the queue (None when it is not in it)."""
+        """Return why no process answered, if so, and the place of the run in the queue (None when it is not in it)."""
         reply = self._ask({"explain": run_id})
         if not isinstance(reply, dict):
             return self.silence(), None
@@ -105,7 +105,7 @@ def _explanation(found: dict[str, Any]) -> Explanation:
 
 
 def _shortage(found: dict[str, Any]) -> Shortage | None:
-    """Return a shortage; None for a reason that only a newer process knows."""
+    """Return a shortage; None for a reason that only a newer process has."""
     if found["why"] not in list(Why):
         return None
     return Shortage(**{**_known(Shortage, found), "why": Why(found["why"]), "holders": tuple(found["holders"])})
@@ -116,6 +116,6 @@ def _threads(found: dict[str, Any]) -> ThreadUse:
 
 
 def _known(kind: type, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that this process knows: a newer one that answers may tell more."""
+    """Return the fields that this process reads: a newer one that answers may tell more."""
     names = {item.name for item in fields(kind)}
     return {name: value for name, value in found.items() if name in names}

@@ -278,7 +278,7 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
 
 
 def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
-    """Add how the series goes on, and the message."""
+    """Add how the series continues, and the message."""
     following = continue_series(settlement, claim, now)
     sentences = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
     return replace(following, inbox=_message(claim, now, settlement.to, words, *sentences))

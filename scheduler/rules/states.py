@@ -61,7 +61,7 @@ def blocked_by(run: Run) -> str | None:
 
 
 def is_held_by_pause(state: State, *, paused: bool) -> bool:
-    """Whether the pause of its task holds an open run; a running attempt goes on."""
+    """Whether the pause of its task holds an open run; a running attempt continues."""
     return paused and state in OPEN and state is not State.RUNNING
 
 

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 class EventLoop:
     """Runs coroutines for other threads. `replace` abandons a blocked loop, which ends after its last coroutine.
 
-    asyncio raises `SystemExit` and `KeyboardInterrupt` of any task out of the loop too. The loop goes on after them:
+    asyncio raises `SystemExit` and `KeyboardInterrupt` of any task out of the loop too. The loop continues after them:
     they end the coroutine that raised them, and nothing else.
     """
 

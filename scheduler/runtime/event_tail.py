@@ -86,12 +86,12 @@ class EventTail:
         return None if events is None else events.latest()
 
     def begin(self, place: int | None) -> None:
-        """Go on behind this event; the next look is due in an interval."""
+        """Continue behind this event; the next look is due in an interval."""
         self._place = place
         self._next_look_at = self._clock() + self._interval_s
 
     def end(self) -> None:
-        """Forget the place: nobody listens."""
+        """Forget the place: no client listens."""
         self._place = None
 
     def seconds_left(self) -> float:

@@ -92,7 +92,7 @@ class StepParts:
 
     @contextmanager
     def isolated(self, part: str) -> Iterator[None]:
-        """Log what fails in the block, which ends there; the caller goes on."""
+        """Log what fails in the block, which ends there; the caller continues."""
         failures = self._failures.setdefault(part, FailureLog(f"{self._loop}, {part}", self._clock))
         try:
             yield

@@ -25,7 +25,7 @@ def _ignore(*_news: object) -> None:
 class RunEvent:
     """A change of a run that this process has just stored; with the settlement where that ended an attempt or the run.
 
-    `claim` has the run and its task as they were, where the process knows them. A run that no attempt ended has an
+    `claim` has the run and its task as they were, where the process has them. A run that no attempt ended has an
     `end` instead.
     """
 

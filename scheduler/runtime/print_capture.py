@@ -61,5 +61,5 @@ def capture_prints_of_program() -> None:
 
 
 def prints_are_captured() -> bool:
-    """Whether `capture_prints` was called, and nobody has replaced `sys.stdout` since."""
+    """Whether `capture_prints` was called, and no other code has replaced `sys.stdout` since."""
     return isinstance(sys.stdout, PrintCapture)

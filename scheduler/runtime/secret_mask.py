@@ -1,4 +1,4 @@
-"""The values of secrets that this process knows, masked wherever a text leaves a run.
+"""The values of secrets that this process has read, masked wherever a text leaves a run.
 
 Text that a tenant reads is masked by the values of its own attempt alone, known by a context variable, which coroutines
 inherit. Log lines, which operators read, are masked by every value that the process has read lately: a thread of a

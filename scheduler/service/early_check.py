@@ -109,7 +109,7 @@ class EarlyChecks:
         return replace(plan, run=run, warnings=(*plan.warnings, *notes)) if notes else plan
 
     def _missing(self, task: Task, run: Run, now: datetime, ends_at: float) -> tuple[str | None, tuple[str, ...]]:
-        """Return what a run misses, None where it has all or nobody knows, and the notes of the answer."""
+        """Return what a run misses, None where it has all or that is unknown, and the notes of the answer."""
         handler = self._handlers.get(task.action)
         if handler is None or not handler.has_early_check:
             return None, ()

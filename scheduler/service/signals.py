@@ -18,7 +18,7 @@ MAX_DATA_BYTES: Final = 32_768
 
 
 class SignalService:
-    """Receives events: each is stored, and the tasks that wait for it go on in the same transaction."""
+    """Receives events: each is stored, and the tasks that wait for it continue in the same transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class SignalService:
         event_id: str | None = None,
         by: Principal = LOCAL,
     ) -> SentSignal:
-        """Send an event to the tasks of the caller's tenant; return how many go on by it.
+        """Send an event to the tasks of the caller's tenant; return how many continue by it.
 
         A second event with the same `event_id` is the same one. Nothing is done, and the first answer is returned, for
         a week or 10,000 further events. Without an id each call is an event of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, split_arguments
@@ -39,7 +39,7 @@ from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
+from duetime.scheduler.records import Change, Changed, ChangeOrigin, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.moved_occurrence import same_time_note
@@ -125,13 +125,9 @@ class ChangeService:
             tried[:] = [(found, decide(found))]
             return tried[0][1]
 
-        event: dict[str, Any] = {
-            "kind": EventKind.RESCHEDULED,
-            "revision": call.get("revision"),
-            **by.acting(self._via),
-        }
+        origin, revision = ChangeOrigin(kind=EventKind.RESCHEDULED, **by.acting(self._via)), call.get("revision")
         found = self._store.tasks.change_once(
-            by.tenant, repeatable.task_id, key, decide=decided, locks=locks, dry_run=True, **event
+            by.tenant, repeatable.task_id, key, origin, decided, revision=revision, locks=locks, dry_run=True
         )
         if found.repeated:
             return self._seen(found.record, (REPEATED_CALL,))
@@ -267,9 +263,10 @@ class ChangeService:
                 notes[:] = filter(None, [same_time_note(change), withdrawn_question_note(found, change)])
                 return change
 
-            revision, acting = call.get("revision"), by.acting(self._via)
-            again: dict[str, Any] = {"kind": kind, "revision": revision, "reason": reason, "locks": locks}
-            return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **acting)
+            origin, revision = ChangeOrigin(kind=kind, reason=reason, **by.acting(self._via)), call.get("revision")
+            return self._store.tasks.change_once(
+                by.tenant, task_id, key, origin, decided, revision=revision, locks=locks
+            )
 
         view = self._written(repeatable, call, write)
         changed = before not in ([], [view.record.task.revision])

@@ -56,7 +56,7 @@ class Pools:
         self._database = database
         self._now = now
         self.on_change: Callable[[], None] = lambda: None
-        """Called when whoever looks what is due sees a change, on his thread: so nobody else has to ask often."""
+        """Called when whoever looks what is due sees a change, on his thread: so no other loop has to poll."""
         self._seen: int | None = None
 
     def see(self, revision: int) -> None:

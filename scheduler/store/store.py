@@ -146,7 +146,7 @@ class Store:
         return self._database.identity() if isinstance(self._database, Postgres) else ""
 
     def file(self) -> str:
-        """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
+        """Return the file of the database, as the operating system names it: a copy has another; empty without one."""
         return self._database.file()
 
     def disk_used(self) -> float | None:

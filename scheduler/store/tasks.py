@@ -214,13 +214,10 @@ class Tasks:
         tenant: str,
         task_id: str,
         key: IdempotencyKey | None,
-        *,
-        actor: str,
-        kind: EventKind,
+        by: ChangeOrigin,
         decide: Callable[[TaskRecord], Change],
+        *,
         revision: int | None = None,
-        reason: str | None = None,
-        via: str | None = None,
         locks: LinkLocks | None = None,
         dry_run: bool = False,
     ) -> Changed:
@@ -228,8 +225,8 @@ class Tasks:
 
         A `dry_run` stores nothing. Raises `IdempotencyConflict` when the key was used for another change.
         """
-        by, decided = ChangeOrigin(actor, kind, reason, via), lambda _, record: decide(record)
-        return self._once(tenant, task_id, key, decided, by, revision=revision, locks=lambda *_: locks, dry_run=dry_run)
+        decided, taken = lambda _, record: decide(record), lambda *_: locks
+        return self._once(tenant, task_id, key, decided, by, revision=revision, locks=taken, dry_run=dry_run)
 
     def undo_once(
         self,
@@ -274,9 +271,7 @@ class Tasks:
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
             tenant_counts.admit_change(connection, record, change, by.kind, now, dry_run=dry_run)
-            changed = changing.apply(
-                connection, record, change, actor=by.actor, kind=by.kind, now=now, reason=by.reason, via=by.via
-            )
+            changed = changing.apply(connection, record, change, by, now)
             if key:
                 idempotency.store_change(connection, changed.task, key)
             return Changed(changed)

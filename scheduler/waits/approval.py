@@ -1,4 +1,4 @@
-"""An approval: the question whether a run may go on, and the answer that a user, or its deadline, gave."""
+"""An approval: the question whether a run may continue, and the answer that a user, or its deadline, gave."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class ArrivedSignal(ReceivedSignal):
 
 @dataclass(frozen=True, slots=True)
 class SentSignal:
-    """The answer to a sent signal: how many tasks it let go on, and for how many others it was one of several waits.
+    """The answer to a sent signal: how many tasks it let continue, and for how many others it was one of several waits.
 
     `repeated`: its id was known, nothing was done, and the counts are those of the first time.
     """

@@ -39,7 +39,7 @@ from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Watchdog
 
 IDLE_POLL_MS = 5_000
-"""Milliseconds after which Dramatiq's idle threads check for a stop; nobody waits for them then."""
+"""Milliseconds after which Dramatiq's idle threads check for a stop; no caller waits for them then."""
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Live pages: a stream of server-sent events says when something changed, and the page asks for itself again."""
+"""Live pages: a stream of server-sent events says when something changed, and the page requests itself again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Watcher:
 
 
 class LiveFeed:
-    """Streams to open pages. One look at the newest events serves all of them; without a page nobody looks."""
+    """Streams to open pages. One look at the newest events serves all of them; without a page no process looks."""
 
     def __init__(self, store: Callable[[], Store], visitors: Visitors, *, interval_s: float = LOOK_INTERVAL_S) -> None:
         self._visitors = visitors

@@ -52,7 +52,7 @@ class OidcLogin:
     """The two ends of the way over the provider.
 
     Its answer arrives from another site, so the browser would keep the cookie of the new session back from a redirect.
-    A page answers instead, which goes on by itself.
+    A page answers instead, which continues by itself.
     """
 
     def __init__(self, site: AdminSite, login: Login, provider: OidcProvider) -> None:

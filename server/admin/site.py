@@ -97,7 +97,7 @@ class AdminSite:
         return self._with_session(self._response(found, visit, session, request), session, request)
 
     def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:
-        """Record whose things an answer shows; what a page asks by itself was recorded when it was opened."""
+        """Record whose things an answer shows; what a page requests by itself was recorded when it was opened."""
         if not isinstance(found, Moved) and LIVE_HEADER not in request.headers:
             shown = found.tenant if isinstance(found, Page) and found.tenant else visit.tenant
             self.audit.read(visit.principal, session, shown, visit.path)

@@ -70,7 +70,7 @@ def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal
 def principal_of(request: HTTPConnection, scope: Scope = Scope.TASKS) -> Principal:
     """Return the caller: the local user where callers are not authenticated, else the principal of a right token.
 
-    Raises AccessRefused without one; `scope` is what its challenge asks for.
+    Raises AccessRefused without one; `scope` is what its challenge requests.
     """
     if not request.scope[GUARDED_SCOPE_KEY]:
         return LOCAL

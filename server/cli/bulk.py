@@ -112,7 +112,7 @@ def meant(
 
 
 def show(payload: BulkListPayload, zone: str, *, as_json: bool) -> None:
-    """Write what a call did to many tasks, and how to go on."""
+    """Write what a call did to many tasks, and how to continue."""
     if as_json:
         output.as_json(dumped(payload))
         return

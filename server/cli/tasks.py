@@ -289,5 +289,5 @@ _dump = as_json
 
 
 def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None, **more: Any) -> Any:
-    """Return the arguments as they were typed: the service knows which words there are."""
+    """Return the arguments as they were typed: the service decides which words there are."""
     return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type, **more}

@@ -43,7 +43,7 @@ def list_(
 
 
 def _read(session: Session, *, here: bool) -> tuple[dict[str, Json], datetime]:
-    """Return the workers; of this host alone they are a readiness probe, which asks nothing but the database."""
+    """Return the workers; of this host alone they are a readiness probe, which queries nothing but the database."""
     if here:
         with session.store(create=True) as store:
             return workers_json(store), store.now()

@@ -142,7 +142,7 @@ def worker_actions(store: Store) -> frozenset[str] | None:
 
 
 def actions_check(known: Callable[[Store], frozenset[str] | None], store: Store) -> Check:
-    """Look whether a process that runs tasks knows the action of each run that may start."""
+    """Look whether a process that runs tasks has the action of each run that may start."""
     actions = known(store)
     if actions is None:
         return Check("actions", CheckVerdict.OK, "no process runs tasks, so none says which actions it knows")

@@ -107,7 +107,7 @@ def open_scheduler(
 ) -> Iterator[ProgramScheduler]:
     """Open a scheduler on a new database, which is gone after the block; it reads neither environment nor files.
 
-    It knows `handlers`, and none of other installed packages. `settings` are those of `Settings`; times are in UTC
+    It has `handlers`, and none of other installed packages. `settings` are those of `Settings`; times are in UTC
     unless they say otherwise. With `run`, what is due runs here.
     Raises InvalidSetting.
     """

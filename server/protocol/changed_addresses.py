@@ -1,4 +1,4 @@
-"""Addresses and lists whose subscribers hear of changes: a task, its chain, the inbox, and the list of open tasks."""
+"""Addresses and lists that have subscribers: a task, its chain, the inbox, and the list of open tasks."""
 
 from __future__ import annotations
 

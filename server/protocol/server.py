@@ -68,7 +68,7 @@ def make_server(
     """Return the server of a scheduler; `changes` notifies its subscribers, `actions` and `pools` are named to models.
 
     With a `guard`, callers over HTTP are the principals of their tokens; without one, everyone is the local user.
-    The scheduler's `on_change` has to call `changes.touched`, else subscribers hear of changes only at the next look.
+    The scheduler's `on_change` has to call `changes.touched`, else subscribers are notified only at the next look.
     """
 
     @asynccontextmanager

@@ -66,7 +66,7 @@ class SubscriberTokens:
         self._sessions[session] = (end, self.add(holds, end))
 
     def renew(self, session: int, validity: Callable[[], Holds]) -> None:
-        """Note the token of a call, if its session subscribes: after a rotation it goes on with the new key."""
+        """Note the token of a call, if its session subscribes: after a rotation it continues with the new key."""
         if session in self._sessions:
             self.add_session(session, validity(), self._sessions[session][0])
 

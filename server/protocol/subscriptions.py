@@ -1,7 +1,7 @@
 """Notifies subscribers of either protocol era that a task changed or fired, wherever it did.
 
 Changes of this process are sent at once. Changes of another process that shares the database follow within a second,
-when the next look at the events finds them. Nobody looks while nobody is subscribed.
+when the next look at the events finds them. No process looks while no client is subscribed.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Subscriptions:
 
 
 def _addresses(params: Mapping[str, Any] | None) -> list[str]:
-    """Return the addresses that a listen asks for; what is malformed is left to the SDK, which refuses it."""
+    """Return the addresses that a listen requests; what is malformed is left to the SDK, which refuses it."""
     filters = (params or {}).get("notifications")
     uris = filters.get("resourceSubscriptions") if isinstance(filters, Mapping) else None
     return [str(uri) for uri in uris] if isinstance(uris, list) else []

@@ -71,7 +71,7 @@ class TasksExtension(Extension):
         return {**_times(handle, view), "status": "completed", "result": result}
 
     async def _acknowledge(self, ctx: ServerRequestContext[Any, Any], params: HandleParams) -> HandlerResult:
-        """Take note of a wait that nobody wants to go on with, or of an answer to a question that was never asked."""
+        """Take note of a wait that no client continues, or of an answer to a question that was never asked."""
         await self._read(ctx, params)
         return {}
 

@@ -1,4 +1,4 @@
-"""Handles of waits for the end of a run: all that is needed to go on with one, in any process and after a restart."""
+"""Handles of waits for the end of a run: all that is needed to continue one, in any process and after a restart."""
 
 from __future__ import annotations
 

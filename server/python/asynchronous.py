@@ -45,7 +45,7 @@ def in_thread(
 class AsyncScheduler:
     """`Scheduler` for asyncio: the same methods with the same arguments and errors, each of them awaited.
 
-    Calls are made on threads, so the event loop goes on. A call that is cancelled while it waits for a thread is not
+    Calls are made on threads, so the event loop continues. A call that is cancelled while it waits for a thread is not
     made. A call that has begun is carried out, and its cancellation is raised when it has ended.
     """
 

@@ -19,7 +19,7 @@ class CallThreads:
     """At most `threads` calls at a time; the others wait their turn without a thread.
 
     A call that is cancelled while it waits is not made. A call that has begun is carried out to its end, and a
-    cancelled caller waits for it. Nothing changes any more when the caller goes on.
+    cancelled caller waits for it. Nothing changes any more when the caller continues.
     """
 
     def __init__(self, threads: int, owner: str = "AsyncScheduler") -> None:

@@ -73,7 +73,7 @@ class ProgramScheduler:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
-        worker of many). It knows `handlers` in addition to the configured ones and, with `entry_points`, to those of
+        worker of many). It has `handlers` in addition to the configured ones and, with `entry_points`, to those of
         installed packages.
         """
         return OpenBlock("Scheduler", cls._opened(settings, handlers, run=run, entry_points=entry_points))

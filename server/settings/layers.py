@@ -1,6 +1,6 @@
 """The layers of the settings: the file, the environment over it, and what the caller gives over both.
 
-It knows the fields of the model by argument, not the model, which reads its own layers when it is made.
+It has the fields of the model by argument, not the model, which reads its own layers when it is made.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ServicePlan:
 
 
 def plan(invocation: Invocation, *, platform: str = sys.platform) -> ServicePlan | None:
-    """Return how the service is set up here, or None where Duetime knows no service manager."""
+    """Return how the service is set up here, or None where Duetime supports no service manager."""
     if platform == "darwin":
         return _launchd(invocation)
     if platform.startswith("linux") and shutil.which("systemctl"):

@@ -21,7 +21,7 @@ GOOSE_TIMEOUT_S = 300
 
 
 class Client(StrEnum):
-    """The chat clients whose configuration files Duetime knows."""
+    """The chat clients whose configuration files Duetime edits."""
 
     CLAUDE = "claude"
     CLAUDE_CODE = "claude-code"

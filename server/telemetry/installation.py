@@ -45,7 +45,7 @@ class InstallationState:
 
 
 class InstallationReader:
-    """Reads the state; `stats` asks the queue. Reads go on where one part cannot be read."""
+    """Reads the state; `stats` queries the queue. Reads continue where one part cannot be read."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 _W3C: Final = TraceContextTextMapPropagator()
 NANOSECONDS_PER_S: Final = 1_000_000_000
 MAX_TRACESTATE_CHARS: Final = 512
-"""Characters of a `tracestate` that is kept: as many as the W3C asks everyone to hand on."""
+"""Characters of a `tracestate` that is kept: as many as the W3C requires everyone to hand on."""
 
 MAX_MEMBER_CHARS: Final = 128
 """A longer member of it goes first where all together are too long."""
@@ -285,7 +285,7 @@ def _carried(context: Context) -> tuple[str, str]:
 
 
 def _shortened(tracestate: str) -> str:
-    """Leave out whole members until it is short enough: long ones first, then the oldest, as the W3C asks for."""
+    """Leave out whole members until it is short enough: long ones first, then the oldest, as the W3C requires."""
     members = tracestate.split(",")
     while len(tracestate) > MAX_TRACESTATE_CHARS:
         long = [member for member in members if len(member) > MAX_MEMBER_CHARS]

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def configured_tracing(environment: Mapping[str, str] = os.environ) -> Tracing:
-    """Return the tracing that the program has set up, or that the environment asks for; else one that is off.
+    """Return the tracing that the program has set up, or that the environment requests; else one that is off.
 
     It is asked for by an OTLP endpoint, or by `OTEL_TRACES_EXPORTER=otlp` for the usual one. `OTEL_SDK_DISABLED=true`
     and `OTEL_TRACES_EXPORTER=none` turn it off. An exporter that is asked for and cannot be had is logged, and stops

@@ -1,4 +1,4 @@
-"""Serves one client over stdio; the end loses nothing and waits for nobody."""
+"""Serves one client over stdio; the end loses nothing and waits for no caller."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def count_given(name: str, given: str | int) -> int:
 
 
 def event_filter(**words: Any) -> EventFilter:
-    """Return the filter; None asks for nothing. Lengths of time are words or seconds. Raises InvalidArgument."""
+    """Return the filter; None filters by nothing. Lengths of time are words or seconds. Raises InvalidArgument."""
     given = {name: value for name, value in words.items() if value is not None}
     read: dict[str, Any] = {name: _READ[name](given[name]) for name in _READ if name in given}
     tier = read_tier(given.pop("priority", None))

@@ -77,7 +77,7 @@ def read_span(name: str, given: str | float | None) -> timedelta:
 
 
 def log_json(log: RunLog) -> RunJson:
-    """Return lines of a run's log; a reader goes on behind the `place` of the last one."""
+    """Return lines of a run's log; a reader continues behind the `place` of the last one."""
     found: RunJson = {"schema": "duetime.run_log/1", "run_id": log.run_id, "task_id": log.task_id}
     found |= {"lines": [_log_line(line) for line in log.lines], "ended": log.ended}
     return found | ({"cut": log.cut} if log.cut else {}) | ({"more": True} if log.more else {})

@@ -1,4 +1,4 @@
-"""The argument that makes a chain: its schema names the usual parts of a step, the service knows and checks all."""
+"""The argument that makes a chain: its schema names the usual parts of a step, the service checks all."""
 
 from __future__ import annotations
 

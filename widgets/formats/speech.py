@@ -93,7 +93,7 @@ def _waits(task: TaskPayload, kind: WaitKind) -> list[WaitPart]:
 
 
 def _for_what(task: TaskPayload, times: _Times) -> str:
-    """Say what keeps a task that waits: an answer, an event, other tasks; or that it goes on by itself, and when."""
+    """Say what keeps a task that waits: an answer, an event, other tasks; or that it continues by itself, and when."""
     kind = next((kind for kind in _WAIT_KINDS if _waits(task, kind)), None)
     if kind is WaitKind.EVENT:
         return f" for {_event_of(_waits(task, kind)[0])}"

@@ -89,7 +89,7 @@ class Unread(PayloadPart):
 class ProgressPart(PayloadPart):
     """Progress of a run: the part that is done, 0 to 1, and what its handler says of it.
 
-    `unknown`: its handler knows no part, so that it is 0.
+    `unknown`: its handler reports no part, so that it is 0.
     """
 
     part: float

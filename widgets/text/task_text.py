@@ -258,7 +258,7 @@ def _until(token: str) -> str:
 
 
 def _replay_of(chain: TaskPayload) -> str:
-    """Say what runs a step of a chain again that failed, also in the last generation of one that goes on."""
+    """Say what runs a step of a chain again that failed, also in the last generation of one that continues."""
     if chain.state in FAILURES:
         return f'reschedule_task(task_id="{chain.id}", when="now") runs again what failed; '
     failed = chain.last_run is not None and chain.last_run.state in FAILURES

@@ -108,7 +108,7 @@ def _ended(run: Run) -> datetime:
 
 
 def pause_reasons(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:
-    """Say that a chain is paused, or which of its next steps are while others go on."""
+    """Say that a chain is paused, or which of its next steps are while others continue."""
     if view.record.task.paused:
         yield pause_reason(view.record.task, view.record.run, now)
         return

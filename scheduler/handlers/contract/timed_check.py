@@ -1,4 +1,4 @@
-"""A preflight outside of a run: on a thread of its own, so that one that hangs keeps nobody."""
+"""A preflight outside of a run: on a thread of its own, so that one that hangs blocks no caller."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The action `watch`: a run that waits with a checkpoint between two looks, and ends when there is something to tell.
 
-It ends as met or changed (succeeded), as failed, or as expired: what comes after it does not go on then.
+It ends as met or changed (succeeded), as failed, or as expired: what comes after it does not continue then.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def watch(
     *,
     resolve: Resolver = system_resolver,
 ) -> Handler:
-    """Build the handler, which knows these checks."""
+    """Build the handler, which offers these checks."""
     work = _Watch(options or WebhookOptions(), {check.name: check for check in checks}, resolve)
     return Handler(
         name="watch",

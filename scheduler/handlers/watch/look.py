@@ -74,7 +74,7 @@ class Looker:
         return payload.check or urlsplit(payload.url or "").hostname or "its address"
 
     def lacks(self, ctx: Context, payload: WatchPayload) -> str | None:
-        """Say which check, secret or setting a look needs that is not there by now; asks nobody."""
+        """Say which check, secret or setting a look needs that is not there by now; makes no request."""
         if not payload.check:
             return payload.request.lacks(ctx, self._options)
         there = f"there are {', '.join(sorted(self._checks))}" if self._checks else "there are none"

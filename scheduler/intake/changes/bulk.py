@@ -80,7 +80,7 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
 
 
 def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
-    """Run again what failed: a task that is over, or of a series or a chain that goes on its newest open letter."""
+    """Run again what failed: a task that is over, or of a series or a chain that continues its newest open letter."""
     task_id, recurs = record.task.id, record.task.repeat is not None or failed_before(record)
     goes_on = recurs and record.run.state in OPEN
     failed = (record.failed_run or record.last_run) if goes_on else record.run

@@ -103,7 +103,7 @@ def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
 class ChainMove:
     """The move of a chain that is `due` then to `start`: each step keeps its distance from the first one.
 
-    A step that has begun goes on with its next attempt at the new time. Where an event may start the chain `early`,
+    A step that has begun continues with its next attempt at the new time. Where an event may start the chain `early`,
     steps that have no time of their own get none.
     """
 
@@ -132,7 +132,7 @@ class ChainMove:
 def next_due(
     runs: Collection[Run], now: datetime, ends: Mapping[str, datetime] = MappingProxyType({})
 ) -> datetime | None:
-    """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others.
+    """Return when the first of the runs of a chain continues, or begins; of those in progress only without others.
 
     `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count.
     Then it is due, while its own time lies behind it, for who ends the wait late.

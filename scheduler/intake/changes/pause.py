@@ -23,7 +23,7 @@ _FOR: Final = re.compile(r"^\s*for\s+", re.IGNORECASE)
 
 
 class Pause(NamedTuple):
-    """A pause, until a time if it names one, or a resume; `paused` is None where the call asks for neither."""
+    """A pause, until a time if it names one, or a resume; `paused` is None where the call requests neither."""
 
     paused: bool | None
     until: datetime | None = None
@@ -59,7 +59,7 @@ def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: da
 
 
 def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None:
-    """Return the change that a call asks for; None where nothing is to change. Raises Refused for what has ended."""
+    """Return the change that a call requests; None where nothing is to change. Raises Refused for what has ended."""
     if pause.paused is None or (pause.is_of(record.task) and record.run.state not in TERMINAL):
         return None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)

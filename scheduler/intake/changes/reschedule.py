@@ -180,7 +180,7 @@ def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
 
 
 def _pause_step(draft: ChangeDraft, pause: Pause) -> ChangeDraft:
-    """Pause or resume the task, if the call asks for it."""
+    """Pause or resume the task, if the call requests it."""
     if pause.is_of(draft.task) and replace(draft.request, pause=None, pause_until=None) != Reschedule():
         return draft.warning(*ended_warning(draft))  # clients fill in what is usual
     step = pause_step(draft.change.applied_to(draft.record), pause, draft.now)

@@ -207,7 +207,7 @@ def _begin_of_new(draft: ChangeDraft, repeat: str) -> tuple[datetime | None, dat
     """Return the start of a new rule without `when`, if it has one, and from when on its days count.
 
     A task that has not begun begins at the time that its user saw, if the rule fires then. Else the rule counts from
-    that day on. A series that has run or skipped before goes on by the new rule at once.
+    that day on. A series that has run or skipped before continues by the new rule at once.
     """
     stored, run, now, seen = draft.record.task, draft.record.run, draft.now, draft.record.run.scheduled_for
     has_run = stored.repeat is not None and (run.number > 1 or draft.record.last_run is not None)

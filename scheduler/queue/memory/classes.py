@@ -209,7 +209,7 @@ class RunClasses:
         return cls is not None and bool(cls.action)
 
     def is_unserved(self, run_id: str, now: float) -> bool:
-        """Whether no worker that knows the action of a waiting run has reported lately."""
+        """Whether no worker that has the action of a waiting run has reported lately."""
         cls = self._class_of.get(run_id)
         return cls is not None and self.lanes.is_unserved(cls.action, now)
 

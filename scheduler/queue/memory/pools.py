@@ -84,7 +84,7 @@ class LivePools:
                 self.wake(self._pools[name], now)
 
     def _check_first_call(self, pool: LivePool, now: float) -> None:
-        """Look again at a pool with first call later: it counts while a worker reports that knows the run's action."""
+        """Look again at a pool with first call later: it counts while a worker reports that has the run's action."""
         if pool.sizes and self._waiting.has_action(pool.state.hold):
             self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
 

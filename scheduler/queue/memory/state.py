@@ -95,7 +95,7 @@ class QueueState:
         actions: KnownActions,
         seen: list[Look] | None,
     ) -> tuple[tuple[Grant, ...], float | None, bool]:
-        """Lease up to `n` runs, to a worker that knows `actions`; add to `seen` what the first looks saw.
+        """Lease up to `n` runs, to a worker that has `actions`; add to `seen` what the first looks saw.
 
         Returns with them in how many seconds time alone may make another run ready, and whether to wake others.
         """

@@ -18,7 +18,7 @@ class WorkerThreads:
         self._preemptors: dict[str, float] = {}
 
     def report(self, worker: str, threads: ThreadUse, granted: int, now: float, actions: KnownActions = None) -> None:
-        """Store the report of a worker that knows `actions`, and the number of runs it was granted after that."""
+        """Store the report of a worker that has `actions`, and the number of runs it was granted after that."""
         busy = min(threads.busy + granted, threads.total)
         self._reported[worker] = (replace(threads, busy=busy), now, actions)
 
@@ -30,7 +30,7 @@ class WorkerThreads:
         return {name: use for name, (use, _, actions) in self._reported.items() if knows(actions, action)}
 
     def serve(self, action: str, now: float) -> bool:
-        """Whether a worker that knows an action has reported lately."""
+        """Whether a worker that has an action has reported lately."""
         return any(now - at <= THREADS_KNOWN_MS and knows(known, action) for _, at, known in self._reported.values())
 
     def assign(self, late: Sequence[str], n: int, now: float) -> list[str]:

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.turns import goes_out_of_turn
 
 
 class View:
-    """The lanes of a worker that knows `actions`; `moved` counts classes that it moved out of the main lane.
+    """The lanes of a worker that has `actions`; `moved` counts classes that it moved out of the main lane.
 
     The view is whole while there are no lanes and every waiting run is of a known action: then nothing is told apart.
     `looks` gets what the first looks saw. `out_of_turn` is whether the run that `in_turn` returned goes out of turn.
@@ -45,7 +45,7 @@ class View:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether as many classes were moved as one take may examine: the next take goes on."""
+        """Whether as many classes were moved as one take may examine: the next take continues."""
         return self.moved >= MAX_CLASSES_PER_TAKE
 
     def best(self) -> list[Rank | None]:

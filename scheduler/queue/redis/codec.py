@@ -48,7 +48,7 @@ def written_action(action: str) -> str:
 
 
 def actions_word(actions: KnownActions) -> str:
-    """Return the actions that a worker knows, each between commas; `*` for all."""
+    """Return the actions that a worker has, each between commas; `*` for all."""
     return "*" if actions is None else f",{','.join(map(written_action, actions))},"
 
 

@@ -28,7 +28,7 @@ MAX_LEASES_SCANNED = 2000
 """Leases that are examined for whether they hold a pool."""
 
 MAX_LANES_LISTED = 64
-"""Lanes up to which a take reads all; with more, it looks up those of the actions that its worker knows."""
+"""Lanes up to which a take reads all; with more, it looks up those of the actions that its worker has."""
 
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""

@@ -1,7 +1,7 @@
 """The days that a rule falls on: a search that goes year by year and never further than a hundred years.
 
 A year is a number with a bit for each day, bit 0 for 1 January. So a filter or a period of a whole year is one
-operation, however rare the day is that the rule asks for.
+operation, however rare the day is that the rule names.
 """
 
 from __future__ import annotations

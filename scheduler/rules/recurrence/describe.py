@@ -1,6 +1,6 @@
 """Rules as people say them: `every weekday at 09:00`. `plain_words` reads these sentences back.
 
-A rule is said in clauses, each of which knows its kind and values. The sentence is the clauses in English, one behind
+A rule is said in clauses, each of which has its kind and values. The sentence is the clauses in English, one behind
 the other; a card says the same clauses in the language of its reader.
 """
 

@@ -1,1 +1,1 @@
-"""Rules by which a series goes on: what overlaps, what was missed, what fails in a row."""
+"""Rules by which a series continues: what overlaps, what was missed, what fails in a row."""

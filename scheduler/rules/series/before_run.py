@@ -2,7 +2,7 @@
 
 | task | a question or a wait opens | a no |
 |---|---|---|
-| series | when an occurrence is due | skips the occurrence; the series goes on |
+| series | when an occurrence is due | skips the occurrence; the series continues |
 | step of a chain that recurs | when its turn has come, in each generation | skips it in this generation |
 | one-shot, or a step that runs once | when it is scheduled | cancels it |
 
@@ -50,7 +50,7 @@ class BeforeRun:
 
     @property
     def asks_when_due(self) -> bool:
-        """Whether a run asks when it is due, and one that is skipped lets its series or chain go on."""
+        """Whether a run asks when it is due, and one that is skipped lets its series or chain continue."""
         return self.asks_in_series or self.asks_in_chain
 
     @property
@@ -72,7 +72,7 @@ class BeforeRun:
         return self.awaits_in_series or (self.awaits_in_chain and _has_turn(run))
 
     def keeps_time(self, run: Run) -> bool:
-        """Whether a run that goes on is one that waited from when it was due, and so keeps its time."""
+        """Whether a run that continues is one that waited from when it was due, and so keeps its time."""
         in_chain = self.asks_in_chain or self.awaits_in_chain
         return self.holds_in_series or (in_chain and run.first_ready_at is not None)
 

@@ -20,7 +20,7 @@ def catches_up(policy: RepeatPolicy | None) -> bool:
 
 
 def resumed_at(task: Task, run: Run, now: datetime) -> datetime:
-    """Return when a resumed run goes on: at once if it is due, but a step whose chain catches up counts as missed."""
+    """Return when a resumed run continues: at once if it is due, but a step whose chain catches up counts as missed."""
     due = run.wake_at or run.scheduled_for
     in_chain = task.repeat is None and run.started_at is None
     return due if in_chain and catches_up(task.repeat_policy) else max(due, now)

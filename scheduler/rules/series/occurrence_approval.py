@@ -1,6 +1,6 @@
-"""Occurrences that ask before they run: what becomes of one that was asked for, and how the series goes on.
+"""Occurrences that ask before they run: what becomes of one that was asked for, and how the series continues.
 
-A step of a chain that recurs asks as well when it is due, in each generation; the chain decides how that goes on.
+A step of a chain that recurs asks as well when it is due, in each generation; the chain decides how that continues.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def has_waited(task: Task, run: Run) -> bool:
 
 
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
-    """Return the effect of a rejection: the occurrence is skipped and its series goes on, or the task ends.
+    """Return the effect of a rejection: the occurrence is skipped and its series continues, or the task ends.
 
     As any skipped occurrence it uses up no number. A step of a chain that recurs is skipped in this generation.
     """

@@ -67,7 +67,7 @@ def opened_at(run: Run, now: datetime) -> datetime:
 
 
 def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
-    """Return the run of a changed task as due, so that its wait begins again; a wait that did not change goes on.
+    """Return the run of a changed task as due, so that its wait begins again; a wait that did not change continues.
 
     It waits again at once, behind the lock of the name of its event, which no change of a task takes. Where it asks as
     well, it asks again then. As the same occurrence it has waited since the same moment. A run that is to wait no more
@@ -94,7 +94,7 @@ def is_same_occurrence(old: Run, run: Run) -> bool:
 
 
 def skip_unmet(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:
-    """Return the change that skips an occurrence whose event did not come in time; its series goes on.
+    """Return the change that skips an occurrence whose event did not come in time; its series continues.
 
     As any skipped occurrence it uses up no number.
     """

@@ -29,7 +29,7 @@ class Continuation:
 
 
 def continuation_after(task: Task, run: Run, now: datetime) -> Continuation:
-    """Return how a series goes on after `run`, which ends at `now`."""
+    """Return how a series continues after `run`, which ends at `now`."""
     overlap = task.repeat_policy.overlap if task.repeat_policy else Overlap.SKIP
     opened = min(run.first_ready_at or now, now)
     missed = next_missed(task, run, opened, now)

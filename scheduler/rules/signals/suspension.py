@@ -14,7 +14,7 @@ from duetime.scheduler.waits.signal import SignalWait
 
 
 def suspend(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
-    """Return the settlement of an attempt that goes on later."""
+    """Return the settlement of an attempt that continues later."""
     if isinstance(ending, Wait) and ending.approval:
         return _asking(claim, ending, now)
     if isinstance(ending, Wait) and ending.event:

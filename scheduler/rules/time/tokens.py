@@ -113,7 +113,7 @@ class Tokens:
         return True
 
     def one_of(self, table: dict[str, _Value]) -> _Value | None:
-        """Read the next token if `table` knows it, and return what it stands for."""
+        """Read the next token if `table` has it, and return what it stands for."""
         found = table.get(self.peek())
         if found is not None:
             self.position += 1

@@ -1,4 +1,4 @@
-"""Moves whole chains: when one goes on or begins, and how each of its steps keeps its distance."""
+"""Moves whole chains: when one continues or begins, and how each of its steps keeps its distance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ChainMoves:
         return ChainMove.to(to, due, zone, self._planner, now, early=early)
 
     def due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
-        """Return when a chain, or `only` some of its steps, goes on or begins; None where all of it has ended."""
+        """Return when a chain, or `only` some of its steps, continues or begins; None where all of it has ended."""
         records = [step.record for step in found.steps] if only is None else only
         ends = {run_id: end for run_id, each in self._facts.open_waits(records).items() if (end := _end_of_wait(each))}
         return next_due([record.run for record in records], now, ends)

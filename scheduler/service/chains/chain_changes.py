@@ -108,7 +108,7 @@ class ChainService:
         return replace(decision, decide=spread_by_rule(found, own, planner, decision.decide))
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
-        """Whether a chain has ended and failed, or this repeats the call that let it go on."""
+        """Whether a chain has ended and failed, or this repeats the call that let it continue."""
         if not front_steps(found):
             return bool(root_failures(found))
         return bool(earlier_of(self._store, bulk_call_of(found, BulkVerb.REPLAY, given, call), self._store.now()))

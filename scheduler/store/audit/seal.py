@@ -107,7 +107,7 @@ class Sealer:
         return _Read(before, Progress(*ends), rows, heads(connection) if rows or not self._looked else {})
 
     def _lacks_key(self, ends: Iterable[Head]) -> bool:
-        """Whether chains are sealed with a key and this process has none: it must not go on without one."""
+        """Whether chains are sealed with a key and this process has none: it must not continue without one."""
         lacks = not self._keys and any(head.key_id for head in ends)
         if lacks and not self._warned:
             log.warning("audit chains are sealed with a key: set audit_keys, or this process seals nothing")

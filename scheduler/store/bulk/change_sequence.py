@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler.calls.bulk_change import BatchWrite, Became, BulkDecision, TaskOutcome, replaced_times
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, UnreadableTask
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.records import Change, ChangeOrigin, LastChange
 from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.store.bulk import lone_cancels, plain_changes
@@ -87,9 +87,8 @@ class ChangeSequence:
         kind, reason = self._decision.kind, self._write.reason
         if not self._decision.takes_back:
             admit_change(self._connection, record, change, kind, self._now, dry_run=self._dry_run)
-        return changing.apply(
-            self._connection, record, change, kind=kind, reason=reason, now=self._now, **self._write.acting
-        )
+        by = ChangeOrigin(kind=kind, reason=reason, **self._write.acting)
+        return changing.apply(self._connection, record, change, by, self._now)
 
     def _outcome(self, record: TaskRecord, change: Change, found: TaskRecord) -> TaskOutcome:
         if found is record:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import due_again
@@ -137,10 +137,8 @@ def _entries(each: _Changed, kind: EventKind, write: BatchWrite, now: datetime) 
         each.task,
         each.run,
         each.next_run,
-        kind=each.change.kind or kind,
+        by=ChangeOrigin(kind=each.change.kind or kind, reason=reason, **write.acting),
         at=now,
-        **{"via": None, **write.acting},
-        reason=reason,
     )
 
 

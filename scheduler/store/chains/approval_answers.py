@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_approval import rejected
@@ -147,7 +148,7 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
 
 
 def store(connection: Connection, question: Asked, by: Answered, now: datetime) -> None:
-    """Store an answer with its event: a run that waited goes or is left out, one that asked goes on to read it.
+    """Store an answer with its event: a run that waited goes or is left out, one that asked continues to read it.
 
     A task that asks more moves to its next revision. So a second click on the same card is refused, and does not answer
     the next question.
@@ -170,9 +171,8 @@ def store(connection: Connection, question: Asked, by: Answered, now: datetime) 
 
 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    fields: dict[str, Any] = {"actor": by.actor, "kind": ANSWER_KINDS[by.answer], "reason": by.reason, "via": by.via}
     change, overlapped = rejected(record, _words(by), now)
-    changing.apply(connection, record, change, now=now, **fields)
+    changing.apply(connection, record, change, ChangeOrigin(by.actor, ANSWER_KINDS[by.answer], by.reason, by.via), now)
     if overlapped:
         left_out = places.placed(connection, overlapped)
         connection.execute(insert(runs), [new_run_values(record.task, run) for run in left_out])

@@ -1,4 +1,4 @@
-"""Dependencies between tasks, and the transactions whose ends let waiting tasks go on."""
+"""Dependencies between tasks, and the transactions whose ends let waiting tasks continue."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Dependencies:
         self._on_ended: Callable[[Sequence[EndedRun]], None] = _nobody
 
     def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
-        """Call `on_freed` with tasks whose waiting runs go on. It replaces the listener before it."""
+        """Call `on_freed` with tasks whose waiting runs continue. It replaces the listener before it."""
         self._on_freed = on_freed
 
     def notify(self, task_ids: Sequence[str]) -> None:

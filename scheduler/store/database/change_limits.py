@@ -1,4 +1,4 @@
-"""The limits of changes, which every connection of a database knows."""
+"""The limits of changes, which every connection of a database carries."""
 
 from __future__ import annotations
 

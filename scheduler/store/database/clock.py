@@ -55,7 +55,7 @@ class ServerClock:
     """The clock of a server. A call makes no query; the time never goes backwards.
 
     After the server's clock was set back, time passes at half speed until the two agree. When `ask` raises after the
-    first sample, the clock goes on from the last one. `soon` runs work off the caller's thread.
+    first sample, the clock continues from the last one. `soon` runs work off the caller's thread.
     """
 
     def __init__(

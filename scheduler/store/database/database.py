@@ -51,7 +51,7 @@ class Database(ABC):
         self.last_write.check()
 
     def file(self) -> str:
-        """Return the file of the database, as the operating system knows it: a copy has another; empty without one."""
+        """Return the file of the database, as the operating system names it: a copy has another; empty without one."""
         return ""
 
     def disk_used(self) -> float | None:

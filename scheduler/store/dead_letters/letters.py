@@ -22,7 +22,7 @@ from duetime.scheduler.history.dead_letters import (
 )
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
@@ -164,7 +164,9 @@ class DeadLetters:
             assert replayed is not None
             number = selection.replays(connection, [run_id]).get(run_id, 0) + 1
             _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)
-            changing.apply(connection, record, change, kind=EventKind.RUN_NOW, reason=entry.reason, now=now, **actor)
+            changing.apply(
+                connection, record, change, ChangeOrigin(kind=EventKind.RUN_NOW, reason=entry.reason, **actor), now
+            )
             detail: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
             entries.store(connection, replace(entry, detail=detail), now)
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)

@@ -1,1 +1,1 @@
-"""Dispatch: runs that are due, missed, blocked or lost, and series that go on by themselves."""
+"""Dispatch: runs that are due, missed, blocked or lost, and series that continue by themselves."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.rules.series.before_run import EVENT_MEMBER
 from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
 from duetime.scheduler.store.statements import change as changing
@@ -89,9 +89,7 @@ def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
     change = _decided(record, now) if record.run.id == row.id else None
     if change is None:
         return False
-    changing.apply(
-        connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=MISSED_REASON, now=now
-    )
+    changing.apply(connection, record, change, ChangeOrigin(DUETIME_ACTOR, EventKind.SKIPPED, MISSED_REASON), now)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Series that go on by themselves, as the dispatcher asks for it."""
+"""Series that continue by themselves, as the dispatcher calls for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_RESUMED: Final = Blame("task", "cannot resume it at the end of its pause", 
 
 
 class SeriesTimers:
-    """The series of tasks that recur. Any number of processes may call; a series that cannot go on holds up none."""
+    """The series of tasks that recur. Any number of processes may call; a series that cannot continue holds up none."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database

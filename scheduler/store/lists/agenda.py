@@ -61,7 +61,7 @@ _BEHIND_OTHERS = (
 """Steps that come after others of their chain."""
 
 _GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
-"""Runs whose series goes on: one that gives way to the next is asked to stop as well."""
+"""Runs whose series continues: one that gives way to the next is asked to stop as well."""
 
 
 def agenda(

@@ -20,7 +20,7 @@ _OF_RUN: Final = (
 
 
 def of_run(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Condition]:
-    """Return one condition for all that the run of an event decides, none where the filter asks for nothing of it."""
+    """Return one condition for all that the run of an event decides, none where the filter compares nothing of it."""
     asked: dict[str, Any] = {name: getattr(where, name) for name in _OF_RUN}
     found = run_filter.compared(tenant, RunFilter(**asked), dialect)
     if not found:

@@ -27,7 +27,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tup
 
 MAX_EVENTS_COMPARED_FIRST = 1_000
 MAX_EVENTS_COMPARED = 10_000
-"""Events of a tenant that a page compares with what no index knows: a short page goes on behind them."""
+"""Events of a tenant that a page compares with what no index holds: a short page continues behind them."""
 
 _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]

@@ -102,7 +102,7 @@ The last argument says whether it is a dry run.
 """
 
 Admission = Callable[[TenantCounts], None]
-"""Raises `Refused` unless the tenant may store what a call asks for."""
+"""Raises `Refused` unless the tenant may store what a call requests."""
 
 
 def admit(connection: Connection, tenant: str, now: datetime, admission: Admission) -> None:

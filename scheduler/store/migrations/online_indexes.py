@@ -2,7 +2,7 @@
 
 An upgrade locks all tables until its transaction ends, and an index of a million rows takes a second. So its migrations
 leave these indexes out, and `absent_indexes` builds whatever the models have and the database lacks. An index that
-guards a rule (a unique one) is made at once: no row may come in between. Killed halfway, `duetime migrate` goes on.
+guards a rule (a unique one) is made at once: no row may come in between. Killed halfway, `duetime migrate` continues.
 """
 
 from __future__ import annotations

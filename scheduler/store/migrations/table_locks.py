@@ -60,7 +60,7 @@ def unnoticed(blocker: Blocker, pids: list[int]) -> None:
 
 
 def hold_upgrades(connection: Connection, waiting: BlockersNotice) -> None:
-    """Keep other upgrades away until the transaction ends; wait for the one that goes on as long as it takes."""
+    """Keep other upgrades away until the transaction ends; wait for the one that continues as long as it takes."""
     if connection.execute(select(func.pg_try_advisory_xact_lock(_UPGRADE_LOCK_ID))).scalar_one():
         return
     waiting(Blocker.UPGRADE, [*connection.execute(_UPGRADING, {"lock_id": _UPGRADE_LOCK_ID}).scalars()])
@@ -72,7 +72,7 @@ def hold_upgrades(connection: Connection, waiting: BlockersNotice) -> None:
 def lock_tables(connection: Connection, waiting: BlockersNotice) -> None:
     """Hold every table of the schema until the transaction ends; wait for those who use them as long as it takes.
 
-    Each try gives all tables back that it got, so the others go on in between.
+    Each try gives all tables back that it got, so the others continue in between.
     """
     notice_at, known = time.monotonic() + NOTICE_AFTER_S, list[int]()
     names = inspect(connection).get_table_names()

@@ -30,7 +30,7 @@ from sqlalchemy import Connection, false, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
 MAX_RUNS_SEARCHED = 10_000
-"""Runs of a tenant that a page compares with what no index knows: a short page goes on behind them."""
+"""Runs of a tenant that a page compares with what no index holds: a short page continues behind them."""
 
 MAX_RUNS_LOOKED_UP = 5_000
 """Runs of tasks that match, up to which all are looked up and sorted."""

@@ -1,7 +1,7 @@
 """Walks over the runs of a tenant in the order of their times, back or on, as far as a page or a count needs.
 
 Each phase has its runs in order (`runs_by_phase`), those that are current apart from the others. The database merges
-these ranges. A walk for conditions that no range knows stops after a number of runs, so its cost has a bound.
+these ranges. A walk for conditions that no range covers stops after a number of runs, so its cost has a bound.
 """
 
 from __future__ import annotations

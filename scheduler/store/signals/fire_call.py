@@ -9,6 +9,7 @@ from datetime import datetime
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.series.reruns import own_occurrence
@@ -90,7 +91,7 @@ def _run_now(
     change = changes.run_now(record, now, completing=False)
     if change.next_run:
         change = replace(change, next_run=own_occurrence(record.task, change.next_run, now))
-    changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
+    changing.apply(connection, record, change, ChangeOrigin(FIRE_ACTOR, EventKind.RUN_NOW, why, via), now)
     run = change.extra_run or change.next_run or change.run
     new_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
     notes_of(connection).freed.append(record.task.id)

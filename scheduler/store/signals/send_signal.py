@@ -1,7 +1,7 @@
 """A signal that is sent: stored once, and in the same transaction all waits for it end.
 
-The tasks that waited go on a page at a time. A wait that has ended holds nothing any more. So the repair of
-dependencies lets those go on whose page was not stored.
+The tasks that waited continue a page at a time. A wait that has ended holds nothing any more. So the repair of
+dependencies lets those continue whose page was not stored.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 
 
 def _wake(connection: Connection, closed: Sequence[ClosedWait], signal: ReceivedSignal, now: datetime) -> None:
-    """Let suspended runs go on: all of them at once, as nothing looks for one whose wait is over."""
+    """Let suspended runs continue: all of them at once, as nothing looks for one whose wait is over."""
     noted, reason = notes_of(connection).freed, arrival_text(signal)
     for run_ids in chunks([each.waiter_id for each in closed if each.waiter_id != each.task_id]):
         noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))

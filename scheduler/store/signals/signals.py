@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Signals:
-    """The signals. The listener of `Dependencies` is notified of what goes on by one, after the commit."""
+    """The signals. The listener of `Dependencies` is notified of what continues by one, after the commit."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database
@@ -36,7 +36,7 @@ class Signals:
     def send(self, tenant: str, signal: ReceivedSignal, *, actor: str) -> SentSignal:
         """Store a signal, and end all waits for it, in one transaction; one whose id is known does nothing.
 
-        Many waiters go on in several transactions. Where one cannot be stored, the repair of dependencies goes on.
+        Many waiters continue in several transactions. Where one cannot be stored, the repair of dependencies continues.
         """
         answer, left = self._ending(
             lambda connection: send_signal.send(connection, tenant, signal, actor=actor, clock=self._now)

@@ -41,7 +41,7 @@ def late(connection: Connection, limit: int, now: datetime) -> list[str]:
 def end_late(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> list[str]:
     """Close at most `limit` waits that are too late, or those of `only` these waiters; return the tasks that waited.
 
-    A wait of a paused task is left until its resume. A run that its handler suspended goes on, unless it was moved
+    A wait of a paused task is left until its resume. A run that its handler suspended continues, unless it was moved
     during the wait: it has a time of its own then.
     """
     wanted = unreadable.without(connection, _LATE_LOCKED, signal_waits.c.waiter_id, only)

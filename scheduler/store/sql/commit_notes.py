@@ -1,4 +1,4 @@
-"""Notes of a transaction for its commit: tasks whose runs go on by it, runs that need a new place, and ended runs.
+"""Notes of a transaction for its commit: tasks whose runs continue by it, runs that need a new place, and ended runs.
 
 Statements take these notes deep down, and `Dependencies.ending` notifies with them. A transaction without them must
 take none: they would be lost, and the runs would wait for the next repair.

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
@@ -46,15 +46,11 @@ def apply(
     connection: Connection,
     record: TaskRecord,
     change: Change,
-    *,
-    actor: str,
-    kind: EventKind,
+    by: ChangeOrigin,
     now: datetime,
-    reason: str | None = None,
-    via: str | None = None,
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""
-    old, kind, had = record.run, change.kind or kind, relink.kept(connection, record, change)
+    old, kind, had = record.run, change.kind or by.kind, relink.kept(connection, record, change)
     run, next_run = _runs_of(connection, record, change, kind, now)
     alone = not (change.next_run or change.restored or touches_side_runs(change)) and change.task == record.task
     if alone and relink.is_empty(record, change, run, had):
@@ -71,12 +67,12 @@ def apply(
     stored = StoredChange(record, task, run, _current(connection, task, next_run, change.restored) or run, kind)
     moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
     # Log: the events of the task first, then those of its side runs.
-    by: Fields = {"actor": actor, "reason": reason or same_time_note(change) or None, "via": via}
+    by = replace(by, kind=kind, reason=by.reason or same_time_note(change) or None)
     is_noted = run != old or next_run or relinked or not touches_side_runs(change)
-    entries = entries_of(record, task, run, next_run and stored.current, kind=kind, at=now, **by) if is_noted else []
+    entries = entries_of(record, task, run, next_run and stored.current, by=by, at=now) if is_noted else []
     entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
     ready_runs.follow_pause(connection, record, task)
-    event_log.append(connection, entries + side_runs.entries(moves, task, **by))
+    event_log.append(connection, entries + side_runs.entries(moves, task, by))
     # Follow up: runs that go on by the change log events of their own, which stand after those of the change.
     _follow_waits(connection, stored, next_run)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
@@ -151,7 +147,7 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
 
 
 def _begin_side_runs(
-    connection: Connection, stored: StoredChange, change: Change, fields: Fields
+    connection: Connection, stored: StoredChange, change: Change, by: ChangeOrigin
 ) -> list[event_log.EventValues]:
     """Store the runs that the change begins in addition to the current one, and return their events."""
     if stored.kind is EventKind.CANCEL_UNDONE:
@@ -162,7 +158,7 @@ def _begin_side_runs(
     for run in begun:
         [extra] = places.placed(connection, [replace(run, current=False)])
         connection.execute(insert(runs), [new_run_values(stored.task, extra)])
-        entries.append(_beginning(extra, task=stored.task, kind=stored.kind, at=stored.at, **fields))
+        entries.append(_beginning(extra, stored.task, by, stored.at))
     return entries
 
 
@@ -214,36 +210,34 @@ def changed_fields(old: Task | Run, new: Task | Run) -> Fields:
 
 
 def entries_of(
-    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **fields: Any
+    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, by: ChangeOrigin, at: datetime
 ) -> list[event_log.EventValues]:
     """Return one event, or two when one run ends and the next begins, since each move has its own."""
     old = record.run
     move = (old.state, run.state) if run.state != old.state else None
     if next_run is None:
-        return [_entry(record, task, run, kind=kind, move=move, **fields)]
+        return [_entry(record, task, run, move, by=by, at=at)]
     begun: tuple[None, State] = (None, next_run.state)
     if move is None and run.ended_at:
-        entry = _entry(record, task, next_run, kind=kind, move=begun, **fields)
+        entry = _entry(record, task, next_run, begun, by=by, at=at)
         return [{**entry, "before": {**(entry["before"] or {}), FOLLOWED: old.id}}]
-    first = [_entry(record, task, run, kind=kind, move=move, **fields)] if move else []
-    second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **fields)
+    first = [_entry(record, task, run, move, by=by, at=at)] if move else []
+    second = _entry(record, task, next_run, begun, by=replace(by, kind=EventKind.NEXT_OCCURRENCE), at=at)
     after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     return [*first, {**second, "before": None, "after": after}]
 
 
-def _beginning(
-    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, via: str | None, task: Task
-) -> event_log.EventValues:
+def _beginning(run: Run, task: Task, by: ChangeOrigin, at: datetime) -> event_log.EventValues:
     check_move(None, run.state)
     return event_log.entry(
         run.tenant,
         run.task_id,
         run.id,
         at,
-        kind=kind,
-        actor=actor,
-        reason=reason,
-        via=via,
+        kind=by.kind,
+        actor=by.actor,
+        reason=by.reason,
+        via=by.via,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for)},
         revision=task.revision,
@@ -254,13 +248,10 @@ def _entry(
     record: TaskRecord,
     task: Task,
     run: Run,
-    *,
-    kind: EventKind,
     move: tuple[State | None, State] | None,
+    *,
+    by: ChangeOrigin,
     at: datetime,
-    actor: str,
-    reason: str | None,
-    via: str | None,
 ) -> event_log.EventValues:
     before, after = _difference(record, task, run)
     return event_log.entry(
@@ -268,10 +259,10 @@ def _entry(
         task.id,
         run.id,
         at,
-        kind=kind,
-        actor=actor,
-        reason=reason,
-        via=via,
+        kind=by.kind,
+        actor=by.actor,
+        reason=by.reason,
+        via=by.via,
         move=move,
         attempt=run.attempt or None,
         before=before,

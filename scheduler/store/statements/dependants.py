@@ -1,4 +1,4 @@
-"""Runs that wait for other tasks or for signals: in the transaction in which one ends, those behind it go on or end.
+"""Runs that wait for other tasks or for signals: in the transaction in which one ends, those behind it continue or end.
 
 An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
 task. So of two upstreams that end at once the second one sees the first. Runs that end by that are followed in turn.
@@ -135,7 +135,7 @@ def _followed(ended: Sequence[AttemptEnd]) -> Ends:
 
 
 def follow(connection: Connection, ends: Ends, now: datetime, *, of: datetime | None = None) -> None:
-    """Go on after ends of tasks, and after those that follow from these; all count as ends `of` a time, usually now."""
+    """Follow up ends of tasks, and those that follow from these; all count as ends `of` a time, usually now."""
     left = MAX_LINKS_CLOSED
     ended = set(ends)
     while ends and left > 0:

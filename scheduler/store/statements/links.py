@@ -83,7 +83,7 @@ def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[s
     """Store what new tasks wait for, and return these tasks as they are: what has ended or come is not waited for.
 
     The upstreams stay locked, so that none of them ends before it is known to be followed. Links that are new
-    themselves were stored as followed, and nobody else sees them yet.
+    themselves were stored as followed, and no other transaction sees them yet.
     """
     items = [each for each in new if isinstance(each, DependentTask) and (each.after or each.wait)]
     if not items:
@@ -178,7 +178,7 @@ def _as_before_cancel(connection: Connection, old: Run, run: Run) -> Run:
 
 
 def follow_change(connection: Connection, stored: StoredChange) -> bool:
-    """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again.
+    """Continue after a change of a task: what comes after it ends or continues with it, and waits when it runs again.
 
     Returns whether the current run waits again and was judged, so that it may have moved.
     """

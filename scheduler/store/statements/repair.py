@@ -173,7 +173,7 @@ def _fail(connection: Connection, pair: _Pair, now: datetime) -> None:
 
 
 def _ending(pair: _Pair, now: datetime) -> AttemptEnd:
-    """Return the end with its consequences; a series goes on where its task and the place in it can be read."""
+    """Return the end with its consequences; a series continues where its task and the place in it can be read."""
     task, run, why = pair.task, pair.run, pair.reason()
     failed = Settlement(
         run.id,

@@ -1,4 +1,4 @@
-"""Judges settlements: whether the attempt still holds its run, and whether the worker knows the newest task."""
+"""Judges settlements: whether the attempt still holds its run, and whether the worker has the newest task."""
 
 from __future__ import annotations
 

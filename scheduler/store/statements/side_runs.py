@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
+from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, listed_at
@@ -152,9 +153,7 @@ def _write(connection: Connection, moves: list[RunMove]) -> list[RunMove]:
     return moves
 
 
-def entries(
-    moves: Sequence[RunMove], task: Task, *, actor: str, reason: str | None, via: str | None
-) -> list[event_log.EventValues]:
+def entries(moves: Sequence[RunMove], task: Task, by: ChangeOrigin) -> list[event_log.EventValues]:
     """Return the events of these moves."""
     return [
         event_log.entry(
@@ -163,9 +162,9 @@ def entries(
             new.id,
             task.updated_at,
             kind=_kind(new),
-            actor=actor,
-            reason=reason,
-            via=via,
+            actor=by.actor,
+            reason=by.reason,
+            via=by.via,
             move=(old.state, new.state) if old.state != new.state else None,
             attempt=new.attempt or None,
             revision=task.revision,

@@ -1,7 +1,7 @@
 """Finds tasks and events by a part of their text, on both databases.
 
 A rare text is looked up in an index of trigrams; a common one is found soon by reading in the order of the list. No
-planner knows which of the two a text is, so the index is asked for its first matches.
+planner can say which of the two a text is, so the index is asked for its first matches.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class AttemptLog:
         return self.attempt > 1 or self._written > MAX_RUN_LOG_BYTES
 
     def keep(self, record: logging.LogRecord) -> None:
-        """Add a record, masked on the thread that logged it, which knows the secrets of the attempt."""
+        """Add a record, masked on the thread that logged it, which has the secrets of the attempt."""
         try:
             text = _text(record)
         except Exception:  # noqa: BLE001 - arguments that do not fit the message: `logging` itself reports them

@@ -37,8 +37,8 @@ class ThreadGate:
     ) -> None:
         """Run the claim that this thread was called for, then those in line.
 
-        `run` returns whether its thread may go on with another run. Should it raise, `failed` ends the run, and the
-        thread goes on.
+        `run` returns whether its thread may continue with another run. Should it raise, `failed` ends the run, and the
+        thread continues.
         """
         with self._lock:
             following = self._running.get(run_id)

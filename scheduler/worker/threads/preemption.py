@@ -33,7 +33,7 @@ MAX_PREEMPTIBLE_RUNS = 32
 
 
 class Preemption:
-    """Requests runs of `worker`, which knows `actions`, to yield; `count` is how many did. `clock` is in seconds."""
+    """Requests runs of `worker`, which has `actions`, to yield; `count` is how many did. `clock` is in seconds."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Sessions of the admin page: a cookie, sealed by the server, that says who has logged in and when.
 
-The seal is an HMAC with a key that all processes of an installation share, so any of them knows the session again. A
+The seal is an HMAC with a key that all processes of an installation share, so any of them recognises the session. A
 session of an API key names the key, and each request looks the key up: a revoked key ends its sessions at once. A
 session that was logged out is in the store until it would have ended, so no copy of its cookie works either.
 """

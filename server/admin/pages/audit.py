@@ -46,7 +46,7 @@ _OF_ONE_TAB: Final = dict.fromkeys({*_TEXTS, *_OF_EVENTS, "kind"} - {"who", "sur
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """The rows that an address asks for: those of one tenant, in one of two lists, between two times."""
+    """The rows that an address requests: those of one tenant, in one of two lists, between two times."""
 
     tenant: str
     bounds: Bounds

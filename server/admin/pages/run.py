@@ -151,7 +151,7 @@ def approve(visit: Visit) -> Answer:
 
 
 def reject(visit: Visit) -> Answer:
-    """Reject the run, which waits for an answer; its series goes on."""
+    """Reject the run, which waits for an answer; its series continues."""
     found, by = _asked(visit)
     view = visit.scheduler.reject(found.run.id, reason=visit.form.get("reason") or None, by=by)
     goes_on = view.record.run.id != found.run.id
@@ -180,7 +180,7 @@ def reschedule(visit: Visit) -> Answer:
 
 
 def pause(visit: Visit) -> Answer:
-    """Pause the task, or let a paused one go on."""
+    """Pause the task, or let a paused one continue."""
     paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
     with _unchanged(visit) as (found, call):
         view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, **call)

@@ -58,7 +58,7 @@ def _row(view: TaskView) -> ExportRow:
 
 
 def pause(visit: Visit) -> Moved:
-    """Pause one schedule, or let it go on."""
+    """Pause one schedule, or let it continue."""
     task_id, paused = visit.parts["task_id"], visit.form.get("pause") == "true"
     owner = visit.store.history.tenants([task_id]).get(task_id, visit.principal.tenant)
     view = visit.scheduler.reschedule(task_id, pause=paused, by=visit.acting_in(owner))

@@ -22,7 +22,7 @@ MAX_DRAIN_REASON_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class WorkerLine:
-    """A worker with its state, the use of its threads as the queue knows it, and what it runs."""
+    """A worker with its state, the use of its threads as the queue reports it, and what it runs."""
 
     name: str
     state: str

@@ -85,7 +85,7 @@ def read_wait(text: str | None) -> Mapping[str, Json] | None:
 
 
 def read_units(pairs: list[str] | None) -> dict[str, Any] | None:
-    """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
+    """Read `gpu=1`, or `none`; what is no number continues as it is, and is refused with all that is wrong with it."""
     if not pairs or pairs == ["none"]:
         return None if not pairs else {}
     read = (pair.rpartition("=") for pair in pairs)

@@ -49,7 +49,7 @@ def top(
 
 
 def watch(read: ReadFrame, zone: str, interval_s: float, *, once: bool, as_json: bool) -> None:
-    """Show frames until Ctrl-C; one alone where it is asked for, and where nobody looks."""
+    """Show frames until Ctrl-C; one alone where it is asked for, and where stdout is no terminal."""
     if as_json:
         output.as_json(dict(read()))
     elif once or not sys.stdout.isatty():

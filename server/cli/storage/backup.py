@@ -26,7 +26,7 @@ def backup(
     *,
     reason: AuditReason = None,
 ) -> None:
-    """Copy the SQLite database into a file, while everything else goes on."""
+    """Copy the SQLite database into a file, while everything else continues."""
     settings = session(context).settings()
     if file.exists() or not file.absolute().parent.is_dir():
         problem = "exists already" if file.exists() else "lies in a directory that does not exist"

@@ -17,7 +17,7 @@ IMPORT = DeferredVerb(
 BACKUP = DeferredVerb(
     "backup",
     f"{_HERE}.backup:backup",
-    "Copy the SQLite database into a file, while everything else goes on.",
+    "Copy the SQLite database into a file, while everything else continues.",
     examples=("duetime backup /mnt/backup/duetime-2026-11-24.db",),
 )
 RETENTION_VERBS = Verbs(

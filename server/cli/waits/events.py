@@ -25,7 +25,7 @@ def send(
     event_id: EventId = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send an event: the tasks that wait for it go on."""
+    """Send an event: the tasks that wait for it continue."""
     given = read_object(data, "data")
     with session(context).scheduler() as scheduler:
         sent = scheduler.signals.send(name, given, event_id=event_id, by=cli_caller())

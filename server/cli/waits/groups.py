@@ -12,7 +12,7 @@ EVENT_VERBS = VerbsOf(
         DeferredVerb(
             "send",
             "duetime.server.cli.waits.events:send",
-            "Send an event: the tasks that wait for it go on.",
+            "Send an event: the tasks that wait for it continue.",
             examples=('duetime event send order.paid --data \'{"order": {"id": 7}}\' --id pay-7',),
         ),
         DeferredVerb(

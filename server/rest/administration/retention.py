@@ -20,7 +20,7 @@ from duetime.tools.arguments.types import Flag
 from pydantic import Field
 
 RUN_TIME_S: Final = 10.0
-"""Seconds that one request deletes for at most: no proxy cuts it off, and a repeated one goes on."""
+"""Seconds that one request deletes for at most: no proxy cuts it off, and a repeated one continues."""
 
 
 class RulePayload(RestPayload):

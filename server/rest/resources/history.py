@@ -61,7 +61,7 @@ class EventPayload(RestPayload):
 
 
 class EventsPayload(RestPayload):
-    """One page of events, newest first. It may be short where few match: `cursor` goes on behind `searched_to`.
+    """One page of events, newest first. It may be short where few match: `cursor` continues behind `searched_to`.
 
     `timezone` is that of times in `changes`. Where one task was asked for, the first page has its newest `attempts`.
     """
@@ -138,7 +138,7 @@ def tenant_of(call: RestCall) -> str | None:
 
 
 def of_all_tenants(call: RestCall) -> bool:
-    """Whether a call asks for all tenants together."""
+    """Whether a call requests all tenants together."""
     return call.values.get("tenant") == ALL_TENANTS
 
 

@@ -79,7 +79,7 @@ class RunPayload(RestPayload):
 
 
 class RunsPayload(RestPayload):
-    """One page of runs, newest first by default. It may be short: `cursor` goes on behind `searched_to`.
+    """One page of runs, newest first by default. It may be short: `cursor` continues behind `searched_to`.
 
     `since` and `until` are how the bounds were read that were asked for.
     """

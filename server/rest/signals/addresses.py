@@ -14,7 +14,7 @@ from pydantic import Field
 
 
 class NewAddressPayload(RestPayload):
-    """A new fire address: `path` is shown only once; `url` is the whole of it, where the server knows its own."""
+    """A new fire address: `path` is shown only once; `url` is the whole of it, where the server has its own."""
 
     schema_: Annotated[Literal["duetime.address/1"], Field(alias="schema")] = "duetime.address/1"
     task_id: str

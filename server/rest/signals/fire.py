@@ -31,7 +31,7 @@ FIRE_OPERATION: Final = "fire"
 FIRE_PATH: Final = "/fire/{token:path}"
 _PLAIN_PATH: Final = "/fire/{token}"
 _ROUTE: Final = f"/v1{_PLAIN_PATH}"
-"""The name of the route for spans and metrics, which never hear the path of a request."""
+"""The name of the route for spans and metrics, which never contain the path of a request."""
 
 MAX_FIRE_BODY_BYTES: Final = 65_536
 MAX_CALLS_OF_ADDRESS = 60

@@ -1,4 +1,4 @@
-"""The feed of changes: one look at the newest events serves all open streams; without a stream nobody looks."""
+"""The feed of changes: one look at the newest events serves all open streams; without a stream no process looks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duetime.tools.threads import cross
 
 MAX_SERVER_STREAMS_COUNT: Final = 1_000
 MAX_WAITING_EVENTS: Final = 1_000
-"""Events that wait for a client that does not read. Its stream ends then, and it goes on where it was."""
+"""Events that wait for a client that does not read. Its stream ends then, and it continues where it was."""
 
 
 class TooManyStreams(DuetimeError):

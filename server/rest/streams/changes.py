@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 MAX_RESUMED_EVENTS: Final = 10_000
-"""Events, of all tenants, that a stream reads to go on where an earlier one ended."""
+"""Events, of all tenants, that a stream reads to continue where an earlier one ended."""
 
 LOST_PLACE: Final = sys.maxsize
 """The place behind an id that cannot be read, above all others: the key may be lost, or the id of another tenant."""
@@ -95,7 +95,7 @@ def _place(parts: Installation, tenant: str, cursor: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StreamReader:
-    """Reads one stream: whose it is, from where it goes on, and for how long."""
+    """Reads one stream: whose it is, from where it continues, and for how long."""
 
     parts: Callable[[], Installation]
     by: Principal
@@ -105,7 +105,7 @@ class _StreamReader:
     async def texts(self, stream: ChangeStream) -> AsyncIterator[str]:
         """Give the stream: the events since an earlier one, then those that come, and a sign of life in between.
 
-        An outage of the database ends it; the client goes on where it was when it connects again.
+        An outage of the database ends it; the client continues where it was when it connects again.
         """
         try:
             async for text in self._texts(stream):

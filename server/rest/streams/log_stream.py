@@ -118,7 +118,7 @@ class _LogReader:
     async def texts(self, stream: ChangeStream) -> AsyncIterator[str]:
         """Give each line once, and `end` behind the last one of a run that has ended; signs of life in between.
 
-        An outage of the database ends it; the client goes on where it was when it connects again.
+        An outage of the database ends it; the client continues where it was when it connects again.
         """
         try:
             async for text in self._texts(stream):

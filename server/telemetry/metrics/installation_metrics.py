@@ -1,4 +1,4 @@
-"""Metrics of the whole installation, which every server answers alike: read when Prometheus asks, and kept a moment."""
+"""Metrics of the whole installation, which every server answers alike: read at a scrape, and kept a moment."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InstallationMetrics(Collector):
         yield from _of_workers(state)
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics without samples, for the registry; asks nobody."""
+        """Return the metrics without samples, for the registry; makes no request."""
         empty = InstallationState()
         return [
             *_of_tiers(empty),

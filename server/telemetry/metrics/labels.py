@@ -13,7 +13,7 @@ PRIVATE_FAMILIES: Final = frozenset({"tenant", "key"})
 class BoundedNames:
     """The first `limit` distinct names, `known` ones first; every further name becomes `other`.
 
-    Each process knows the same names first, so that it calls the same ones `other`. Two threads may pass the limit
+    Each process takes the same names first, so that it calls the same ones `other`. Two threads may pass the limit
     by one name together.
     """
 

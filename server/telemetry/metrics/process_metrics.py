@@ -135,7 +135,7 @@ class ProcessMetrics(Collector):
         yield _gauge("unwritable_rows", "Rows that this process tries in vain to write.", {}, self._unwritable())
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics for the registry; asks nobody."""
+        """Return the metrics for the registry; makes no request."""
         names = ("build_info", "clock_skew_seconds", "database_up", "queue_up", "unwritable_rows")
         return [GaugeMetricFamily(f"duetime_{name}", "") for name in names]
 

@@ -27,7 +27,7 @@ from duetime.scheduler.history.dead_letters import ClosingKey, DeadLetterFilter
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.records import ChangeOrigin, IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.decision_record import Decision
@@ -138,6 +138,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
     """Return the calls that could show something of the task, by method."""
     tasks, history, past, inbox = store.tasks, store.history, store.run_history, store.inbox
     letters, entry = store.dead_letters, AuditEntry(tenant, AuditKind.DEAD_LETTER_REPLAYED, "bob", subject=run_id)
+    by = ChangeOrigin("bob", EventKind.PAUSED)
     changed: dict[str, Any] = {"actor": "bob", "kind": EventKind.PAUSED, "decide": pause}
 
     def undone() -> object:
@@ -146,7 +147,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
     return {
         "tasks.agenda": [partial(tasks.agenda, tenant, f, limit=9) for f in filters() if f.before],
         "tasks.change": [lambda: tasks.change(tenant, task_id, **changed)],
-        "tasks.change_once": [lambda: tasks.change_once(tenant, task_id, KEY, **changed)],
+        "tasks.change_once": [lambda: tasks.change_once(tenant, task_id, KEY, by, pause)],
         "tasks.counts": [partial(tasks.counts, tenant, f) for f in filters()],
         "tasks.check": [lambda: seen_by_quotas(store, tenant)],
         "tasks.cursor_behind": [lambda: tasks.cursor_behind(tenant, TaskFilter(), None)],

@@ -1,4 +1,4 @@
-"""The schema says which older versions of Duetime may go on with it."""
+"""The schema says which older versions of Duetime may continue with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurring tasks say how they behave; a run knows how many before it failed in a row."""
+"""Recurring tasks say how they behave; a run stores how many before it failed in a row."""
 
 from __future__ import annotations
 

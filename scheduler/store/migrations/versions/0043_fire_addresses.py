@@ -1,4 +1,4 @@
-"""Tasks have fire addresses, by which the world starts them. Older code knows none, and leaves them as they are."""
+"""Tasks have fire addresses, by which the world starts them. Older code has none, and leaves them as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paused task may have a time at which it goes on by itself."""
+"""A paused task may have a time at which it continues by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocked runs are found, and each knows when it is checked again before it is due."""
+"""Blocked runs are found, and each stores when it is checked again before it is due."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class SignalWaitRow(Base):
 
 
 class FireAddressRow(Base):
-    """The fire address of a task: `digest` is that of its secret, which nobody stores. It is deleted with its task."""
+    """The fire address of a task: `digest` is that of its secret, which is not stored. It is deleted with its task."""
 
     __tablename__ = "fire_addresses"
     __table_args__ = (Index("fire_addresses_by_task", "task_id", unique=True), {"sqlite_with_rowid": False})

@@ -1,4 +1,4 @@
-"""Default answers of runs that go on because nobody has answered in time, or a long pause hid the question."""
+"""Default answers of runs that continue because nobody has answered in time, or a long pause hid the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of a task that ask: its current one, and those that go on next to it.
+"""The runs of a task that ask: its current one, and those that continue next to it.
 
 A handler may ask in any run: one that was to run now, or one that the next occurrence has overtaken.
 """

@@ -63,7 +63,7 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
 
 
 def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd:
-    """Return the end of a run that waited: it does not run. A series whose runs each wait goes on."""
+    """Return the end of a run that waited: it does not run. A series whose runs each wait continues."""
     task, run, verdict = claim.task, claim.run, judged.verdict
     to = verdict.to or State.CANCELLED
     reason = f"it did not run: {verdict.reason}"

@@ -1,4 +1,4 @@
-"""Follow-ups of failures: the task that `on_failure` asks for, stored with the end, and the tier that it raises."""
+"""Follow-ups of failures: the task that `on_failure` names, stored with the end, and the tier that it raises."""
 
 from __future__ import annotations
 

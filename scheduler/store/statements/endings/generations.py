@@ -1,6 +1,6 @@
 """Chains that recur: when the last step of a generation has ended, all steps get their next runs together.
 
-A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. So does that of a cancel
+A cancelled step ends the series, as a cancel does that of a task; its undo lets it continue. So does that of a cancel
 while a step ran that succeeds. A task that a run spawned is on its own from then on.
 """
 

@@ -61,7 +61,7 @@ _CHANGED = (
 )
 _HOLD = update(runs).where(runs.c.task_id.in_(_IDS), runs.c.ended_at.is_(None)).values(paused=literal_column("true"))
 _ENDED_WITH: Final = frozenset({State.FAILED, State.SKIPPED})
-"""States in which a step ends with the one before it, while its chain goes on."""
+"""States in which a step ends with the one before it, while its chain continues."""
 
 
 class _Replay(NamedTuple):
@@ -104,7 +104,7 @@ def _may_be_replay(end: AttemptEnd) -> bool:
 
 
 def _follow(connection: Connection, replay: _Replay, now: datetime) -> None:
-    """Let the steps go on that come after a replayed one, that ended with it and that nothing else holds."""
+    """Let the steps continue that come after a replayed one, that ended with it and that nothing else holds."""
     behind = list(connection.execute(_BEHIND, {"of_task": replay.task_id}).scalars())
     if not behind:
         return
@@ -138,7 +138,7 @@ def _judged(link: Any, latest: Latest) -> DependencyLink:
 
 
 def _begin(connection: Connection, free: Sequence[tuple[Task, Run]], replay: _Replay, now: datetime) -> None:
-    """Store the side runs of steps that go on, as a change of their tasks: lists of a task look for them after one."""
+    """Store side runs of steps that continue, as a change of their tasks: lists of a task look for them after one."""
     if not free:
         return
     begun = places.placed(connection, [side_run(task, run, now) for task, run in free])

@@ -1,4 +1,4 @@
-"""Runs that wait for another one of their series to end: they go on when it has ended."""
+"""Runs that wait for another one of their series to end: they continue when it has ended."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.occurrences import newest_due
 from duetime.scheduler.rules.series.moved_overlap import give_way
@@ -49,7 +49,7 @@ def _give_way(connection: Connection, generation: Generation, coming: Run, now: 
             way = give_way(run, coming, now)
             kind = EventKind.CANCELLED if way.state is State.CANCELLED else EventKind.CANCEL_REQUESTED
             record = read.record(connection, task.tenant, task.id)
-            change, reason = Change(record.task, way, kind=kind), OVERTAKEN_REASON
-            changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=reason, now=now)
+            change, by = Change(record.task, way, kind=kind), ChangeOrigin(DUETIME_ACTOR, kind, OVERTAKEN_REASON)
+            changing.apply(connection, record, change, by, now)
             moved.append(way)
     return moved

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.occurrences import next_run, skip_run
 from duetime.scheduler.rules.series.moved_overlap import Lot, blocking_run, give_way, open_since, overlap_action
@@ -81,7 +81,7 @@ def _skip(connection: Connection, record: TaskRecord, run: Run, other: Run, now:
     if run.current:
         coming = next_run(task, run, now, number=run.number)
         change = Change(task, left, next_run=coming and replace(coming, missed=0), kind=EventKind.SKIPPED)
-        changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=reason, now=now)
+        changing.apply(connection, record, change, ChangeOrigin(DUETIME_ACTOR, EventKind.SKIPPED, reason), now)
         return
     changing.write_run(connection, run, left)
     _note(connection, run, EventKind.SKIPPED, reason, now, move=(run.state, left.state))
@@ -100,7 +100,7 @@ def _overtake(connection: Connection, record: TaskRecord, run: Run, other: Run, 
     else:
         connection.execute(_GIVES_WAY, {"run_id": other.id, "at": way.overtaken_at})
         change = Change(task, record.run, cancelled_side_runs=(other,), kind=kind)
-    changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=OVERTAKEN_REASON, now=now)
+    changing.apply(connection, record, change, ChangeOrigin(DUETIME_ACTOR, kind, OVERTAKEN_REASON), now)
     return ends
 
 

@@ -1,4 +1,4 @@
-"""Lets the next occurrence overtake an open run: it is stopped, or goes on at the same time."""
+"""Lets the next occurrence overtake an open run: it is stopped, or continues at the same time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.series.overtake import next_overtake_try, overtake_change
 from duetime.scheduler.store.database import unreadable
@@ -76,7 +77,7 @@ def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, 
         return
     reason = GOES_ON_REASON.format(run.id) if change.as_side_run else OVERTAKEN_REASON
     kind = change.kind or EventKind.NEXT_OCCURRENCE
-    changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=reason, now=now)
+    changing.apply(connection, record, change, ChangeOrigin(DUETIME_ACTOR, kind, reason), now)
     found.tasks.append(task_id)
     if change.run.state is State.CANCELLED:
         found.cancelled.append(run.id)

@@ -1,4 +1,4 @@
-"""Pauses that end by themselves: the tasks that go on at their time.
+"""Pauses that end by themselves: the tasks that continue at their time.
 
 An index has the paused tasks with an end, in order of time, so that those without one cost the timer nothing.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.remedies import PAUSE_OVER_REASON
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import skip_run
@@ -64,7 +64,7 @@ def _resume(connection: Connection, tenant: str, task_id: str, now: datetime) ->
         record = repair.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
     change = _decided(record, now)
     kind = change.kind or EventKind.RESUMED
-    changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER_REASON, now=now, **_ITSELF)
+    changing.apply(connection, record, change, ChangeOrigin(DUETIME_ACTOR, kind, PAUSE_OVER_REASON), now)
 
 
 def _decided(record: TaskRecord, now: datetime) -> Change:

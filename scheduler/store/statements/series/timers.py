@@ -1,4 +1,4 @@
-"""When the next series goes on whatever its run does: runs that the next occurrence overtakes."""
+"""When the next series continues whatever its run does: runs that the next occurrence overtakes."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _behind_last(connection: Connection, task: Task, wait: SignalWait) -> Signal
 
 
 def forget_open(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete the open waits of runs that go on without an event."""
+    """Delete the open waits of runs that continue without an event."""
     if run_ids:
         connection.execute(_FORGET_OPEN, {"waiter_ids": [*run_ids, *further(run_ids)]})
 

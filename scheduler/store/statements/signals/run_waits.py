@@ -1,4 +1,4 @@
-"""Waits of runs that have begun: stored with the end of the attempt that asks for them; what ends one wakes its run."""
+"""Waits of runs that have begun: stored with the end of the attempt that requests them; what ends one wakes its run."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
 
 
 def moved(connection: Connection, run_ids: Sequence[str], now: datetime) -> set[str]:
-    """Return those of the suspended runs that are to go on later than now, when their waits end."""
+    """Return those of the suspended runs that are to continue later than now, when their waits end."""
     found = connection.execute(_SUSPENDED, {"run_ids": list(run_ids)}).all() if run_ids else []
     return {row.id for row in found if row.wake_at and now < row.wake_at}
 

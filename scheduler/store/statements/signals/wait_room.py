@@ -30,7 +30,7 @@ _COUNT = select(func.count()).select_from(_OPEN.limit(bindparam("most")).subquer
 
 
 class WaitRoom:
-    """The room for waits in one database, as one process knows it. Thread-safe."""
+    """The room for waits in one database, as one process holds it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
