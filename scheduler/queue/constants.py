@@ -28,9 +28,6 @@ MAX_PROMOTED_PER_TAKE = 256
 MAX_TIMERS_PER_TAKE = 16
 """Pool timers that one take fires."""
 
-MAX_OVERDUE_PER_TAKE = 16
-"""Parked runs that became overdue and that one take examines again."""
-
 MAX_LEASES_PER_REAP = 100
 """Leases that one reap ends."""
 
@@ -38,7 +35,7 @@ MAX_HOLDERS_SHOWN = 10
 """Holders of a pool that an explanation names."""
 
 HOLD_CHECK_INTERVAL_MS = 5_000.0
-"""Milliseconds until a pool of which a run has first call is examined again: its workers may have ended."""
+"""Milliseconds until a pool that a run holds is examined again: its workers may have ended."""
 
 CALM_AFTER_MS = 5_000.0
 """Milliseconds without a call after which reaping pauses, because no worker could renew its leases."""

@@ -142,7 +142,7 @@ class DispatchQueue(Protocol):
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
         Only runs of `actions`, None for all. Others stay where they are, in their order and with their age. They keep
-        no run of these actions from starting; their first call counts while a worker that has them reports.
+        no run of these actions from starting; their holds count while a worker that has them reports.
 
         `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked on
         it and costs nothing until that pool changes. A run that needs an unknown pool, or more than its capacity, is

@@ -52,7 +52,7 @@ class Why(StrEnum):
     UNKNOWN = "unknown"
     SHORT = "short"
     TOO_SMALL = "too_small"
-    HELD = "held"  # an overdue run has first call on the free units
+    HELD = "held"  # the free units are kept for an overdue run
     STOPPED = "stopped"  # a provider asked for a pause
     BREAKER = "breaker"
 
@@ -61,7 +61,7 @@ class Why(StrEnum):
 class Shortage:
     """A pool that keeps a run from starting: `needed` units, `free` of `capacity`; `helped_at` is the earliest remedy.
 
-    `holders` are runs that hold units of it, ten at most; `held_for` is the late run that has first call. `requested`:
+    `holders` are runs that hold units of it, ten at most; `held_for` is the late run that has a hold. `requested`:
     less urgent holders were requested to yield, and what they release is kept for the run.
     """
 

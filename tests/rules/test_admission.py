@@ -160,8 +160,8 @@ def test_the_first_run_after_a_breakers_pause_is_its_probe_and_no_other_starts_b
 
 
 def test_a_hold_ends_when_its_run_has_what_it_needs() -> None:
-    state = PoolState(hold="r", hold_key=5)
+    state = PoolState(hold="r", hold_until=5)
     reserve(Limits(Kind.SLOTS, 5), state, "other", 1)
     assert state.hold == "r"
     reserve(Limits(Kind.SLOTS, 5), state, "r", 1)
-    assert (state.hold, state.hold_key) == ("", 0)
+    assert (state.hold, state.hold_until) == ("", 0)

@@ -61,8 +61,6 @@ class RunClass:
     head: Rank | None = None
     """The best of `runs`; kept, because every take compares it several times."""
     behind: Place | None = None
-    examined_when_overdue: Rank | None = None
-    """The head, while the class is parked and the head gets another look as soon as it is overdue."""
     lane: str = MAIN_LANE
 
     def __post_init__(self) -> None:
@@ -203,22 +201,16 @@ class RunClasses:
             self.lanes.moved(before, lane)
             self.ring_in(before, cls.tier).forget(cls.tenant)
 
-    def has_action(self, run_id: str) -> bool:
-        """Whether a run waits that some workers may not know."""
-        cls = self._class_of.get(run_id)
-        return cls is not None and bool(cls.action)
-
     def is_unserved(self, run_id: str, now: float) -> bool:
         """Whether no worker that has the action of a waiting run has reported lately."""
         cls = self._class_of.get(run_id)
         return cls is not None and self.lanes.is_unserved(cls.action, now)
 
-    def has_turn_before(self, entry: Entry, run_id: str) -> bool:
-        """Whether the tenant turn of `entry` comes before that of a waiting run of the same tier."""
-        other = self._class_of.get(run_id)
-        if other is None or other.tier != entry.tier or not entry.tenant or other.tenant in ("", entry.tenant):
-            return False
-        return self._turns.of(entry.tier, entry.tenant) < self._turns.of(other.tier, other.tenant)
+    def is_ahead(self, run: Entry, other: Entry) -> bool:
+        """Whether a run goes before another one: between tenants of a tier by turn, else by key."""
+        if run.tier == other.tier and run.tenant and other.tenant and run.tenant != other.tenant:
+            return self._turns.of(run.tier, run.tenant) < self._turns.of(other.tier, other.tenant)
+        return run.key < other.key
 
     def is_barred(self, head: Rank, first: Rank | None) -> bool:
         """Whether a head goes by its deadline, but its tenant may not pass that of `first`, whose turn it is."""
@@ -243,12 +235,17 @@ class RunClasses:
         """Return a class, which must have a head, to the candidates of the next take."""
         if cls.behind is not None:
             cls.behind.leave()
-            cls.behind = cls.examined_when_overdue = None
+            cls.behind = None
         self._offer(cls)
 
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MAX_RUNS_COUNTED_AHEAD`."""
         return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MAX_RUNS_COUNTED_AHEAD)
+
+    def is_parked_on(self, pool: str, tier: int, rank: Rank) -> bool:
+        """Whether the class whose head is `rank` is parked on a pool, in a tier."""
+        cls = self._headed_by(rank)
+        return cls is not None and cls.tier == tier and cls.behind is not None and cls.behind.name == pool
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""

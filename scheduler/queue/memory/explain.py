@@ -30,7 +30,8 @@ def shortage(
         return Shortage(pool.name, why, units, 0.0, 0.0, holders=holders)
     promised = pool.promised_class(waiting, now)
     requested = promised is not None and promised.name == class_name(entry)
-    first = promised.head[2] if promised is not None and promised.head is not None else pool.state.hold
+    holder = pool.held_for(entry, waiting, pools.time) if promised is None and why is Why.HELD else None
+    first = promised.head[2] if promised is not None and promised.head is not None else None
     return Shortage(
         pool.name,
         why,
@@ -39,7 +40,7 @@ def shortage(
         capacity(pool.limits, now),
         helped_at=_shown(helped_at, pools.time),
         holders=holders,
-        held_for=first if why is Why.HELD else None,
+        held_for=(holder.run_id if holder else first) if why is Why.HELD else None,
         requested=requested,
     )
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from duetime.scheduler.queue.constants import MAX_BARRED_HEADS_PASSED, MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
-from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses, class_name
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
+from duetime.scheduler.queue.memory.holds import HeldPool
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
@@ -22,12 +24,12 @@ from duetime.scheduler.rules.limits.admission import (
     Kind,
     Limits,
     PoolState,
-    advance,
     available,
     available_if_released,
     free_at,
     most_available,
 )
+from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 
@@ -79,57 +81,22 @@ class ParkedSize:
 
 
 @dataclass(slots=True, eq=False)
-class LivePool:
-    """One pool; without `limits` it is undeclared, and only its use is kept.
+class LivePool(HeldPool):
+    """One pool with the classes that are parked on it."""
 
-    Its limits are the `declared` ones, with the times of the queue. Units that runs were requested to release are
-    `promised` to a class before `promised_until`.
-    """
-
-    name: str
-    declared: Limits | None = None
-    limits: Limits | None = None
-    state: PoolState = field(default_factory=PoolState)
     own: bool = False
     timer: float | None = None
-    promised: ClassName | None = None
-    promised_until: float = 0.0
     sizes: dict[tuple[int, int, str], ParkedSize] = field(default_factory=dict)
     units: tuple[list[tuple[int, str]], ...] = field(default_factory=lambda: tuple([] for _ in range(TIER_COUNT)))
 
-    def at(self, now: float) -> PoolState:
-        """Return the state as of `now` without storing it."""
-        return advance(self.limits, self.state, now) if self.limits else self.state
-
-    def lacks(self, units: int, entry: Entry, waiting: RunClasses, now: float) -> Why | None:
+    def lacks(self, units: int, entry: Entry, waiting: RunClasses, time: QueueTime) -> Why | None:
         """Return why this pool does not admit a run, None when it does."""
-        limits, state = self.limits, self.at(now)
+        limits, now = self.limits, time.now
         if limits is None:
             return Why.UNKNOWN
-        if units > available(limits, state, entry.tier, now):
-            return _shortness(limits, state, units, entry.tier, now)
-        return Why.HELD if self.is_held(entry, waiting, now) else None
-
-    def is_held(self, entry: Entry, waiting: RunClasses, now: float) -> bool:
-        """Whether another run has first call: its class was promised units, or it is overdue.
-
-        An overdue one has the smaller key, the turn, and a worker that can start it.
-        """
-        promised = self.promised_class(waiting, now)
-        if promised is not None:
-            return promised.name != class_name(entry)
-        hold = self.state.hold
-        if hold in ("", entry.run_id) or self.state.hold_key >= entry.key or waiting.is_unserved(hold, now):
-            return False
-        return not waiting.has_turn_before(entry, hold)
-
-    def promise(self, name: ClassName | None, until: float = 0.0) -> None:
-        """Reserve released units for a class until then; None ends the reservation."""
-        self.promised, self.promised_until = name, until
-
-    def promised_class(self, waiting: RunClasses, now: float) -> RunClass | None:
-        """Return the class for which units were requested, while it waits."""
-        return waiting.named(self.promised) if now < self.promised_until else None
+        if units > available(limits, self.at(now), entry.tier, now):
+            return _shortness(limits, self.at(now), units, entry.tier, now)
+        return Why.HELD if self.is_held(entry, waiting, time) else None
 
     def fits_promised(self, waiting: RunClasses, now: float) -> RunClass | None:
         """Return that class if it is parked here and may be admitted now."""
@@ -150,6 +117,9 @@ class LivePool:
         size.count += 1
         cls.behind = size
         size.heads.push(head)
+        if cls.tier not in self.lines:
+            self.lines[cls.tier] = LazyHeap(partial(waiting.is_parked_on, self.name, cls.tier))
+        self.lines[cls.tier].push(head)
         if cls.tenant:
             size.ring.add(cls.tenant, head)
 
@@ -160,26 +130,10 @@ class LivePool:
         del units[bisect_left(units, (size.units, size.lane))]
 
     def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
-        """Whether no release could admit these units, so that a run parked here drops its other first calls."""
+        """Whether no release could admit these units, so that a run parked here holds no other pool."""
         if why is Why.SHORT and self.limits is not None:
             return units > available_if_released(self.limits, self.at(now), tier, now)
         return why is not Why.HELD
-
-    def give_up_first_call(self, run_id: str, name: ClassName | None) -> bool:
-        """Drop the first call of a run, and the promise to its class unless None; return whether there was any."""
-        had, was_promised = self.state.hold == run_id, name is not None and self.promised == name
-        if had:
-            self.state.hold, self.state.hold_key = "", 0.0
-        if was_promised:
-            self.promise(None)
-        return had or was_promised
-
-    def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
-        """Give first call to an overdue run that could ever get its units, so that later runs leave them free."""
-        if self.limits is None or units > most_available(self.limits, tier, now):
-            return
-        if not self.state.hold or rank[0] < self.state.hold_key:
-            self.state.hold, self.state.hold_key = rank[2], rank[0]
 
     def helped_at(self, units: int, tier: int, now: float) -> float | None:
         """Return when time alone may admit these units."""
@@ -195,11 +149,11 @@ class LivePool:
             for size in units[max(0, fit - MAX_SIZES_PER_WAKE) : fit][::-1]:
                 yield self.sizes[tier, *size]
 
-    def admitted(self, waiting: RunClasses, now: float) -> Iterator[Rank]:
+    def admitted(self, waiting: RunClasses, time: QueueTime) -> Iterator[Rank]:
         """Yield the heads of these sizes that may be admitted now."""
-        for size in self.fitting(now):
+        for size in self.fitting(time.now):
             for head in size.firsts():
-                if not self.is_held(waiting.entry(head[2]), waiting, now):
+                if not self.is_held(waiting.entry(head[2]), waiting, time):
                     yield head
 
     def rest(self, now: float) -> float | None:
@@ -223,7 +177,7 @@ class LivePool:
     def is_idle(self, now: float) -> bool:
         """Whether the pool can be removed without loss: it is unused and has no history to keep."""
         state = self.at(now)
-        if self.own or state.used or self.sizes or state.hold or now < self.promised_until:
+        if self.own or state.used or self.sizes or now < max(self.promised_until, state.hold_until):
             return False
         if self.limits is None:
             return True

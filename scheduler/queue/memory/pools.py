@@ -24,6 +24,7 @@ from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.limits.start_log import resize
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
+from duetime.scheduler.rules.shares import Shares
 
 TEMPLATE_SUFFIX = ":*"
 """Built-in templates: one run at a time for each key."""
@@ -63,9 +64,16 @@ class LivePools:
         self.keep(pool).park(cls, units, self._waiting)
         if why not in (Why.HELD, Why.TOO_SMALL):
             self.remind(pool, pool.helped_at(units, cls.tier, now))
-        if head[0] < self.time.wall:
-            pool.claim_first_call(head, units, cls.tier, now)
-        self._check_first_call(pool, now)
+        self._check_holds(pool, now)
+
+    def hold(self, pool: LivePool, entry: Entry, part: float, now: float) -> None:
+        """Hold units for an overdue run parked on another pool, for a `part` of the time that it is overdue."""
+        if entry.key < self.time.wall and pool.limits is not None:
+            self._hold(self.keep(pool), entry, now + part * (self.time.wall - entry.key), now)
+
+    def _hold(self, pool: LivePool, entry: Entry, until: float, now: float) -> None:
+        if pool.hold(entry, until, self._waiting, now):
+            self.remind(pool, until)
 
     def wake(self, pool: LivePool, now: float) -> None:
         """Unpark the classes that may be admitted now."""
@@ -73,9 +81,12 @@ class LivePools:
             self._waiting.unpark(promised)
         if self._waiting.lanes:
             self._separate(pool, pool.fitting(now), now)
-        for head in list(pool.admitted(self._waiting, now)):
-            self._waiting.unpark(self._waiting.class_of(head[2]))
-        self._check_first_call(pool, now)
+        for head in pool.admitted(self._waiting, self.time):
+            cls = self._waiting.class_of(head[2])
+            if cls.action and head[0] < self.time.wall:  # a worker that does not know it may be the first to look
+                self._hold(pool, cls.entries[head[2]], now + HOLD_CHECK_INTERVAL_MS, now)
+            self._waiting.unpark(cls)
+        self._check_holds(pool, now)
 
     def moved_out(self, cls: RunClass, now: float) -> None:
         """Unpark the classes behind one that left the main lane, as no start of its run will unpark them."""
@@ -83,9 +94,10 @@ class LivePools:
             if name in self._pools:
                 self.wake(self._pools[name], now)
 
-    def _check_first_call(self, pool: LivePool, now: float) -> None:
-        """Look again at a pool with first call later: it counts while a worker reports that has the run's action."""
-        if pool.sizes and self._waiting.has_action(pool.state.hold):
+    def _check_holds(self, pool: LivePool, now: float) -> None:
+        """Look again later at a pool with a hold: it counts while a worker reports that has the run's action."""
+        holders = [pool.holder(tier, self._waiting, self.time) for tier in pool.lines]
+        if any(holder is not None and holder.action for holder in holders):
             self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
 
     def _separate(self, pool: LivePool, sizes: Iterable[ParkedSize], now: float) -> None:
@@ -116,14 +128,15 @@ class LivePools:
         return True
 
     def drop_holds(self, entry: Entry, now: float) -> None:
-        """Drop the first calls of a run that has left its place, and unpark those it kept out.
+        """Drop the holds of a run that has left its place, and unpark those it kept out.
 
         A promise stays while another run of its class is late.
         """
         cls = self._waiting.named(class_name(entry))
         is_late = cls is not None and cls.head is not None and cls.head[0] <= self.time.wall + YIELD_NOTICE_MS
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
-            if pool.give_up_first_call(entry.run_id, None if is_late else class_name(entry)):
+            dropped = pool.drop_hold(entry.run_id, None if is_late else class_name(entry))
+            if dropped or entry.key < self.time.wall:
                 self.wake(pool, now)
             self.forget(pool, now)
 
@@ -131,10 +144,15 @@ class LivePools:
         """Return the first pool by name that does not admit a run, and why."""
         for name, units in sorted(entry.needs.items()):
             pool = self.get(name, now)
-            why = pool.lacks(units, entry, self._waiting, now)
+            why = pool.lacks(units, entry, self._waiting, self.time)
             if why is not None:
                 return pool, why
         return None
+
+    def count_start(self, entry: Entry, shares: Shares) -> None:
+        """Count a start in the pools of a run, by whose turn it is between tiers that hold one."""
+        for pool in [self._pools[name] for name in entry.needs if name in self._pools]:
+            pool.count_start(entry.tier, shares, self.time.wall)
 
     def reserve(self, name: str, entry: Entry, now: float) -> LivePool:
         """Reserve units even beyond the capacity; for an undeclared pool only the use is counted."""

@@ -85,21 +85,21 @@ class PoolPreemption:
             return {}
         for name, units in cls.needs:
             pool = self._pools.get(name, now)
-            why = pool.lacks(units, entry, self._waiting, now)
+            why = pool.lacks(units, entry, self._waiting, self._pools.time)
             if why is not None:
                 if pool.limits is None or pool.limits.kind is not Kind.SLOTS or why is not Why.SHORT:
                     return {}
-                if pool.gives_nothing(units, cls.tier, why, now) or self._is_kept_for_another(pool, entry, now):
+                if pool.gives_nothing(units, cls.tier, why, now) or self._is_kept_for_another(pool, entry):
                     return {}
                 found[name] = units - available(pool.limits, pool.at(now), cls.tier, now)
         return found
 
-    def _is_kept_for_another(self, pool: LivePool, entry: Entry, now: float) -> bool:
-        """Whether another class is being helped, or an overdue run that is as urgent has first call."""
-        if pool.promised_class(self._waiting, now) is not None:
+    def _is_kept_for_another(self, pool: LivePool, entry: Entry) -> bool:
+        """Whether another class is being helped, or an overdue run that is as urgent has a hold."""
+        if pool.promised_class(self._waiting, self._pools.time.now) is not None:
             return True
-        first = self._waiting.get(pool.state.hold)
-        return first is not None and first.tier <= entry.tier and pool.is_held(entry, self._waiting, now)
+        holder = pool.held_for(entry, self._waiting, self._pools.time)
+        return holder is not None and holder.tier <= entry.tier
 
     def _released(self, name: str) -> int:
         """Return the units of a pool that runs were requested to release and still hold."""

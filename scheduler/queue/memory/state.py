@@ -21,7 +21,6 @@ from duetime.scheduler.queue.memory.explain import explained, shortage, stats_of
 from duetime.scheduler.queue.memory.lanes import Lanes
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease, Put
-from duetime.scheduler.queue.memory.overdue import OverdueHeads
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.preemption import PoolPreemption
@@ -51,7 +50,6 @@ class QueueState:
         self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self.pools = LivePools(self._waiting, time)
-        self._overdue = OverdueHeads(self._waiting, self.pools)
         self.preemption = PoolPreemption(self._waiting, self.pools, self._leases)
 
     def held(self, run_id: str, token: str) -> Lease | None:
@@ -73,7 +71,7 @@ class QueueState:
         return Put.ADDED if known is None else Put.MOVED
 
     def pass_time(self, now: float) -> None:
-        """Advance time: promote delayed runs, fire pool timers, and examine runs that became overdue."""
+        """Advance time: promote delayed runs and fire pool timers."""
         for _ in range(MAX_PROMOTED_PER_TAKE):
             first = self._by_time.top()
             if first is None or first[0] > now:
@@ -82,7 +80,6 @@ class QueueState:
         for _ in range(MAX_TIMERS_PER_TAKE):
             if not self.pools.ring(now):
                 break
-        self._overdue.examine()
 
     def grant(
         self,
@@ -169,7 +166,8 @@ class QueueState:
             entry, not_before = self._delayed[run_id]
             self._delayed[run_id] = (replace(entry, key=key), not_before)
             return True
-        if (waiting := self._waiting.get(run_id)) is not None:
+        waiting = self._waiting.get(run_id)
+        if waiting is not None and waiting.key != key:
             self._waiting.move(replace(waiting, key=key))
             self.pools.drop_holds(waiting, now)
         return waiting is not None
@@ -236,6 +234,7 @@ class QueueState:
         else:
             self._waiting.start(head[2], now, out_of_turn=view.out_of_turn)
             count_dispatch(self.shares, self._balance, overdue(keys, wall), tier)
+            self.pools.count_start(entry, self.shares)
             granted.append(self._lease(entry, worker, now, until))
         return True
 
@@ -249,16 +248,14 @@ class QueueState:
 
     def _park(self, cls: RunClass, head: Rank, pool: LivePool, why: Why, now: float) -> None:
         """Park a class on the pool that its head lacks."""
-        units = dict(cls.needs)[pool.name]
+        entry, units = self._waiting.entry(head[2]), dict(cls.needs)[pool.name]
         self.pools.park(cls, pool, why, now)
-        # Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
-        if units > 1 and head[0] >= self.pools.time.wall and why in (Why.SHORT, Why.HELD):
-            self._overdue.add(cls, head)
-        others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
-        # Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
-        if pool.gives_nothing(units, cls.tier, why, now):
-            for other in others:
-                other.give_up_first_call(head[2], cls.name)
+        for other in (others := [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]):
+            if pool.gives_nothing(units, cls.tier, why, now):
+                other.drop_hold(head[2], cls.name)
+            elif why is Why.SHORT and other.name < pool.name:
+                # A release may bring this pool soon, and what admitted the run must not be gone by then.
+                self.pools.hold(other, entry, self.shares.guaranteed[cls.tier - 1], now)
         self._wake(others, now)  # runs that it kept out of them may fit now
 
     def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:  # nosec B107 # none
@@ -289,7 +286,7 @@ class QueueState:
 
     def _hint(self, now: float) -> float | None:
         first, timer = self._by_time.top(), self.pools.next_timer()
-        times = [at for at in (first and first[0], timer, self._overdue.next()) if at is not None]
+        times = [at for at in (first and first[0], timer) if at is not None]
         return max(0.0, min(times) - now) / 1000 if times else None
 
     def _having(self, pool: str) -> list[str]:

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits import admission, breaker, queue_time, start
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
 
-LAYOUT_VERSION = 6
+LAYOUT_VERSION = 7
 """Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
 SIZE_SCORES_PER_TIER = 2**48
@@ -33,7 +33,7 @@ MAX_LANES_LISTED = 64
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
-_PARTS = ("state", "start_log", "pools", "turns", "lanes", "runs", "classes", "leases")
+_PARTS = ("state", "start_log", "pools", "turns", "lanes", "runs", "holds", "classes", "leases")
 SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),

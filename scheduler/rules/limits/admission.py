@@ -72,7 +72,8 @@ class PoolState:
 
     Nothing is admitted before `stopped_until` (set by a provider) and `open_until` (set by the breaker). After that
     `probe` is the one run that tries, and `trips` counts failed probes in a row. `failing` counts failures in a row,
-    `errors` is the smoothed failed part of `seen`. `hold` is an overdue run with first call, and `hold_key` its key.
+    `errors` is the smoothed failed part of `seen`. Units are held for the overdue run `hold`, parked on
+    another pool, before `hold_until`. `owed` are the starts that each tier has earned while runs of it held the pool.
     """
 
     at: float = 0.0
@@ -91,7 +92,8 @@ class PoolState:
     errors: float = 0.0
     seen: int = 0
     hold: str = ""
-    hold_key: float = 0.0
+    hold_until: float = 0.0
+    owed: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
     log: StartLog = ()
     started: float = 0.0
 
@@ -196,6 +198,11 @@ def available_if_released(limits: Limits, state: PoolState, tier: int, now: floa
     return available(limits, unused, tier, now)
 
 
+def available_in_time(limits: Limits, state: PoolState, tier: int, now: float) -> float:
+    """Return the number of units that a run of `tier` could reserve once all are released and the bucket is full."""
+    return available(limits, replace(state, used=0.0, level=_bucket(limits, state.factor), started=0.0), tier, now)
+
+
 def free_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
     """Return when time alone may admit `units`, None when only a release can; `state` is as of `now`."""
     blocked = max(state.stopped_until, state.open_until)
@@ -238,7 +245,7 @@ def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None
     if 0 < state.open_until <= state.at and not state.probe:
         state.probe = run_id
     if state.hold == run_id:
-        state.hold, state.hold_key = "", 0.0
+        state.hold, state.hold_until = "", 0.0
 
 
 def release(

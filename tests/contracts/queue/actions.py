@@ -138,7 +138,7 @@ class ActionsContract(QueueCase):
         queue.put([self.acting(clock, "crop.1", -9, needs={"gpu": 2}), self.acting(clock, "mail.1", needs={"gpu": 1})])
         assert self.by(queue, OLD) == ["mail.1"]
 
-    def test_first_call_counts_while_a_worker_reports_that_knows_the_action(
+    def test_a_hold_counts_while_a_worker_reports_that_knows_the_action(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         old, new = ThreadUse(4), ThreadUse(8)
@@ -154,7 +154,7 @@ class ActionsContract(QueueCase):
         clock.ms += THREADS_KNOWN_MS + HOLD_CHECK_INTERVAL_MS
         assert self.by(queue, OLD, threads=old) == ["mail.1"], "the worker that knows it has ended"
 
-    def give_first_call(self, queue: DispatchQueue, clock: Clock) -> None:
+    def give_hold(self, queue: DispatchQueue, clock: Clock) -> None:
         """Let `crop.1`, which only the new worker knows, wait for both units of a pool, one of which `mail.0` has."""
         queue.set_pool("gpu", slots(2))
         queue.put([self.acting(clock, "mail.0", -99, needs={"gpu": 1})])
@@ -164,10 +164,8 @@ class ActionsContract(QueueCase):
         )
         assert self.by(queue, NEW, threads=ThreadUse(8)) == []
 
-    def test_a_run_with_first_call_keeps_no_pool_when_its_worker_is_gone(
-        self, queue: DispatchQueue, clock: Clock
-    ) -> None:
-        self.give_first_call(queue, clock)
+    def test_a_run_with_a_hold_keeps_no_pool_when_its_worker_is_gone(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.give_hold(queue, clock)
         assert self.finish(queue, "mail.0")
         hint = queue.take("old", 1, LEASE_MS, actions=OLD, threads=ThreadUse(4)).hint
         assert hint is not None
@@ -175,10 +173,10 @@ class ActionsContract(QueueCase):
         clock.ms += THREADS_KNOWN_MS + 1
         assert self.by(queue, OLD, threads=ThreadUse(4)) == ["mail.1"]
 
-    def test_a_run_with_first_call_keeps_no_free_unit_when_its_worker_is_gone_before_another_met_it(
+    def test_a_run_with_a_hold_keeps_no_free_unit_when_its_worker_is_gone_before_another_met_it(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
-        self.give_first_call(queue, clock)
+        self.give_hold(queue, clock)
         assert self.by(queue, OLD, threads=ThreadUse(4)) == []
         clock.ms += THREADS_KNOWN_MS
         assert self.by(queue, OLD, threads=ThreadUse(4)) == [], "its worker may still come"

@@ -85,7 +85,7 @@ class LoadContract(QueueCase):
         assert all(stats.pools[name].used == 0 for name in "abc")
 
     def any_run(self, chance: random.Random, clock: Clock, run_id: str) -> Entry:
-        """Make a run whose key is far ahead, so that none is ever overdue and has first call."""
+        """Make a run whose key is far ahead, so that none is ever overdue and has a hold."""
         tier = chance.randint(1, 5)
         most = {name: int(CAPACITY[name] * (1 - HEADROOM[name] * (tier > 2))) for name in CAPACITY}
         needs = {name: chance.randint(1, most[name]) for name in chance.sample(list(CAPACITY), chance.randint(0, 3))}

@@ -29,21 +29,34 @@ class Mutation:
 
 
 MUTATIONS = (
+    Mutation("an overdue run has no hold", "holds", "if not first or first.key >= WALL then", "if true then"),
+    Mutation("a run that is not overdue has a hold", "holds", "if key >= WALL then return nil end", ""),
+    Mutation("a run has a hold on units that it can have", "holds", "units_of(class, p.name) <= free(p", "0 > free(p"),
     Mutation(
-        "an overdue run gets no hold", "shortages", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"
+        "a hold stays while the pool is too small",
+        "holds",
+        "units_of(class, p.name) > available_in_time(",
+        "0 > (",
     ),
-    Mutation("a hold outlives the run it is for", "classes", "if had then set_hold", "if false then set_hold"),
+    Mutation("a hold binds every tier", "holds", "  return tier < other\n", "  return true\n"),
     Mutation(
-        "what is held back for another is woken for nothing", "classes", "if not even_if_held and is_held", "if is_held"
+        "tiers earn nothing at a pool", "take", "HOLDS.count_start(pool(need.pool), class.tier)", "pool(need.pool)"
+    ),
+    Mutation("a start uses up nothing that was earned", "holds", "(each == tier and 1 or 0)", "0"),
+    Mutation("tiers that are not late earn starts", "holds", "first and first.key < WALL and", "first and"),
+    Mutation("nothing is kept in the pools before", "shortages", "      HOLDS.hold(other", "      local _ = (other"),
+    Mutation("what is kept is kept for ever", "holds", "NOW < p.state.hold_until and", "p.state.hold ~= '' and"),
+    Mutation("what is kept binds more urgent tiers", "holds", "run.class.tier > class.tier or", ""),
+    Mutation("what is left over is kept as well", "holds", "units > free(p, run.class.tier) and", ""),
+    Mutation("a hold outlives the run it is for", "holds", "if had then set_hold", "if false then set_hold"),
+    Mutation(
+        "what is held back for another is woken for nothing",
+        "classes",
+        "  if not even_if_held then\n",
+        "  if true then\n",
     ),
     Mutation(
-        "who became overdue behind a pool is not looked at again",
-        "take",
-        "first_overdue + 1 <= WALL then",
-        "false then",
-    ),
-    Mutation(
-        "a run keeps first call while no release can help it",
+        "a run keeps its holds while no release can help it",
         "shortages",
         "then return units > in_reach(p, tier) end",
         "then return false end",
@@ -112,10 +125,10 @@ MUTATIONS = (
         "if false then",
     ),
     Mutation(
-        "first call of an overdue run holds back a tenant whose turn it is",
-        "classes",
-        "return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)",
-        "return true",
+        "a hold binds a tenant whose turn it is",
+        "holds",
+        "return turn_of(class.tier, tenant) < turn_of(class.tier, other)",
+        "return run.key < key",
     ),
     Mutation("a deadline never goes out of turn", "view", "not class.by_deadline or best.key < WALL", "true"),
     Mutation(
@@ -195,7 +208,7 @@ MUTATIONS = (
         "elseif run.class ~= entry.class then",
         "elseif false then",
     ),
-    Mutation("a run that moves keeps its first call", "put", "  drop_holds(run)\n  place(", "  place("),
+    Mutation("a run that moves keeps its holds", "put", "  drop_holds(run)\n  place(", "  place("),
     Mutation("a run that is put again while it runs is lost", "leases", "if again then place(", "if false then place("),
     Mutation("what is given back counts as used", "give_back", "unused[need.pool] = 0", "unused[need.pool] = nil"),
     Mutation(
@@ -238,12 +251,12 @@ MUTATIONS = (
         "  call('ZADD', P .. 'timers', 'LT', at, name)\n  FIRST.timers = nil\n",
         "  call('ZADD', P .. 'timers', 'LT', at, name)\n",
     ),
-    Mutation("a promise binds nobody", "classes", "if promised then return promised ~= class end", ""),
+    Mutation("a promise binds nobody", "holds", "if promised then return promised ~= class end", ""),
     Mutation("a promised class is not woken", "classes", "  unpark_promised(p)\n", ""),
     Mutation("a promise outlives the start that it was for", "leases", "if p.state.promised == class.name", "if false"),
     Mutation("units on their way are requested again", "runs_to_preempt", " - released(p.name)", ""),
     Mutation("runs that are as urgent yield too", "runs_to_preempt", "if run.class.tier > tier", "if true"),
-    Mutation("first call counts though no worker serves it", "classes", "if is_unserved(", "if false and ("),
+    Mutation("a hold counts though no worker serves it", "holds", "not is_unserved(", "not (nil and "),
     Mutation("a repeated take gets more runs", "take", "if last[1] == nonce then", "if last[1] == '' then"),
 )
 

@@ -72,7 +72,7 @@ class OrderContract(QueueCase):
         queue.put([self.entry(clock, "small", -9000, {"gpu": 1})])
         self.taken(queue)
         queue.put([self.entry(clock, "large", -5000, {"gpu": 2}), self.entry(clock, "next", 0, {"gpu": 1})])
-        assert self.taken(queue) == [], "the overdue one has first call"
+        assert self.taken(queue) == [], "the overdue one has a hold"
         queue.put([self.entry(clock, "large", -5000, {"nobody": 1})])
         assert self.taken(queue) == ["next"]
 

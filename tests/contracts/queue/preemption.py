@@ -204,7 +204,7 @@ class PreemptionContract(QueueCase):
         assert self.taken(queue, 1) == ["late"]
         assert self.taken(queue) == []
         assert self.finish(queue, "late")
-        assert self.taken(queue, 1) == ["overdue"], "it has first call again"
+        assert self.taken(queue, 1) == ["overdue"], "it has a hold again"
 
     def test_units_that_nobody_took_in_time_are_free_for_all(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))

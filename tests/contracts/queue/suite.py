@@ -10,6 +10,7 @@ from tests.contracts.queue.deadlines import DeadlinesContract
 from tests.contracts.queue.decisions import DecisionsContract
 from tests.contracts.queue.explain import TellingContract
 from tests.contracts.queue.feedback import FeedbackContract
+from tests.contracts.queue.holds import HoldsContract
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
 from tests.contracts.queue.order import OrderContract
@@ -33,6 +34,7 @@ class QueueContract(
     DeadlinesContract,
     DecisionsContract,
     FeedbackContract,
+    HoldsContract,
     LeaseContract,
     LoadContract,
     OrderContract,

@@ -242,9 +242,9 @@ class Walk:
         heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head)]
         able = [head for head in heads if head.tier <= tier and knows(actions, head.action)]
         fitting = [head for head in able if floor.shortage(head, self.memory._time.now) is None]
-        # First call ends with the reports of the workers that know its action: that is looked at less often.
-        called = {pool.name for pool in floor.pools.all() if floor._waiting.has_action(pool.state.hold)}
-        slow = bool(floor._waiting.lanes) or any(called & head.needs.keys() for head in fitting)
+        # A hold ends with the reports of the workers that know its action: that is looked at less often.
+        held = {cls.behind.name for cls in floor._waiting.classes() if cls.behind is not None and cls.action}
+        slow = bool(floor._waiting.lanes) or any(held & head.needs.keys() for head in fitting)
         often = HOLD_CHECK_INTERVAL_MS if slow else THROTTLE_CHECK_INTERVAL_MS
         soon = taken.hint is not None and taken.hint <= often / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"

@@ -43,7 +43,7 @@ class TurnsContract(QueueCase):
         assert self.taken(queue) == ["a"]
         assert queue.reserve("w", self.entry(clock, "a"), LEASE_MS) is None
 
-    def test_first_call_of_an_overdue_run_holds_out_of_turn_too(self, queue: DispatchQueue, clock: Clock) -> None:
+    def test_a_hold_of_an_overdue_run_binds_out_of_turn_too(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))
         queue.put([self.entry(clock, "r", -9, {"gpu": 1})])
         assert self.taken(queue) == ["r"]

@@ -6,27 +6,6 @@ local function place_of(tier, lane) return lane == '' and tier or tier .. lane e
 -- the best in all lanes of actions that the taking worker knows.
 local TOP = {}
 
--- The waiting run with first call of a pool, or nil.
-local function run_with_first_call(p)
-  local run = p.state.hold ~= '' and read_run(p.state.hold)
-  return run and call('ZSCORE', P .. 'q:' .. run.class.name, run.member) and run or nil
-end
-
--- Whether another run has first call: its class was promised units, or it is overdue, and has the smaller key, the turn,
--- and a worker.
-local function is_held_for_another(p, id, key, class)
-  local promised = promised_class(p)
-  if promised then return promised ~= class end
-  local hold = p.state.hold
-  if hold == '' or hold == id or p.state.hold_key >= key then return false end
-  local owner = run_with_first_call(p)
-  if not owner then return true end
-  if is_unserved(owner.class.action) then return false end
-  if not class.tenant or owner.class.tier ~= class.tier then return true end
-  if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
-  return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)
-end
-
 -- A head as a take compares it, false for none.
 local function head_from(entry, key, lane)
   if not entry then return false end
@@ -47,12 +26,6 @@ local function offer(class, key, member)
   offer_to(lane, class.tier)
 end
 
-local function units_of(class, name)
-  for _, need in ipairs(class.needs) do
-    if need.pool == name then return need.units end
-  end
-end
-
 local function size_of(class, name)
   return class.tier .. ' ' .. string.format('%.0f', units_of(class, name))
 end
@@ -61,6 +34,7 @@ local function leave_size(name, class, entry)
   local size = size_of(class, name)
   local behind = P .. 'behind:' .. name .. ' ' .. size
   local lane = drop_from_lane(behind, class, entry)
+  HOLDS.leave_line({name = name}, class, entry)
   if call('EXISTS', behind .. lane) == 0 then call('ZREM', P .. 'sizes:' .. name, size .. lane) end
 end
 
@@ -70,27 +44,12 @@ local function drop_candidate(class, entry)
   TOP[place_of(class.tier, lane)], TOP[-class.tier] = nil, lane == '' and TOP[-class.tier] or nil
 end
 
-local function needs_several(class)
-  for _, need in ipairs(class.needs) do
-    if need.units > 1 then return true end
-  end
-end
-
--- The name of the head of a class among those that get another look as soon as they are overdue.
-local function patient(key, entry) return number(tonumber(key)) .. '\n' .. entry end
-
--- Note that a class is no longer parked.
-local function leave_pool(class, key, entry)
-  call('HDEL', P .. 'parked', class.name)
-  if needs_several(class) and call('ZREM', P .. 'patience', patient(key, entry)) == 1 then FIRST.patience = nil end
-end
-
 -- Remove the head of a class from the candidates, or from the pool that the class is parked on.
-local function withdraw(class, key, member)
+local function withdraw(class, member)
   local entry = member .. '\n' .. class.name
   local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
   if name then
-    leave_pool(class, key, entry)
+    call('HDEL', P .. 'parked', class.name)
     leave_size(name, class, entry)
   else
     drop_candidate(class, entry)
@@ -101,7 +60,7 @@ end
 local function look_again(class, key, member)
   local key_now, member_now = head_of(class)
   if key_now == key and member_now == member then return end
-  if member then withdraw(class, key, member) end
+  if member then withdraw(class, member) end
   if member_now then offer(class, key_now, member_now) end
 end
 
@@ -154,32 +113,23 @@ local function park(class, key, member, p)
   call('HSET', P .. 'parked', class.name, name)
   local lane = add_to_lane(P .. 'behind:' .. name .. ' ' .. size, class, key, member .. '\n' .. class.name)
   call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE_SCORES_PER_TIER + units_of(class, name), size .. lane)
+  HOLDS.join_line(p, class, key, member .. '\n' .. class.name)
 end
 
--- Make a parked class a candidate, unless another run has first call.
+-- Make a parked class a candidate, unless units are kept for another run.
 local function unpark(p, entry, key, even_if_held)
   local cut = string.find(entry, '\n', 1, true)
   local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
   local _, id = parts_of(member)
-  if not even_if_held and is_held_for_another(p, id, tonumber(key), class) then return end
-  leave_pool(class, key, entry)
+  key = tonumber(key)
+  if not even_if_held then
+    if is_held_for_another(p, id, key, class) then return end
+    -- A worker that does not know its action may be the first to look.
+    if class.action ~= '' and key < WALL then HOLDS.hold(p, id, key, class, NOW + HOLD_CHECK_INTERVAL_MS) end
+  end
+  call('HDEL', P .. 'parked', class.name)
   leave_size(p.name, class, entry)
   offer(class, key, member)
-end
-
--- Examine once more the runs that became overdue while parked: only a look gives them first call.
-local function look_at_overdue()
-  for _, parked in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MAX_OVERDUE_PER_TAKE)) do
-    call('ZREM', P .. 'patience', parked)
-    FIRST.patience = nil
-    local then_key, member, name = string.match(parked, '^(.-)\n(.-)\n(.*)$')
-    local class = class_of(name)
-    local key, head = head_of(class)
-    if head == member and number(key) == then_key and call('HEXISTS', P .. 'parked', name) == 1 then
-      withdraw(class, key, member)
-      offer(class, key, member)
-    end
-  end
 end
 
 -- The class of a head if its action has a lane of its own, with its key and member.
@@ -231,11 +181,12 @@ local function fitting(p, tier)
   return tier * SIZE_SCORES_PER_TIER, tier * SIZE_SCORES_PER_TIER + max(0, min(SIZE_SCORES_PER_TIER - 1, floor(free(p, tier))))
 end
 
--- Look again later at a pool with first call: it counts while a worker reports that knows the run's action.
-local function check_first_call(p)
-  if p.state.hold == '' or call('EXISTS', P .. 'sizes:' .. p.name) == 0 then return end
-  local run = run_with_first_call(p)
-  if run and run.class.action ~= '' then set_timer(p.name, NOW + HOLD_CHECK_INTERVAL_MS) end
+-- Look again later at a pool with a hold: it counts while a worker reports that knows the run's action.
+local function check_holds(p)
+  for tier = 1, TIER_COUNT do
+    local run = holder(p, tier)
+    if run and run.class.action ~= '' then return set_timer(p.name, NOW + HOLD_CHECK_INTERVAL_MS) end
+  end
 end
 
 -- The largest sizes of a tier that fit now.
@@ -260,7 +211,7 @@ local function wake(p)
     for _, size in ipairs(S.lanes > 0 and largest(p, tier) or {}) do separate(p, size) end
     for _, size in ipairs(largest(p, tier)) do unpark_best(p, size) end
   end
-  check_first_call(p)
+  check_holds(p)
 end
 
 -- Set the timer for when time may help the classes still parked.
@@ -278,21 +229,13 @@ local function set_timer_for_rest(p)
   set_timer(p.name, at)
 end
 
--- Drop the first call of a run, and the promise to its class unless nil; return whether there was any.
-local function give_up_first_call(p, id, class)
-  local had, was_promised = p.state.hold == id, class and p.state.promised == class.name
-  if had then set_hold(p, '', 0) end
-  if was_promised then set_promise(p, '', 0) end
-  return had or was_promised
-end
-
--- A run that is removed or moved drops its first calls. A promise stays while another run of its class is late.
+-- A run that is removed or moved drops its holds. A promise stays while another run of its class is late.
 local function drop_holds(run)
   local key = run.class.needs[1] and head_of(run.class)
   local is_late = key and key <= WALL + YIELD_NOTICE_MS
   for _, need in ipairs(run.class.needs) do
     local p = pool(need.pool)
-    if give_up_first_call(p, run.id, not is_late and run.class) then wake(p) end
+    if HOLDS.drop(p, run.id, not is_late and run.class) or run.key < WALL then wake(p) end
     forget_if_idle(p)
   end
 end

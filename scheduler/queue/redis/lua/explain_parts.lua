@@ -11,9 +11,8 @@ local function holders(name)
   return found
 end
 
-local function first_call(p, promised)
-  if not promised then return p.state.hold end
-  local _, member = head_of(promised)
+local function first_of_class(class)
+  local _, member = head_of(class)
   local _, id = parts_of(member)
   return id
 end
@@ -27,7 +26,7 @@ local function shortage(class, id, key)
     local promised = promised_class(p)
     reply[8] = promised == class and 1 or 0
     if why == 'held' then
-      reply[7] = first_call(p, promised)
+      reply[7] = promised and first_of_class(promised) or held_for(p, id, key, class).id
     elseif why ~= 'too_small' then
       local helped = helped_at(p, units, class.tier)
       reply[6] = number(helped and helped - S.behind)

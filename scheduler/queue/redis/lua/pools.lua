@@ -2,7 +2,7 @@
 --   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets, window,
 --            window_units]
 --   pools:  [at, used, spent, level, factor, cut_at, good, bad, stopped_until, open_until, trips, probe, failing, errors,
---            seen, hold, hold_key, log, promised, promised_until]; the last two only while units are promised
+--            seen, hold, hold_until, log, owed, promised, promised_until]; the last two only while units are promised
 -- A state is stored only when it changes; a reader gets a copy advanced to now. A pool without limits of its own has
 -- those of its template ('key:*' of 'key:customer-42'). An undeclared pool is stored while it is in use: without any
 -- limits this means its reservations, and the classes parked on it.
@@ -59,25 +59,25 @@ local function unpacked_state(raw)
   return {
     at = v[1], used = v[2], spent = v[3], level = v[4], factor = v[5], cut_at = v[6], good = v[7], bad = v[8],
     stopped_until = v[9], open_until = v[10], trips = v[11], probe = v[12], failing = v[13], errors = v[14],
-    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = log_total(v[18]), promised = v[19] or '',
-    promised_until = v[20] or 0,
+    seen = v[15], hold = v[16], hold_until = v[17], log = v[18], started = log_total(v[18]), owed = v[19],
+    promised = v[20] or '', promised_until = v[21] or 0,
   }
 end
 
 local function packed_state(s)
   local fields = {
     s.at, s.used, s.spent, s.level, s.factor, s.cut_at, s.good, s.bad, s.stopped_until, s.open_until, s.trips, s.probe,
-    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log,
+    s.failing, s.errors, s.seen, s.hold, s.hold_until, s.log, s.owed,
   }
-  if s.promised ~= '' then fields[19], fields[20] = s.promised, s.promised_until end
+  if s.promised ~= '' then fields[20], fields[21] = s.promised, s.promised_until end
   return cmsgpack.pack(fields)
 end
 
 local function new_state(level, spent, used)
   return {
     at = NOW, used = used, spent = spent, level = level, factor = 1, cut_at = 0, good = 0, bad = 0, stopped_until = 0,
-    open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_key = 0, log = {},
-    started = 0, promised = '', promised_until = 0,
+    open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_until = 0, log = {},
+    started = 0, owed = {0, 0, 0, 0, 0}, promised = '', promised_until = 0,
   }
 end
 
@@ -155,8 +155,8 @@ local function keep(p)
   if not is_kept(p) then p.dirty = true end
 end
 
-local function set_hold(p, id, key)
-  p.kept.hold, p.kept.hold_key, p.state.hold, p.state.hold_key, p.dirty = id, key, id, key, true
+local function set_hold(p, id, until_then)
+  p.kept.hold, p.kept.hold_until, p.state.hold, p.state.hold_until, p.dirty = id, until_then, id, until_then, true
 end
 
 local function free_in(limits, s, tier, at)
@@ -196,6 +196,9 @@ local function in_reach(p, tier)
   local s = p.state
   return free_with(p, tier, {used = 0, level = s.level + s.used, started = max(0, s.started - s.used)})
 end
+
+-- The units that a run of a tier could reserve once all are released and the bucket is full.
+local function available_in_time(p, tier) return free_with(p, tier, {used = 0, level = bucket(p.limits, p.state.factor), started = 0}) end
 
 -- The earlier of two times, either of them nil.
 local function earlier(a, b)
@@ -242,7 +245,7 @@ local function reserve(p, id, units)
   if p.limits.kind == 'rate' then s.level = s.level - units end
   if p.limits.slides then relog(s, log_added(s.log, s.at, units, p.limits.window)) end
   if s.open_until > 0 and s.open_until <= s.at and s.probe == '' then s.probe = id end
-  if s.hold == id then s.hold, s.hold_key = '', 0 end
+  if s.hold == id then s.hold, s.hold_until = '', 0 end
 end
 
 -- The run was granted, and began, at these times.
@@ -264,7 +267,7 @@ end
 -- The pool can be removed without loss: it is unused and has no history to keep.
 local function is_idle(p)
   local s = p.state
-  if p.own or s.used ~= 0 or s.hold ~= '' or NOW < s.promised_until or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end
+  if p.own or s.used ~= 0 or NOW < max(s.promised_until, s.hold_until) or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end
   if not p.limits then return true end
   return p.limits.kind == 'slots' and s.factor >= 1 and s.stopped_until <= NOW and s.open_until == 0
 end

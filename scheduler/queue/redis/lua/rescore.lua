@@ -2,9 +2,9 @@
 
 filled()
 local run, key = read_run(ARGV[4]), tonumber(ARGV[5])
-if not run or run.token then
+if not run or run.token or run.key == key then
   save()
-  return 0
+  return run and not run.token and 1 or 0
 end
 call('HSET', P .. 'runs', run.id, packed_run(run.class.name, key, run.created, run.not_before))
 if not call('ZSCORE', P .. 'delayed', run.member) then

@@ -135,11 +135,11 @@ local function holders_to_ask(missing, tier)
   return chosen
 end
 
--- Whether another class is being helped, or an overdue run that is as urgent has first call.
+-- Whether another class is being helped, or an overdue run that is as urgent has a hold.
 local function is_kept_for_another(p, class, id, key)
   if promised_class(p) then return true end
-  local first = run_with_first_call(p)
-  return first and first.class.tier <= class.tier and is_held_for_another(p, id, key, class)
+  local run = held_for(p, id, key, class)
+  return run and run.class.tier <= class.tier
 end
 
 -- The units that the head of a class lacks, by pool; nil when released units cannot help it.

@@ -1,9 +1,4 @@
--- The choice of the next tier. Twin: rules/shares.py. GUARANTEED and CEILINGS are the shares by tier: the default ones,
--- unless set_shares.lua has stored others.
-
-for tier = 1, S and S.policy and TIER_COUNT or 0 do
-  GUARANTEED[tier], CEILINGS[tier] = S.policy[1 + tier], S.policy[6 + tier]
-end
+-- The choice of the next tier. Twin: rules/shares.py.
 
 -- Shares and ceilings count only between tiers whose best run is past its key.
 local function is_late(head)

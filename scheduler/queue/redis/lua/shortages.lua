@@ -29,16 +29,10 @@ local function lacking(class, id, key)
   end
 end
 
--- Whether no release could admit these units, so that a run parked here drops its other first calls.
+-- Whether no release could admit these units, so that a run parked here holds no other pool.
 local function gives_nothing(p, units, tier, why)
   if why == 'short' then return units > in_reach(p, tier) end
   return why ~= 'held'
-end
-
--- Give first call to an overdue run that could ever get its units, so that later runs leave them free.
-local function claim_first_call(p, units, tier, id, key)
-  if not p.limits or units > most(p.limits, tier, NOW) then return end
-  if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
 end
 
 -- Park a class, whose head is in no place, on the pool that its head lacks.
@@ -46,18 +40,16 @@ local function park_behind(p, class, key, member, units, why)
   local _, id = parts_of(member)
   park(class, key, member, p)
   if p.limits and why ~= 'held' and why ~= 'too_small' then set_timer(p.name, helped_at(p, units, class.tier)) end
-  if key < WALL then claim_first_call(p, units, class.tier, id, key) end
-  check_first_call(p)
-  -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
-  if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
-    call('ZADD', P .. 'patience', key, patient(key, member .. '\n' .. class.name))
-    FIRST.patience = nil
-  end
-  -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
+  check_holds(p)
   local nothing = gives_nothing(p, units, class.tier, why)
   for _, need in ipairs(class.needs) do
     local other = pool(need.pool)
-    if nothing and other ~= p then give_up_first_call(other, id, class) end
+    if nothing and other ~= p then
+      HOLDS.drop(other, id, class)
+    elseif why == 'short' and other.name < p.name and key < WALL and other.limits then
+      -- A release may bring this pool soon, and what admitted the run must not be gone by then.
+      HOLDS.hold(other, id, key, class, NOW + GUARANTEED[class.tier] * (WALL - key))
+    end
   end
   for _, need in ipairs(class.needs) do
     if need.pool ~= p.name then wake(pool(need.pool)) end

@@ -34,10 +34,10 @@
 --   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
 --   behind:<pool> <tier> <units>@<action>, and its rings  ZSET  the same in the lane of an action
 --   sizes:<pool>        ZSET    '<tier> <units>', and the lane, parked there, scored tier * SIZE_SCORES_PER_TIER + units
+--   line:<pool> <tier>  ZSET    heads of the classes parked there, of all sizes, by key
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
---   patience            ZSET    heads parked before they were overdue, by key, named <key>\n<head as above>
 --   willing, requested  ZSET    turns by when they were reported and requested (both in runs_to_preempt.lua)
 --   took:<worker>       STRING  nonce and grants of the worker's last take
 --   said:<client>:<n>   STRING  the answer to a call, for when its reply was lost
@@ -90,6 +90,11 @@ local function read_state()
 end
 
 local S = read_state()
+
+-- GUARANTEED and CEILINGS are the shares by tier: the default ones, unless set_shares.lua has stored others.
+for tier = 1, S and S.policy and TIER_COUNT or 0 do
+  GUARANTEED[tier], CEILINGS[tier] = S.policy[1 + tier], S.policy[6 + tier]
+end
 local P = S and KEYS[1] .. ':' .. S.fill .. ':'
 
 local function shown_now()

@@ -59,10 +59,9 @@ local function look_at_timers()
   end
 end
 
-local first_delayed, first_timer, first_overdue = first_of('delayed'), first_of('timers'), first_of('patience')
+local first_delayed, first_timer = first_of('delayed'), first_of('timers')
 if first_delayed and first_delayed <= NOW then promote() end
 if first_timer and first_timer <= NOW then look_at_timers() end
-if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
 open_view(actions)
 if ARGV[9] == 1 then RECORD.looks = {} end
@@ -118,6 +117,7 @@ end
 local function grant(cursor, heads, created, id)
   local class, token = cursor.class, new_token()
   reserve_all(class, id)
+  for _, need in ipairs(class.needs) do HOLDS.count_start(pool(need.pool), class.tier) end
   runs[#runs + 1] = id
   runs[#runs + 1] = packed_lease(class, cursor.key, created, NOW, token, worker)
   leases[#leases + 1] = NOW + lease
@@ -184,8 +184,7 @@ store_pools()
 if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', ANSWER_TTL_MS) end
 
 -- A worker without grants waits, for `hint` at most; runs that are left, or due soon, go to another worker.
-first_overdue = first_of('patience')
-local first = earlier(earlier(first_of('delayed'), first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
+local first = earlier(first_of('delayed'), first_of('timers'))
 local hint = first and max(0, (first - NOW) / 1000)
 if is_cut_short() or (left and looks == MAX_CLASSES_PER_TAKE) then hint = 0 end
 if not left and not grants[1] then
