@@ -81,7 +81,7 @@ def _needs_event(row: Row[Any]) -> bool:
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:
     late = row.state is State.SCHEDULED and row.attempt == 0 and now - row.wake_at > ON_TIME
-    return late and row.current and catches_up(row.repeat_policy)
+    return late and catches_up(row.repeat_policy)
 
 
 def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
