@@ -17,7 +17,7 @@ from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
 from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
-from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures, was_dropped
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
@@ -209,7 +209,7 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,
         laxity_seconds=int((spare - reserved_duration(task, run)).total_seconds()) if run.state in OPEN else None,
-        missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
+        missed=(spare < timedelta(0) or was_dropped(run)) or None,
     )
 
 

@@ -44,11 +44,17 @@ def sent_event_text(sent: SentEventPayload) -> str:
         if sent.repeated
         else f"{event} was sent:"
     )
-    text = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
+    text = f"{began} {_released(sent.freed)}." if sent.freed else f"{began} no task went on by it."
     if sent.still_waiting:
         waits = "waits" if sent.still_waiting == 1 else "wait"
         text += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still {waits} for something else."
     return f"{text} An event cannot be taken back."
+
+
+def _released(count: int) -> str:
+    """Say how many tasks wait for it no more: what is paused, or due later, starts later."""
+    one = "waits for it no more and starts once it is due and not paused"
+    return f"{_tasks(count)} {one if count == 1 else 'wait for it no more and start once they are due and not paused'}"
 
 
 def _tasks(count: int) -> str:

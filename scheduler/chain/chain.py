@@ -8,6 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from duetime.scheduler.chain.judgement import why_left_out
 from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
@@ -156,7 +157,7 @@ def view_of_chain(
         occurrence=found.chain.due_at,
         cancel_requested=stopping,
     )
-    run = replace(run, failed_before=runs[0].failed_before, **_deadline_of_all(found))
+    run = replace(run, failed_before=runs[0].failed_before, error=why_left_out(runs, state), **_deadline_of_all(found))
     record = TaskRecord(_task(found), run, _outcome(last_generation(found)))
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait, OnTimeout, ReceivedSignal
 
 _INHERITED: Final[Mapping[State, State]] = {State.CANCELLED: State.CANCELLED, State.SKIPPED: State.SKIPPED}
@@ -87,6 +87,12 @@ def _by_links(known: list[DependencyLink]) -> LinkVerdict:
     if any(link.outcome is None for link in known):
         return LinkVerdict(None)
     return LinkVerdict(State.SCHEDULED, known[-1] if known else None)
+
+
+def why_left_out(runs: Iterable[Run], state: State) -> str | None:
+    """Return why the first run in a state was left out: an answer, or none, or no event. None if not by these."""
+    first = next(run for run in runs if run.state is state)
+    return first.error or first.summary if state in {State.CANCELLED, State.SKIPPED} else None
 
 
 def in_words(link: DependencyLink | None) -> str:

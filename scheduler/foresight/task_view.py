@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -71,6 +71,21 @@ def _awaited(record: TaskRecord) -> tuple[str, ...]:
     return (f"each run waits for {awaited}",) if awaited else ()
 
 
+def _awaited_in_chain(found: ChainRecord) -> tuple[str, ...]:
+    """Say which events the steps await in each generation; together where all first steps await the same."""
+    awaited = {step.name: event_of_each_run(step.record.task) for step in found.steps}
+    first = {awaited[step.name] for step in found.steps if not step.after}
+    if len(first) == 1 and (of_all := first.pop()):
+        return (f"each generation waits for {of_all}", *_of_steps(found, awaited, of_all))
+    return tuple(_of_steps(found, awaited))
+
+
+def _of_steps(found: ChainRecord, awaited: Mapping[str, str], of_all: str = "") -> Iterator[str]:
+    for step in found.steps:
+        if awaited[step.name] and (step.after or awaited[step.name] != of_all):
+            yield f"step {step.name} waits each time for {awaited[step.name]}"
+
+
 def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
     """Return the next occurrences of a task: during a pause with an end, those after it.
 
@@ -97,7 +112,8 @@ def chain_view(
         return view
     live = view.record.run.state not in TERMINAL and not is_stopping(view.record.run)
     coming = _upcoming(view.record, now) if live else ()
-    return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses)
+    notes = _awaited_in_chain(found) if live else ()
+    return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses, repeat_notes=notes)
 
 
 def without_ids(view: TaskView) -> TaskView:

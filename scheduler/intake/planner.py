@@ -51,13 +51,13 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.rules.occurrences import delay_of, planned_window, with_deadline
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.retry import as_policy
+from duetime.scheduler.rules.retry import as_policy, retries_in_words
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.series.overtake import with_overtake_time
-from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
+from duetime.scheduler.rules.signals.signal_waits import early_end_note, signal_wait_of
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import as_assumed
 from duetime.scheduler.waits.approval import Approval
@@ -154,13 +154,15 @@ class Planner:
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
         run = with_deadline(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *self._delivery_notes(task))
+        retries = (retries_in_words(task.retry),) if request.retry is not None else ()
+        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *retries, *self._delivery_notes(task))
         others = self._other_actions(request.action)
         plan = Plan(task, with_overtake_time(task, run), key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
         if not (after or approval or wait):
             return plan
-        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
+        warnings = (*warnings, *early_end_note(wait, timing.first, timing.zone))
+        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait, warnings=warnings)
 
     def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
         once = not recurs and request.repeat is None

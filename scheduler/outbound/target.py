@@ -21,14 +21,22 @@ DEFAULT_WATCH_INTERVAL: Final = "5 min"
 DEFAULT_WATCH_DURATION: Final = "7 days"
 """The pace and the end of a watch whose payload has none, as its handler reads it."""
 
+ALL_OF_IT: Final = "@"
+"""The JMESPath of a value itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The address of a task, or the check of its watch; a watch looks `every` so often, and `ends` then."""
+    """The address of a task, or the check of its watch; a watch looks `every` so often, and `ends` then.
+
+    Before it has begun: until its `condition` holds, or the part of its value that is `changed` is another one.
+    """
 
     address: str
     every: str | None = None
     ends: str | None = None
+    condition: str | None = None
+    changed: str | None = None
 
 
 def target_of(task: Task, run: Run) -> Target | None:
@@ -39,9 +47,15 @@ def target_of(task: Task, run: Run) -> Target | None:
     if task.action == WEBHOOK:
         return Target(address)
     every = _length(str(task.payload.get("every") or DEFAULT_WATCH_INTERVAL))
-    return Target(
-        address, every, _end(str(task.payload.get("until") or DEFAULT_WATCH_DURATION), task.timezone, run.started_at)
-    )
+    ends = _end(str(task.payload.get("until") or DEFAULT_WATCH_DURATION), task.timezone, run.started_at)
+    return Target(address, every, ends, **(_looked_for(task) if run.started_at is None else {}))
+
+
+def _looked_for(task: Task) -> dict[str, str]:
+    """Return what a watch looks for: once it has begun, answers have its payload."""
+    given = {name: task.payload.get(name) for name in ("condition", "changed")}
+    given["changed"] = ALL_OF_IT if given["changed"] is True else given["changed"]
+    return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
 def _address(task: Task) -> str:

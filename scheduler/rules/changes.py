@@ -30,7 +30,7 @@ from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.reruns import extra_run, failed_before, has_ended, next_generation, side_run
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import TERMINAL, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -65,7 +65,7 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
 def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str | None:
     """Return the token that undoes a cancel, while that is possible; None otherwise."""
     fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= window
-    return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
+    return f"u_{run.id[2:]}" if fresh and run.started_at is None and not was_left_out(run) else None
 
 
 def is_bulk_token(token: str) -> bool:
@@ -85,8 +85,8 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         )
         raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
     if undo_token(run, now - UNDO_GRACE, window) is None:
-        late = f"{record.task.id} was not cancelled in the last {length(window)}."
-        raise Refused(late, argument="undo", remedy=remedies.ScheduleAnother())
+        late = f"itself: {run.summary}" if was_left_out(run) else f"in the last {length(window)}"
+        raise Refused(f"{record.task.id} was not cancelled {late}.", argument="undo", remedy=remedies.ScheduleAnother())
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
         known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is not an undo token"
         raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(record.task.id))

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.task import RetryPolicy, Run, State
 
 MAX_DOUBLINGS: Final = 40
@@ -25,8 +26,10 @@ MAX_CRASHES: Final = 3
 def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
     """Return the policy of whole numbers by the names in `RETRY_BOUNDS`; those that are absent have their defaults."""
     usual = RetryPolicy()
-    spans = [_span(members, "backoff_seconds", usual.backoff), _span(members, "max_backoff_seconds", usual.max_backoff)]
-    return RetryPolicy(members.get("max_attempts", usual.max_attempts), *spans)
+    backoff = _span(members, "backoff_seconds", usual.backoff)
+    longest = max(usual.max_backoff, 2 * backoff)  # a pause is half of its longest in the mean
+    max_backoff = _span(members, "max_backoff_seconds", longest)
+    return RetryPolicy(members.get("max_attempts", usual.max_attempts), backoff, max_backoff)
 
 
 def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
@@ -72,6 +75,16 @@ def max_attempts(run: Run, policy: RetryPolicy) -> int:
 def attempt_in_words(run: Run, policy: RetryPolicy) -> str:
     """Say which attempt runs or comes next: `attempt 3 of 5`."""
     return f"attempt {run.attempt + (run.state is not State.RUNNING)} of {max_attempts(run, policy)}"
+
+
+def retries_in_words(policy: RetryPolicy) -> str:
+    """Say how often a run that fails is tried again, and after which mean pauses: `up to 3 times, about 1 h apart`."""
+    again = policy.max_attempts - 1
+    if again == 0:
+        return "it is not tried again after a failure"
+    first, last = (length(ceiling(failures, policy) / 2) for failures in (1, again))
+    pauses = first if first == last else f"{first} to {last}"
+    return f"it is tried again up to {again} time{'' if again == 1 else 's'}, about {pauses} apart"
 
 
 def ceiling(failures: int, policy: RetryPolicy) -> timedelta:

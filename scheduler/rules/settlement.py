@@ -144,6 +144,14 @@ def with_consequences(claim: Claim, settlement: Settlement, *, now: datetime, fo
     return replace(message, claim=settlement.claim)
 
 
+def with_notice(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
+    """Add the message that a run was skipped, as no event came in time."""
+    words = settlement.reason or settlement.to.value
+    noticed = replace(settlement, claim=claim, deliveries=_deliveries(claim, now))
+    noticed = replace(noticed, inbox=_message(claim, now, settlement.to, words))
+    return replace(_quieted(noticed, Done(words), claim.previous), claim=settlement.claim)
+
+
 def refresh(claim: Claim, record: TaskRecord) -> Claim:
     """Return the claim with the changes of its task and its run since, but for the terms on which it began."""
     known, began = {run.id: run for run in (record.run, *record.side_runs)}, claim.task

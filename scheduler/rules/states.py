@@ -46,10 +46,24 @@ FAILURES = frozenset({State.FAILED, State.EXPIRED})
 
 
 BLOCKED_PREFIX: Final = "blocked: "
+NOT_RUN_PREFIX: Final = "it did not run: "
+"""How the summary of a run begins that ended before its start by what it waited for, and by no call."""
+
 """The first words in the summary of a blocked run: it needs something that does not come back by itself."""
 
 BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 """States of runs that may be blocked: those that are open, and neither in line nor running."""
+
+
+def was_dropped(run: Run) -> bool:
+    """Whether a run expired because of its deadline, and not because no event came in time."""
+    early = run.drop_at is not None and run.ended_at is not None and run.ended_at < run.drop_at
+    return run.state is State.EXPIRED and not early
+
+
+def was_left_out(run: Run) -> bool:
+    """Whether a run ended before its start because of what it waited for: no call can take that back."""
+    return run.started_at is None and (run.summary or "").startswith(NOT_RUN_PREFIX)
 
 
 def blocked_by(run: Run) -> str | None:

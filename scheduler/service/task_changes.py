@@ -42,7 +42,7 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, ChangeOrigin, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.moved_occurrence import same_time_note
+from duetime.scheduler.rules.series.change_notes import notes_of
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
@@ -260,7 +260,7 @@ class ChangeService:
             def decided(found: TaskRecord) -> Change:
                 change = decide(found)
                 waited[:], before[:] = changes.runs_to_dequeue(found, change), [found.task.revision]
-                notes[:] = filter(None, [same_time_note(change), withdrawn_question_note(found, change)])
+                notes[:] = notes_of(found, change)
                 return change
 
             origin, revision = ChangeOrigin(kind=kind, reason=reason, **by.acting(self._via)), call.get("revision")

@@ -10,6 +10,7 @@ from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
 from duetime.scheduler.history.events import EventBucket, EventBuckets, EventCounts, EventGroup
 from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.rules.states import NOT_RUN_PREFIX
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -25,7 +26,7 @@ from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.task import Attempt, Run
-from sqlalchemy import Connection, Select, and_, select
+from sqlalchemy import Connection, Select, and_, or_, select
 
 MAX_TRACEBACKS: Final = 20
 """Tracebacks, of the newest attempts, that a list of attempts has: a task may have failed for years."""
@@ -90,8 +91,12 @@ class History:
         return self._database.read(lambda connection: _with_tracebacks(connection, statement, newest))
 
     def not_run(self, tenant: str, task_id: str) -> Run | None:
-        """Return the newest run of a task that was left out, with why: somebody rejected it, or nobody answered."""
-        unstarted = runs.c.ended_at.is_not(None), runs.c.started_at.is_(None), runs.c.error.is_not(None)
+        """Return the newest run of a task that was left out, with why: an answer, or none, or no event."""
+        unstarted = (
+            runs.c.ended_at.is_not(None),
+            runs.c.started_at.is_(None),
+            or_(runs.c.error.is_not(None), runs.c.summary.startswith(NOT_RUN_PREFIX)),
+        )
         of_task = runs.c.task_id == task_id, runs.c.tenant == tenant
         statement = select(*RUN_FIELDS).where(*of_task, *unstarted).order_by(runs.c.scheduled_for.desc()).limit(1)
         found = self._database.read(lambda connection: unreadable.values(connection, statement, Run, RUN_FIELDS))

@@ -9,7 +9,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.rules.retry import MAX_RETRY_AFTER, attempt_in_words, ceiling, next_attempt, retry_after
+from duetime.scheduler.rules.retry import (
+    MAX_RETRY_AFTER,
+    attempt_in_words,
+    ceiling,
+    is_sound,
+    next_attempt,
+    retries_in_words,
+    retry_after,
+    retry_policy,
+)
 from duetime.scheduler.task import RetryPolicy, Run, State
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +42,36 @@ def test_the_mean_delay_doubles_from_the_backoff() -> None:
     policy = RetryPolicy(max_attempts=10)
     assert [delay(n, policy, jitter=0.5).total_seconds() for n in range(1, 6)] == [1, 2, 4, 8, 16]
     assert [delay(n, policy).total_seconds() for n in range(1, 6)] == [2, 4, 8, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("members", "means_h"),
+    [
+        ({"backoff_seconds": 3600}, [1, 1, 1]),
+        ({"backoff_seconds": 7200}, [2, 2, 2]),
+        ({"backoff_seconds": 900}, [0.25, 0.5, 0.5]),
+        ({"backoff_seconds": 3600, "max_backoff_seconds": 14_400}, [1, 2, 2]),
+    ],
+)
+def test_a_backoff_that_is_given_alone_is_not_cut_by_the_usual_longest_pause(
+    members: dict[str, int], means_h: list[float]
+) -> None:
+    policy = retry_policy({"max_attempts": 4, **members})
+    assert is_sound(policy)
+    assert [delay(n, policy, jitter=0.5).total_seconds() / 3600 for n in (1, 2, 3)] == means_h
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"max_attempts": 1}, "it is not tried again after a failure"),
+        ({"max_attempts": 2, "backoff_seconds": 60}, "it is tried again up to 1 time, about 1 min apart"),
+        ({"max_attempts": 4, "backoff_seconds": 3600}, "it is tried again up to 3 times, about 1 h apart"),
+        ({"max_attempts": 4, "backoff_seconds": 60}, "it is tried again up to 3 times, about 1 min to 4 min apart"),
+    ],
+)
+def test_a_policy_is_said_by_its_retries_and_their_mean_pauses(members: dict[str, int], words: str) -> None:
+    assert retries_in_words(retry_policy(members)) == words
 
 
 @pytest.mark.parametrize(

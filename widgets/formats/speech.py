@@ -15,7 +15,7 @@ from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_tim
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.summary import look
+from duetime.widgets.text.summary import look, why_expired
 
 FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}",
@@ -33,7 +33,7 @@ FIRST_SENTENCES: Final = {
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
     "failed": "{title} failed {ended}",
-    "expired": "{title} expired {ended}, because its deadline could no longer be met",
+    "expired": "{title} expired {ended}, because {why}",
     "cancelled": "{title} is cancelled",
     "skipped": "{title} was skipped",
 }
@@ -63,6 +63,7 @@ def speech(task: TaskPayload) -> str:
         due=times.at(task.when.utc),
         by=times.by(task.when.utc),
         ended=times.at(ended),
+        why=why_expired(task),
         until=f" until {times.by(task.paused_until)}" if task.paused_until else "",
         again=f" {times.at(wakes)}" if wakes else "",
         for_what=_for_what(task, times),

@@ -25,12 +25,15 @@ class LastRun(PayloadPart):
 class TargetPart(PayloadPart):
     """Where a webhook or a watch sends its requests; a watch looks `every` so often, and `ends` then.
 
-    The `address` has no query; for a watch without one it is the name of its check.
+    The `address` has no query; for a watch without one it is the name of its check. Before a watch has begun:
+    it looks until its `condition` holds, or until the part of the answer that is `changed` (`@` is all of it) differs.
     """
 
     address: str
     every: str | None = None
     ends: str | None = None
+    condition: str | None = None
+    changed: str | None = None
 
 
 class LetterPart(PayloadPart):

@@ -51,7 +51,7 @@ _COMES: Final = {
     "reminded": "The user was {word} {ended}.",
     "silent": "The reminder came {ended}, and nobody was notified.",
     "failed": "{it} {word} {ended}.",
-    "expired": "{it} {word} {ended}: its deadline could no longer be met.",
+    "expired": "{it} {word} {ended}: {why}.",
     "cancelled": "{it} is {word}; it was for {due}.",
     "skipped": "{it} was {word}; it was for {due}.",
 }
@@ -91,6 +91,7 @@ def first_sentence(task: TaskPayload) -> str:
         "time": _time_after_pause(task, now) or f"Its time {'is' if due > now else 'was'} {time}.",
         "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
+        "why": why_expired(task),
         "until": moment(datetime.fromisoformat(task.paused_until), task.when.timezone, now)
         if task.paused_until
         else "",
@@ -119,6 +120,14 @@ def _fuller(found: str, task: TaskPayload) -> str:
     if found == "paused" and task.state is State.RUNNING:
         return "paused_running"
     return "paused_until" if found == "paused" and task.paused_until else found
+
+
+def why_expired(task: TaskPayload) -> str:
+    """Say what ran out for an expired task: its hard deadline, the wait for an event, or the time of its own work."""
+    if task.deadline is not None and task.deadline.missed:
+        return "its deadline could no longer be met"
+    waited = task.action != CHAIN_ACTION and task.last_run is not None and task.last_run.attempts is None
+    return "no event came in time" if waited else "its time was up"
 
 
 def _waits(task: TaskPayload, kind: WaitKind) -> bool:

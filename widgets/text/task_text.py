@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from duetime.scheduler.ids import DRY_RUN_ID
+from duetime.scheduler.outbound.target import ALL_OF_IT
 from duetime.scheduler.rules.changes import is_bulk_token
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
@@ -108,8 +109,18 @@ def target_in_words(target: TargetPart | None, room: QuoteLimits) -> str:
     """Say what a webhook or a watch sends requests to, how often and until when a watch looks."""
     if target is None:
         return ""
-    pace = f" every {target.every}, and ends {target.ends}" if target.every else ""
-    return f"{'Looks at' if pace else 'Sends a request to'} {quoted(target.address, room.text)}{pace}."
+    address = quoted(target.address, room.text)
+    if not target.every:
+        return f"Sends a request to {address}."
+    return f"Looks at {address} every {target.every}{_looks_until(target, room)}, and ends {target.ends}."
+
+
+def _looks_until(target: TargetPart, room: QuoteLimits) -> str:
+    if target.condition:
+        return f" until {quoted(target.condition, room.text)} holds"
+    if target.changed is None:
+        return ""
+    return f" until {'it' if target.changed == ALL_OF_IT else quoted(target.changed, room.text)} changes"
 
 
 def _now(task: TaskPayload) -> str:

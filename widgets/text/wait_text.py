@@ -26,9 +26,15 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     """Name each reason that keeps a task from running; a paused one says so first."""
     kinds = dict(enumerate(wait.kind for wait in task.waits or ()))
     reasons = [reason_in(TOOL_WORDS, reason, task.id) for reason in task.waiting_for or ()]
-    held = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons[:1] if kinds.get(0) == WaitKind.RESUME]
+    held = [_held(reason, task) for place, reason in enumerate(reasons) if kinds.get(place) == WaitKind.RESUME]
     rest = list(enumerate(reasons))[len(held) :]
     return sentences(*held, *(_waiting(reason, kinds.get(place), task.state, room) for place, reason in rest))
+
+
+def _held(reason: str, task: TaskPayload) -> str:
+    """Return a pause as a sentence; that of a step begins with the step's name, which stays as it is."""
+    of_step = task.chain is not None and not task.paused
+    return f"Step {reason}." if of_step else f"{reason[0].upper()}{reason[1:]}."
 
 
 def _bounded(reason: str, room: QuoteLimits) -> str:

@@ -14,8 +14,8 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.times import Resolved
-from duetime.scheduler.task import Task
+from duetime.scheduler.rules.time.times import Resolved, describe
+from duetime.scheduler.task import DeadlineType, Task
 from duetime.scheduler.views import TaskRecord
 
 _UNTIL: Final = re.compile(r"^\s*(?:until|till)\s+", re.IGNORECASE)
@@ -63,6 +63,16 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
     if pause.paused is None or (pause.is_of(record.task) and record.run.state not in TERMINAL):
         return None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)
+
+
+def deadline_warning(draft: ChangeDraft) -> tuple[str, ...]:
+    """Return a warning where the hard deadline of a task that runs once passes while it is paused."""
+    task, run, until = draft.task, draft.change.coming, draft.task.paused_until
+    if until is None or task.repeat or task.deadline_type is not DeadlineType.HARD or run.ended_at:
+        return ()
+    if run.deadline is None or (run.drop_at or run.deadline) > until:
+        return ()
+    return (f"its hard deadline {describe(run.deadline, task.timezone)} passes first: it expires when the pause ends",)
 
 
 def ended_warning(draft: ChangeDraft) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
-from duetime.scheduler.intake.changes.pause import Pause, ended_warning, pause_step, read_pause
+from duetime.scheduler.intake.changes.pause import Pause, deadline_warning, ended_warning, pause_step, read_pause
 from duetime.scheduler.intake.changes.series import (
     has_new_days,
     has_new_zone,
@@ -185,7 +185,7 @@ def _pause_step(draft: ChangeDraft, pause: Pause) -> ChangeDraft:
         return draft.warning(*ended_warning(draft))  # clients fill in what is usual
     step = pause_step(draft.change.applied_to(draft.record), pause, draft.now)
     draft = draft.with_change(_joined(draft.change, step)) if step else draft
-    return draft.warning(*ended_warning(draft))
+    return draft.warning(*ended_warning(draft), *deadline_warning(draft))
 
 
 def _skip_step(draft: ChangeDraft) -> ChangeDraft:

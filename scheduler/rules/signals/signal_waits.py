@@ -12,7 +12,7 @@ from typing import Any, Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
-from duetime.scheduler.rules.time.times import parse_duration
+from duetime.scheduler.rules.time.times import describe, parse_duration
 from duetime.scheduler.task import Json
 from duetime.scheduler.waits.signal import MAX_EVENTS_AWAITED, SIGNAL_KEPT, OnTimeout, SignalWait
 
@@ -63,6 +63,15 @@ def signal_wait_of(
     if recurs or request.repeat is not None:
         return read_each_wait(request.wait_for, now)
     return read_wait(request.wait_for, now, when=when if request.when is not None else None)
+
+
+def early_end_note(wait: SignalWait | None, due: datetime, zone: str) -> tuple[str, ...]:
+    """Return a note where a wait ends before its task is due: its timeout counts from the call."""
+    if wait is None or wait.at_once or wait.until >= due or wait.on_timeout is OnTimeout.RUN:
+        return ()
+    ends = "expires" if wait.on_timeout is OnTimeout.EXPIRE else "is skipped"
+    until = describe(wait.until, zone)
+    return (f"the timeout counts from now: without the event it {ends} {until}, before it is due",)
 
 
 def read_each_wait(given: Mapping[str, Any], now: datetime) -> SignalWait:

@@ -179,8 +179,12 @@ def test_an_occurrence_is_skipped_at_its_timeout_where_that_was_said_and_uses_up
     assert waits(desk, 9)
     assert too_late(desk, 9, 20) == [task_id]
     assert waits(desk, 10), "none has run yet"
-    assert desk.scheduler.inbox.unread() == []
     assert too_late(desk, 10, 20) == [task_id]
+    messages = [(each.state, each.text) for each in desk.scheduler.inbox.unread()]
+    assert messages == [(State.SKIPPED, "it did not run: no event 'ready' came in time")] * 2
+    left_out = desk.store.history.not_run("local", task_id)
+    assert left_out
+    assert (left_out.scheduled_for, left_out.summary) == (at(10), messages[0][1])
     assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SKIPPED}, "the last one ends the task"
 
 

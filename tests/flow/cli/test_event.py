@@ -42,7 +42,10 @@ def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Sai
     )
     assert json.loads(said("show", task_id, "--json"))["state"] == "waiting"
     send = ("event", "send", "invoice.paid", "--data", '{"number": 7}', "--id", "pay-7")
-    assert said(*send) == "The event 'invoice.paid' (pay-7) was sent: 2 tasks went on. An event cannot be taken back.\n"
+    assert said(*send) == (
+        "The event 'invoice.paid' (pay-7) was sent: 2 tasks wait for it no more and start once they are due and not "
+        "paused. An event cannot be taken back.\n"
+    )
     assert "so nothing was done now" in said(*send)
     assert json.loads(said("show", task_id, "--json"))["state"] == "scheduled"
     assert "the event 'invoice.paid' came (pay-7)" in said("history", task_id)

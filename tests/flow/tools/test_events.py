@@ -72,7 +72,8 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     sent = [scheduler.signals.send("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
     sent.append(scheduler.signals.send("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
     first_time = (
-        "1 task went on. 1 task had waited for it and still waits for something else. An event cannot be taken back."
+        "1 task waits for it no more and starts once it is due and not paused. "
+        "1 task had waited for it and still waits for something else. An event cannot be taken back."
     )
     assert [sent_event_text(sent_event_payload(each)) for each in sent] == [
         f"The event 'order.paid' (pay-7) was sent: {first_time}",

@@ -28,14 +28,18 @@ def ask(scheduler: Scheduler) -> Ask:
 
 def test_a_watch_says_where_it_looks_how_often_and_that_it_ends(ask: Ask) -> None:
     text, made = ask("schedule_task", **WATCH)
-    assert made["target"] == {"address": URL, "every": "5 min", "ends": "after 7 d"}
-    assert f"Looks at «{URL}» every 5 min, and ends after 7 d." in text
+    assert made["target"] == {"address": URL, "every": "5 min", "ends": "after 7 d", "changed": "price"}
+    assert f"Looks at «{URL}» every 5 min until «price» changes, and ends after 7 d." in text
 
 
 def test_a_watch_says_what_was_asked_for(ask: Ask) -> None:
     payload = {"url": URL, "changed": True, "every": "1 hour", "until": "2026-12-24T09:00:00+00:00"}
-    _, made = ask("schedule_task", title="Price", action="watch", payload=payload)
-    assert made["target"] == {"address": URL, "every": "1 h", "ends": "Thu 24 Dec 2026 09:00"}
+    text, made = ask("schedule_task", title="Price", action="watch", payload=payload)
+    assert made["target"] == {"address": URL, "every": "1 h", "ends": "Thu 24 Dec 2026 09:00", "changed": "@"}
+    assert "every 1 h until it changes, and ends" in text
+    text, made = ask("schedule_task", title="Stock", action="watch", payload={"url": URL, "condition": "stock"})
+    assert made["target"]["condition"] == "stock"
+    assert "every 5 min until «stock» holds, and ends" in text
 
 
 def test_a_watch_that_looks_says_the_time_of_its_end(ask: Ask, scheduler: Scheduler, store: Store) -> None:

@@ -12,8 +12,8 @@ from duetime.scheduler.chain.judgement import LinkVerdict
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_wait import skip_unmet
-from duetime.scheduler.rules.settlement import with_consequences, without_series
-from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.rules.settlement import with_consequences, with_notice, without_series
+from duetime.scheduler.rules.states import FAILURES, NOT_RUN_PREFIX
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, not_started
@@ -66,7 +66,7 @@ def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd
     """Return the end of a run that waited: it does not run. A series whose runs each wait continues."""
     task, run, verdict = claim.task, claim.run, judged.verdict
     to = verdict.to or State.CANCELLED
-    reason = f"it did not run: {verdict.reason}"
+    reason = f"{NOT_RUN_PREFIX}{verdict.reason}"
     end = Settlement(
         run.id,
         run.attempt,
@@ -79,11 +79,11 @@ def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd
         summary=None if to in FAILURES else reason,
         error=reason if to in FAILURES else None,
     )
-    if not before_run(task).awaits_in_series:
-        of_its_own = verdict.link is None  # what follows from the failure of an upstream follows from that one
-        ended = concluding(partial(with_consequences, now=now, follows=of_its_own), claim, end)
-    elif to is State.SKIPPED:
+    of_its_own = verdict.link is None  # what follows from the end of an upstream follows from that one
+    if before_run(task).awaits_in_series and to is State.SKIPPED:
         ended = concluding(lambda known, end: skip_unmet(known.task, run, end, now), claim, end)
     else:
-        ended = concluding(partial(with_consequences, now=now), claim, end)
+        ended = concluding(partial(with_consequences, now=now, follows=of_its_own), claim, end)
+    if of_its_own and to is State.SKIPPED:
+        ended = concluding(partial(with_notice, now=now), claim, ended)
     return AttemptEnd(not_started(task, run, followed=judged.followed), ended)
