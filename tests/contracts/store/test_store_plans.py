@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements import side_runs
 from duetime.scheduler.store.text_index import sqlite_index, text_search
@@ -48,6 +49,22 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     "events by what their runs say": (
         lambda store: store.history.events(TENANT, EventFilter(worker="w1", error="503", min_cost=Decimal(1)), limit=9),
         {"events_by_time", "sqlite_autoindex_runs_1"},
+    ),
+    "open dead letters": (
+        lambda store: list(store.dead_letters.ids(TENANT, DeadLetterFilter())),
+        {"dead_letters_by_state"},
+    ),
+    "the count of open dead letters": (
+        lambda store: store.dead_letters.count(TENANT, DeadLetterFilter()),
+        {"dead_letters_by_state"},
+    ),
+    "dead letters of a task": (
+        lambda store: store.dead_letters.count(TENANT, DeadLetterFilter(None, task_id="t_1")),
+        {"dead_letters_by_task"},
+    ),
+    "tasks with open dead letters": (
+        lambda store: store.dead_letters.open_runs(TENANT, ["t_1", "t_2"]),
+        {"dead_letters_by_task"},
     ),
     "failures": (lambda store: store.tasks.page(TENANT, TaskFilter((State.FAILED,)), limit=9), {"runs_failed"}),
 }

@@ -19,6 +19,8 @@ class DeadLetterRow(Base):
     __tablename__ = "dead_letters"
     __table_args__ = (
         Index("dead_letters_by_time", "tenant", "at", "run_id"),
+        Index("dead_letters_by_task", "task_id", "tenant", "closed_at"),
+        Index("dead_letters_by_state", "tenant", "closed_at", "at", "run_id"),
         partial("dead_letters_by_replay", "replayed_as", where="replayed_as IS NOT NULL"),
     )
 
