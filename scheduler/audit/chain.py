@@ -63,7 +63,10 @@ def unpacked(entries: bytes) -> Iterator[SealedRow]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a tenant's chain. `first` is the number of its first entry; `key_id` names the key that sealed it."""
+    """A part of a tenant's chain. `first` is the number of its first entry; `key_id` names the key that sealed it.
+
+    No event of it is older than `oldest_at`; without one that is not known.
+    """
 
     tenant: str
     number: int
@@ -74,6 +77,7 @@ class Segment:
     key_id: str | None
     previous: str
     hash: str
+    oldest_at: datetime | None = None
 
     @property
     def last(self) -> int:
@@ -119,6 +123,7 @@ def segment_hash(segment: Segment, keys: AuditKeys) -> str:
     content = (
         *(segment.tenant, segment.number, segment.first, segment.count, segment.sealed_at.isoformat()),
         *(sha256(segment.entries).hexdigest(), segment.previous),
+        *(() if segment.oldest_at is None else (segment.oldest_at.isoformat(),)),
     )
     return keys.seal(content, segment.key_id)
 

@@ -16,19 +16,23 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The events of a chain that retention deleted on a day, in UTC, as its entries of the kind `rows_removed` say."""
+    """The events of a chain that retention deleted on a day, in UTC, as its entries of the kind `rows_removed` say.
+
+    `too_young` of them were younger than the rules of today let go.
+    """
 
     day: date
     events: int
+    too_young: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
     """The state of one tenant's chain up to its head, `hash`.
 
-    `checked` entries were compared with their rows. `removals` says how many events retention deleted and when. Compare
-    these days with its rules: whoever can add rows to the database can record a removal as well. `pending` rows are not
-    sealed yet. `unkeyed` entries were sealed before there was a key.
+    `checked` entries were compared with their rows. `removals` says how many events retention deleted and when. Some
+    may be too young: rules were shorter then, or somebody else deleted them and recorded a removal. `pending` rows are
+    not sealed yet. `unkeyed` entries were sealed before there was a key.
     """
 
     tenant: str
@@ -44,6 +48,11 @@ class ChainVerdict:
     def removed(self) -> int:
         """The number of events that retention deleted."""
         return sum(each.events for each in self.removals)
+
+    @property
+    def too_young(self) -> int:
+        """The number of these that were younger than the rules of today let go."""
+        return sum(each.too_young for each in self.removals)
 
 
 @dataclass(frozen=True, slots=True)

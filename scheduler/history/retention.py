@@ -72,6 +72,13 @@ def scoped_rules(rules: Sequence[RetentionRule], kind: RetentionKind) -> list[Sc
     ]
 
 
+def least_age_of_events(rules: Sequence[RetentionRule], tenant: str) -> timedelta:
+    """Return the age from which rules let events of a tenant go; the longest of all where they keep them."""
+    scopes = [scope for kind in (RetentionKind.TASKS, RetentionKind.EVENTS) for scope in scoped_rules(rules, kind)]
+    of_tenant = (scope for scope in scopes if scope.rule.tenant in {None, tenant})
+    return min((scope.age for scope in of_tenant if tenant not in scope.except_tenants), default=timedelta.max)
+
+
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
     """All rules of an installation, and the folder in which rows are kept before they are deleted; None keeps none."""

@@ -43,6 +43,7 @@ from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
+from duetime.server.settings.options import retention_policy
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.server.setup.invocation import Invocation
@@ -108,7 +109,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
         yield _safely("secrets", secrets_check, store)
         if deep:
             yield from integrity_checks(store)
-            yield from audit_checks(store)
+            yield from audit_checks(store, retention_policy(settings).rules)
         if settings.distributed:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield _safely("queue", partial(queue_check, settings), store)

@@ -40,7 +40,9 @@ def verdicts_json(found: Sequence[ChainVerdict]) -> dict[str, Json]:
 
 def _verdict_json(verdict: ChainVerdict) -> dict[str, Json]:
     broken: Json = {"entry": verdict.broken.entry, "wrong": verdict.broken.wrong} if verdict.broken else None
-    removals: list[Json] = [{"day": each.day.isoformat(), "events": each.events} for each in verdict.removals]
+    removals: list[Json] = [
+        {"day": each.day.isoformat(), "events": each.events, "too_young": each.too_young} for each in verdict.removals
+    ]
     return present({**{name: getattr(verdict, name) for name in _OF_VERDICT}, "removals": removals, "broken": broken})
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.audit.chain import AuditKeys, Head
 from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
+from duetime.scheduler.history.retention import RetentionRule, least_age_of_events
 from duetime.scheduler.store.audit import seal
 from duetime.scheduler.store.audit.seal import Sealer
 from duetime.scheduler.store.audit.verify import ChainVerification
@@ -38,15 +39,20 @@ class AuditChain:
         tenant: str | None = None,
         *,
         anchors: Sequence[KeptHead] = (),
+        rules: Sequence[RetentionRule] | None = None,
         on_progress: Callable[[int], None] = lambda _entries: None,
     ) -> Iterator[ChainVerdict]:
-        """Verify the chain of a tenant, or of each. `anchors` are heads kept elsewhere; `on_progress` gets counts."""
+        """Verify the chain of a tenant, or of each.
+
+        `anchors` are heads kept elsewhere, `rules` those of retention, and `on_progress` gets counts.
+        """
         every = (
             {*self._database.read(self._tenants), *(head.tenant for head in anchors)} if tenant is None else {tenant}
         )
         for each in sorted(every):
             own = [head for head in anchors if head.tenant == each]
-            yield ChainVerification(self._database, self._keys, each, own, on_progress).run()
+            least = None if rules is None else least_age_of_events(rules, each)
+            yield ChainVerification(self._database, self._keys, each, own, on_progress).run(least)
 
     def _tenants(self, connection: Connection) -> set[str]:
         """Return every tenant that has a chain, or rows for one."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.audit.chain import SealedRow, Source, digest
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.statements.event_log import OLDEST_OPEN
 from sqlalchemy import Connection, TextClause, bindparam, text
 
@@ -99,6 +101,8 @@ class ReadRow(NamedTuple):
     position: CommitPosition
     tenant: str
     sealed: SealedRow
+    at: datetime | None
+    """None where it cannot be read."""
 
 
 def following(connection: Connection, source: Source, behind: CommitPosition, most: int) -> list[ReadRow]:
@@ -106,7 +110,11 @@ def following(connection: Connection, source: Source, behind: CommitPosition, mo
     parameters = {"tx": behind.tx, "id": behind.id, "most": most}
     with dialect_of(connection).undecoded(connection):
         rows = connection.execute(statements(connection, source).following, parameters).all()
-    return [ReadRow(CommitPosition(row[0], row[1]), _words(row[2]), _sealed(source, row[1:])) for row in rows]
+    at = 1 + _COLUMNS[source].index("at")
+    return [
+        ReadRow(CommitPosition(row[0], row[1]), _words(row[2]), _sealed(source, row[1:]), _time(row[at]))
+        for row in rows
+    ]
 
 
 def digests(connection: Connection, source: Source, ids: Sequence[int]) -> dict[int, tuple[str, bytes]]:
@@ -130,6 +138,13 @@ def _decoded(stored: Any) -> Any:
         return json.loads(stored)
     except (ValueError, TypeError, RecursionError):
         return ["unreadable", stored]
+
+
+def _time(stored: Any) -> datetime | None:
+    try:
+        return from_microseconds(stored)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _words(stored: Any) -> str:

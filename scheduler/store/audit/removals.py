@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.events import DUETIME_ACTOR
@@ -33,36 +33,45 @@ def note(connection: Connection, going: ColumnElement[bool], now: datetime) -> N
         entries.store(connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail=detail), now)
 
 
+class RemovalRecord(NamedTuple):
+    """The audit entry of a removal: its number, and its time."""
+
+    id: int
+    at: datetime
+
+
 class Removed:
-    """The events of a tenant that were deleted and recorded as such, each with the day of its record, in UTC."""
+    """The events of a tenant that were deleted and recorded as such, each with its record."""
 
-    def __init__(self, found: Iterable[tuple[date, Iterable[IdRange]]]) -> None:
-        self._ranges = list(_disjoint((first, last, day) for day, some in found for first, last in _merged(some)))
+    def __init__(self, found: Iterable[tuple[RemovalRecord, Iterable[IdRange]]]) -> None:
+        known = list(found)
+        self.records = frozenset(record.id for record, _ in known)
+        self._ranges = list(_disjoint((first, last, by) for by, some in known for first, last in _merged(some)))
 
-    def day_of(self, event_id: int) -> date | None:
-        """Return when the removal of an event was recorded, None where it was not."""
+    def record_of(self, event_id: int) -> RemovalRecord | None:
+        """Return the record of the removal of an event, None where there is none."""
         place = bisect_right(self._ranges, event_id, key=itemgetter(0)) - 1
         if place < 0:
             return None
-        _, last, day = self._ranges[place]
-        return day if event_id <= last else None
+        _, last, record = self._ranges[place]
+        return record if event_id <= last else None
 
 
 def of(connection: Connection, tenant: str) -> Removed:
     """Return the recorded removals of a tenant."""
-    statement = select(audit_entries.c.at, audit_entries.c.detail).where(
+    statement = select(audit_entries.c.id, audit_entries.c.at, audit_entries.c.detail).where(
         audit_entries.c.tenant == tenant, audit_entries.c.kind == AuditKind.ROWS_REMOVED
     )
     rows = unreadable.rows(connection, statement)
-    return Removed((row.at.astimezone(UTC).date(), _parsed((row.detail or {}).get(_NAME))) for row in rows)
+    return Removed((RemovalRecord(row.id, row.at), _parsed((row.detail or {}).get(_NAME))) for row in rows)
 
 
-def _disjoint(some: Iterable[tuple[int, int, date]]) -> Iterator[tuple[int, int, date]]:
+def _disjoint(some: Iterable[tuple[int, int, RemovalRecord]]) -> Iterator[tuple[int, int, RemovalRecord]]:
     """Return ranges in order, of which none has a number of an earlier one."""
     end = 0
-    for first, last, day in sorted(some):
+    for first, last, record in sorted(some):
         if last > end:
-            yield max(first, end + 1), last, day
+            yield max(first, end + 1), last, record
             end = last
 
 

@@ -13,7 +13,7 @@ from dataclasses import astuple, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.audit.chain import AuditKeys, Head, SealedRow, Segment, Source, packed, segment_hash
+from duetime.scheduler.audit.chain import AuditKeys, Head, Segment, Source, packed, segment_hash
 from duetime.scheduler.store.audit import content
 from duetime.scheduler.store.audit.content import CommitPosition
 from duetime.scheduler.store.database import transaction_order
@@ -115,9 +115,9 @@ class Sealer:
         return lacks
 
     def _segments(self, read: _Read) -> Iterator[Segment]:
-        by_tenant: dict[str, list[SealedRow]] = {}
+        by_tenant: dict[str, list[content.ReadRow]] = {}
         for row in read.rows:
-            by_tenant.setdefault(row.tenant, []).append(row.sealed)
+            by_tenant.setdefault(row.tenant, []).append(row)
         for tenant, rows in by_tenant.items():
             yield self._segment(read.heads.get(tenant, Head(tenant)), rows)
 
@@ -128,17 +128,20 @@ class Sealer:
             if head.key_id != self._keys.newest and head.tenant not in grown:
                 yield self._segment(head, [])
 
-    def _segment(self, head: Head, rows: list[SealedRow]) -> Segment:
+    def _segment(self, head: Head, rows: list[content.ReadRow]) -> Segment:
+        times = [row.at for row in rows if row.sealed.source == Source.EVENT]
+        known = [at for at in times if at is not None]
         plain = Segment(
             tenant=head.tenant,
             number=head.segments + 1,
             first=head.entries + 1,
             count=len(rows),
             sealed_at=self._now(),
-            entries=packed(rows),
+            entries=packed([row.sealed for row in rows]),
             key_id=self._keys.newest,
             previous=head.hash,
             hash="",
+            oldest_at=min(known) if known and len(known) == len(times) else None,
         )
         return replace(plain, hash=segment_hash(plain, self._keys))
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +18,9 @@ from duetime.scheduler.audit.chain import (
     segment_hash,
     unpacked,
 )
-from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead, Removal
+from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead
 from duetime.scheduler.store.audit import content, removals
+from duetime.scheduler.store.audit.deletion_ages import DeletionAges
 from duetime.scheduler.store.audit.removals import Removed
 from duetime.scheduler.store.audit.seal import SEGMENT_FIELDS, Progress, heads, progress
 from duetime.scheduler.store.database import unreadable
@@ -61,27 +61,28 @@ class ChainVerification:
         self._seen = on_progress
         self._head, self._progress = database.read(self._begin)
         self._rows = {source: array("q") for source in Source}
-        self._removed: Removed | None = None
-        self._gone = Counter[date]()
+        self._removed: Removed = database.read(lambda connection: removals.of(connection, tenant))
+        self._ages = DeletionAges()
         self._checked = self._unkeyed = 0
 
     def _begin(self, connection: Connection) -> tuple[Head, Progress]:
         return heads(connection).get(self._tenant, Head(self._tenant)), progress(connection)
 
-    def run(self) -> ChainVerdict:
-        """Read all of the chain, or what is before its first break."""
-        broken = None
+    def run(self, least_age: timedelta | None = None) -> ChainVerdict:
+        """Read all of the chain, or what is before its first break; see `Removal` for events below `least_age`."""
         try:
             self._segments_and_rows()
             self._check_unsealed_rows()
         except _Broken as found:
-            broken = found.found
+            broken: Break | None = found.found
+        else:
+            broken = self._ages.broken()
         return ChainVerdict(
             self._tenant,
             self._head.entries,
             self._head.hash,
             checked=self._checked,
-            removals=tuple(Removal(day, self._gone[day]) for day in sorted(self._gone)),
+            removals=self._ages.removals(least_age),
             pending=self._pending(),
             unkeyed=self._unkeyed,
             broken=broken,
@@ -127,7 +128,7 @@ class ChainVerification:
         if segment.hash != segment_hash(segment, self._keys) or len(rows) != segment.count:
             raise _Broken(first, f"segment {segment.number} was changed")
         for start in range(0, len(rows), MAX_ENTRIES_PER_READ):
-            self._compare(first + start, rows[start : start + MAX_ENTRIES_PER_READ])
+            self._compare(segment, first + start, rows[start : start + MAX_ENTRIES_PER_READ])
 
     def _unpacked(self, segment: Segment) -> list[SealedRow]:
         try:
@@ -135,34 +136,37 @@ class ChainVerification:
         except (ValueError, TypeError) as wrong:
             raise _Broken(segment.first, f"segment {segment.number} was changed: {wrong}") from None
 
-    def _compare(self, first: int, rows: Sequence[SealedRow]) -> None:
-        """Compare entries of the chain with their rows."""
+    def _compare(self, segment: Segment, first: int, rows: Sequence[SealedRow]) -> None:
+        """Compare entries of a segment with their rows."""
         stored = {source: self._stored(source, rows) for source in {row.source for row in rows}}
         for entry, row in enumerate(rows, first):
             source = Source(row.source)
             self._rows[source].append(row.row_id)
             found = stored[row.source].get(row.row_id)
             if found is None:
-                self._check_removed(entry, source, row.row_id)
+                self._check_removed(entry, source, row.row_id, segment)
             elif found != (self._tenant, row.digest):
                 raise _Broken(entry, f"{source.noun} {row.row_id} was changed")
             else:
                 self._checked += 1
+            if source is Source.ENTRY and row.row_id in self._removed.records:
+                self._ages.sealed[row.row_id] = segment.sealed_at
         self._seen(len(rows))
 
     def _stored(self, source: int, rows: Sequence[SealedRow]) -> dict[int, tuple[str, bytes]]:
         ids = [row.row_id for row in rows if row.source == source]
         return self._database.read(lambda connection: content.digests(connection, Source(source), ids))
 
-    def _check_removed(self, entry: int, source: Source, row_id: int) -> None:
+    def _check_removed(self, entry: int, source: Source, row_id: int, segment: Segment) -> None:
         if source is not Source.EVENT:
             raise _Broken(entry, f"{source.noun} {row_id} was deleted, which no rule of retention does")
-        if self._removed is None:
+        record = self._removed.record_of(row_id)
+        if record is None:  # retention may have deleted it during this pass
             self._removed = self._database.read(lambda connection: removals.of(connection, self._tenant))
-        day = self._removed.day_of(row_id)
-        if day is None:
+            record = self._removed.record_of(row_id)
+        if record is None:
             raise _Broken(entry, f"{source.noun} {row_id} was deleted, and no rule of retention did it")
-        self._gone[day] += 1
+        self._ages.add(entry, row_id, segment, record)
 
     def _compare_kept(self, entries: int, hash_: str) -> None:
         if entries in self._kept and self._kept[entries].hash == hash_:

@@ -18,7 +18,7 @@ from duetime.scheduler.store.retention.preview import Foreseen
 from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition, let_go, needed_message, of_tenants
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
-from duetime.scheduler.store.schema.tables.events import keys
+from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency
 from sqlalchemy import (
@@ -58,6 +58,15 @@ _NEEDED_RESULT: RowCondition = exists().where(
     _after.c.ended_at.is_(None),
 )
 """Whether an open task comes after this one."""
+
+_newest_event = (
+    select(events.c.at)
+    .where(events.c.task_id == tasks.c.id)
+    .order_by(events.c.seq.desc())
+    .limit(1)
+    .correlate(tasks)
+    .scalar_subquery()
+)
 
 _own, _sibling = chain_steps.alias("own"), chain_steps.alias("sibling")
 
@@ -185,7 +194,8 @@ def old_tasks(
     needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_SIDE_RUN), _NEEDED_RESULT, _of_needed_chain(before)]
     if messages:
         needed.append(exists().where(of_task, needed_message(_of_run.c.id, ahead, unread=not rule.unread)))
-    statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))
+    unchanged = tasks.c.updated_at < before, or_(_newest_event.is_(None), _newest_event < before)
+    statement = select(tasks.c.id).where(tasks.c.id.in_(ids), *unchanged, ended, not_(or_(*needed)))
     return list(connection.execute(statement).scalars())
 
 

@@ -19,6 +19,7 @@ from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
+from duetime.server.settings.options import retention_policy
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_heads, verdicts_json
 from duetime.widgets.text.history_text import clock_time
 
@@ -102,11 +103,11 @@ def verify(
 ) -> None:
     """Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1."""
     tenant = _one(tenant)
-    kept = read_heads(head or (), tenant)
-    began = time.monotonic()
-    with session(context).store(create=True) as store, _progress() as (seen, expect):
+    kept, opened = read_heads(head or (), tenant), session(context)
+    rules, began = retention_policy(opened.settings()).rules, time.monotonic()
+    with opened.store(create=True) as store, _progress() as (seen, expect):
         expect(sum(each.entries for each in store.audit_chain.heads(tenant)))
-        found = list(store.audit_chain.verify(tenant, anchors=kept, on_progress=seen))
+        found = list(store.audit_chain.verify(tenant, anchors=kept, rules=rules, on_progress=seen))
     show_verdicts(verdicts_json(found), time.monotonic() - began, as_json=as_json)
 
 
@@ -147,6 +148,8 @@ def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
         ]
         output.say(f"{each['tenant']}: {each['entries']:,} entries hold{''.join(f', {note}' for note in notes)}.")
         _write_removals(each["removals"])
+        if any(day["too_young"] for day in each["removals"]):
+            output.say("  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal.")
     checked = sum(each["checked"] for each in found)
     output.say(f"{checked:,} rows compared in {seconds:.1f} s ({checked / max(seconds, 0.001):,.0f} a second).")
 
@@ -155,7 +158,8 @@ def _write_removals(removals: Sequence[Mapping[str, Any]]) -> None:
     """Write the days of removals, the newest first: no rule explains a day on which none deleted."""
     for each in [*reversed(removals)][:MAX_REMOVALS_SHOWN]:
         events = "event" if each["events"] == 1 else "events"
-        output.say(f"  {each['day']}: retention recorded that it deleted {each['events']:,} {events}.")
+        young = f", {each['too_young']:,} of them younger than its rules let go" if each["too_young"] else ""
+        output.say(f"  {each['day']}: retention recorded that it deleted {each['events']:,} {events}{young}.")
     if len(removals) > MAX_REMOVALS_SHOWN:
         output.say(f"  {len(removals) - MAX_REMOVALS_SHOWN:,} earlier days: `duetime audit verify --json` lists them.")
 

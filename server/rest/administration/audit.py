@@ -12,6 +12,7 @@ from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.settings.options import retention_policy
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
@@ -71,10 +72,14 @@ class BreakPayload(RestPayload):
 
 
 class RemovalPayload(RestPayload):
-    """The events that retention deleted on a day, in UTC, as it recorded."""
+    """The events that retention deleted on a day, in UTC, as it recorded.
+
+    `too_young` of them were younger than its rules of today let go: somebody else deleted them, or a rule was shorter.
+    """
 
     day: str
     events: int
+    too_young: int
 
 
 class VerdictPayload(HeadPayload):
@@ -119,11 +124,11 @@ def heads(call: RestCall) -> RestAnswer:
 def verify(call: RestCall) -> RestAnswer:
     """Verify the chain of a tenant, or each."""
     tenant = tenant_of(call)
-    kept = read_heads(call.values.get("heads", ()), tenant)
+    kept, rules = read_heads(call.values.get("heads", ()), tenant), retention_policy(call.parts.settings).rules
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; repeat the request when it is done.")
     try:
-        found = list(call.parts.store.audit_chain.verify(tenant, anchors=kept))
+        found = list(call.parts.store.audit_chain.verify(tenant, anchors=kept, rules=rules))
     finally:
         _verification.release()
     return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -424,6 +425,78 @@ def test_each_day_on_which_retention_deleted_events_is_listed(filled: Store, clo
     swept(filled, clock)
     sealed(filled)
     assert [each.day for each in verdict(filled).removals] == [first, clock().date()]
+
+
+KEPT_FOR_90_DAYS = (RetentionRule(RetentionKind.EVENTS, timedelta(days=90)),)
+
+
+def delete_and_record(store: Store, statement: str, ids: str = "1-999999999") -> None:
+    """Delete events by hand, and record a removal as retention does."""
+    behind_its_back(store, statement)
+    store.audit.record(AuditEntry(TENANT, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail={"events": ids}))
+    sealed(store)
+
+
+@pytest.mark.damages
+def test_events_deleted_within_a_day_are_found_in_spite_of_a_record_of_their_removal(
+    filled: Store, clock: Clock
+) -> None:
+    clock.forward(hours=23)
+    delete_and_record(filled, "DELETE FROM events WHERE kind = 'cancelled'")
+    assert wrong(filled).startswith("6: event ")
+    assert wrong(filled).endswith(" was deleted within a day, and no rule of retention is as short")
+
+
+@pytest.mark.damages
+def test_the_time_of_a_record_makes_no_event_older_than_it_was_when_the_record_was_sealed(
+    filled: Store, clock: Clock
+) -> None:
+    clock.forward(hours=23)
+    clock.forward(days=400)
+    record = AuditEntry(TENANT, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail={"events": "1-999999999"})
+    filled.audit.record(record)
+    clock.forward(days=-400)
+    behind_its_back(filled, "DELETE FROM events WHERE kind = 'cancelled'")
+    sealed(filled)
+    assert wrong(filled).endswith("no rule of retention is as short")
+
+
+@pytest.mark.damages
+def test_events_deleted_before_the_rules_let_them_go_are_counted_by_the_day_of_their_record(
+    filled: Store, clock: Clock
+) -> None:
+    clock.forward(days=89)
+    delete_and_record(filled, "DELETE FROM events WHERE kind IN ('started', 'cancelled')")
+    day = clock().date()
+    assert verdict(filled).removals == (Removal(day, 2),)
+    found = verdict(filled, rules=KEPT_FOR_90_DAYS)
+    assert (found.broken, found.removals, found.too_young) == (None, (Removal(day, 2, too_young=2),), 2)
+    assert verdict(filled, rules=()).too_young == 2, "no rule lets an event go"
+    of_others = RetentionRule(RetentionKind.EVENTS, timedelta(days=7), tenant=OTHER)
+    assert verdict(filled, rules=(*KEPT_FOR_90_DAYS, of_others)).too_young == 2
+    of_tenant = replace(of_others, tenant=TENANT)
+    assert verdict(filled, rules=(*KEPT_FOR_90_DAYS, of_tenant)).too_young == 0
+
+
+def test_events_that_retention_deleted_are_never_too_young_by_its_rules(filled: Store, clock: Clock) -> None:
+    swept(filled, clock)
+    sealed(filled)
+    found = verdict(filled, rules=(RetentionRule(RetentionKind.TASKS, timedelta(days=90)),))
+    assert (found.broken, found.removed, found.too_young) == (None, 6, 0)
+
+
+@pytest.mark.damages
+def test_the_oldest_time_of_a_segment_is_under_its_hash(filled: Store) -> None:
+    older = "oldest_at - 1" if filled._database.engine.name == "sqlite" else "oldest_at - interval '1 day'"
+    behind_its_back(filled, f"UPDATE audit_segments SET oldest_at = {older} WHERE number = 2")
+    assert wrong(filled) == "5: segment 2 was changed"
+
+
+def test_of_segments_of_earlier_versions_no_age_is_known(filled: Store, clock: Clock) -> None:
+    [head] = filled.audit_chain.heads()
+    assert head.segments == 3
+    behind_its_back(filled, "UPDATE audit_segments SET oldest_at = NULL WHERE number = 1")
+    assert wrong(filled) == "1: segment 1 was changed", "its hash says that it had one"
 
 
 @pytest.mark.damages

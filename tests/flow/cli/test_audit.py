@@ -9,18 +9,23 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.audit.verdict import ChainVerdict, Removal
 from duetime.scheduler.store import open_store
 from duetime.server.cli.access.audit import show_verdicts
 from duetime.server.cli.main import run
+from duetime.server.doctor.check import CheckVerdict
+from duetime.server.doctor.deep import audit_checks
 from duetime.server.session import cli_way
 from duetime.tools.admin.audit_rows import verdicts_json
+
+from tests.builders import added
 
 Said = Callable[..., str]
 
@@ -151,10 +156,39 @@ def test_changes_of_pools_are_listed(said: Said) -> None:
 def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    removals = tuple(Removal(date(2026, 3, day), day) for day in range(1, 10))
+    removals = tuple(Removal(date(2026, 3, day), day, too_young=day // 9) for day in range(1, 10))
     show_verdicts(verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)]), 1.0, as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "acme: 60 entries hold, 45 deleted by retention."
-    assert lines[1] == "  2026-03-09: retention recorded that it deleted 9 events."
+    deleted = "  2026-03-09: retention recorded that it deleted 9 events"
+    assert lines[1] == f"{deleted}, 1 of them younger than its rules let go."
     assert lines[7] == "  2026-03-03: retention recorded that it deleted 3 events."
     assert lines[8] == "  2 earlier days: `duetime audit verify --json` lists them."
+    assert lines[9] == "  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal."
+
+
+def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verification_and_the_doctor(
+    said: Said, tmp_path: Path
+) -> None:
+    with (
+        time_machine.travel(datetime(2026, 3, 1, tzinfo=UTC), tick=False),
+        closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store,
+    ):
+        added(store, tenant="local")
+        store.audit_chain.seal()
+    database = sqlite3.connect(tmp_path / "duetime.db")
+    database.execute("DELETE FROM events")
+    database.commit()
+    database.close()
+    with (
+        time_machine.travel(datetime(2026, 3, 8, tzinfo=UTC), tick=False),
+        closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store,
+    ):
+        store.audit.record(AuditEntry("local", AuditKind.ROWS_REMOVED, "duetime", detail={"events": "1-9"}))
+        store.audit_chain.seal()
+    [chain] = json.loads(said("audit", "verify", "--json"))["chains"]
+    assert chain["removals"] == [{"day": "2026-03-08", "events": 1, "too_young": 1}]
+    assert "deleted 1 event, 1 of them younger than its rules let go." in said("audit", "verify")
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
+        [check] = audit_checks(store, ())
+    assert (check.verdict, "1 events were deleted" in check.finding) == (CheckVerdict.NOTE, True)

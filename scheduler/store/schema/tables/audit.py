@@ -36,7 +36,10 @@ class AuditEntryRow(Base):
 
 
 class AuditSegmentRow(Base):
-    """A part of a tenant's hash chain. `entries` are the numbers and digests of its rows; rows may go, these stay."""
+    """A part of a tenant's hash chain. `entries` are the numbers and digests of its rows; rows may go, these stay.
+
+    No event of it is older than `oldest_at`; without one that is not known.
+    """
 
     __tablename__ = "audit_segments"
 
@@ -49,6 +52,7 @@ class AuditSegmentRow(Base):
     key_id: str | None
     previous: str
     hash: str
+    oldest_at: datetime | None
 
 
 class AuditHeadRow(Base):
