@@ -210,27 +210,26 @@ def told(process: subprocess.Popen[str], line: str | None = None) -> str:
     return process.stdout.readline().strip()
 
 
-@pytest.mark.postgres
-def test_old_code_goes_on_during_an_upgrade_and_after_it_and_nothing_is_lost(postgres_url: str, old_code: Path) -> None:
-    database = connect(postgres_url)
+def test_old_code_goes_on_during_an_upgrade_and_after_it_and_nothing_is_lost(url: str, old_code: Path) -> None:
+    database = connect(url)
     database.migrate(lambda connection: running.run(connection, "0014"))
     database.close()
-    with old_process(postgres_url, old_code) as process:
+    with old_process(url, old_code) as process:
         try:
             assert told(process) == "open"
             assert told(process, "go") == "20"
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-            assert migrate_store(postgres_url).now == upgrade.HEAD_VERSION  # while the old process writes
+            assert migrate_store(url).now == upgrade.HEAD_VERSION  # while the old process writes
             assert told(process) == "40"
-            store = open_store(postgres_url, migrate=False)
+            store = open_store(url, migrate=False)
             record = added(store, store.now())
             store.claims.make_ready(limit=9)
             [claim] = store.claims.start([Start(record.run.id)], worker="new", epoch=None, lease=LEASE)
             store.claims.settle([settlement(claim)])
             assert told(process, "go") == "60"
-            found = database_states(postgres_url)
+            found = database_states(url)
             assert found == {State.SUCCEEDED.value: 61}
             assert store.integrity.examine().findings == ()
             store.close()
