@@ -41,6 +41,11 @@ class Inbox:
         statement = _unread(of_run=run_id is not None, of_task=of is not None)
         return self._database.read(lambda connection: _messages(connection, statement, values))
 
+    def of_runs(self, run_ids: Sequence[str]) -> list[InboxMessage]:
+        """Return the messages of these runs, of all tenants, for change notifications."""
+        statement = select(*MESSAGE_FIELDS).where(inbox.c.run_id.in_(list(run_ids))).order_by(*_NEWEST_FIRST)
+        return self._database.read(lambda connection: _messages(connection, statement))
+
     def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:
         """Mark these messages, or all (of a task), as read; return how many were unread."""
         unread = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.read_at.is_(None))

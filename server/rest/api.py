@@ -52,7 +52,7 @@ def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence
 
     Changes in this process are passed to `listeners`, of which the stream of changes becomes one.
     """
-    feed = ChangeFeed(lambda: parts().store.history)
+    feed = ChangeFeed(lambda: parts().store)
     listeners.append(feed.wake)
     mount = Mount(API_PREFIX, api(parts, feed))
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a line break in an id is in the path too

@@ -12,9 +12,12 @@ from typing import Final
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
-from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventLog, EventTail
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventTail
+from duetime.scheduler.store import Store
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens
 from duetime.server.protocol.subscription_limits import MAX_TENANT_STREAMS_COUNT
+from duetime.server.rest.streams.state_changes import StateChange, StateWatch
 from duetime.server.runtime.event_watch import EventWatch
 from duetime.tools.threads import cross
 
@@ -32,15 +35,15 @@ class TooManyStreams(DuetimeError):
 
 @dataclass(eq=False, slots=True)
 class ChangeStream:
-    """An open stream: the events of its tenant that it has not sent yet."""
+    """An open stream: the events of its reader's tenant, and other changes, that it has not sent yet."""
 
-    tenant: str
+    by: Principal
     begins_at: int = 0
     ended: bool = False
-    _events: deque[Event] = field(default_factory=deque)
+    _events: deque[Event | StateChange] = field(default_factory=deque)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event | StateChange) -> None:
         self.ended = self.ended or len(self._events) >= MAX_WAITING_EVENTS
         if not self.ended:
             self._events.append(event)
@@ -52,8 +55,8 @@ class ChangeStream:
         self._events.clear()
         self._woken.set()
 
-    async def wait(self, seconds: float) -> list[Event]:
-        """Return the events that have come, at the latest after so many seconds."""
+    async def wait(self, seconds: float) -> list[Event | StateChange]:
+        """Return the changes that have come, at the latest after so many seconds."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), seconds)
         self._woken.clear()
@@ -68,8 +71,9 @@ class ChangeFeed:
     Runs on one event loop; `wake` may be called on any thread.
     """
 
-    def __init__(self, events: Callable[[], EventLog]) -> None:
-        self._tail = EventTail("streams of changes", events, interval_s=LOOK_INTERVAL_S)
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._tail = EventTail("streams of changes", lambda: store().history, interval_s=LOOK_INTERVAL_S)
+        self._state = StateWatch(store)
         self._watch = EventWatch(self._tail, self._publish)
         self._tokens = SubscriberTokens()
         self._streams: set[ChangeStream] = set()
@@ -80,26 +84,30 @@ class ChangeFeed:
             self._watch.wake()
 
     @asynccontextmanager
-    async def opened(self, tenant: str, holds: Holds) -> AsyncIterator[ChangeStream]:
+    async def opened(self, by: Principal, holds: Holds) -> AsyncIterator[ChangeStream]:
         """Send a stream the changes from now on, while the block runs and `holds` says so.
 
         Raises TooManyStreams, and StoreUnavailable when the place of `now` cannot be read.
         """
-        self._check_limits(tenant)
-        stream = ChangeStream(tenant)
+        self._check_limits(by.tenant)
+        stream = ChangeStream(by)
         self._streams.add(stream)
         forget = self._tokens.add(holds, stream.end)
         try:
+            if by.may_read_all_of(None):
+                await cross(self._state.begin)
             stream.begins_at = await self._begin()
             yield stream
         finally:
             forget()
             self._streams.discard(stream)
+            if not any(each.by.may_read_all_of(None) for each in self._streams):
+                self._state.end()
             if not self._streams:
                 self._watch.stop()
 
     def _check_limits(self, tenant: str) -> None:
-        of_tenant = sum(stream.tenant == tenant for stream in self._streams)
+        of_tenant = sum(stream.by.tenant == tenant for stream in self._streams)
         if of_tenant >= MAX_TENANT_STREAMS_COUNT:
             raise TooManyStreams(f"this tenant has {MAX_TENANT_STREAMS_COUNT} open streams already. Close one first.")
         if len(self._streams) >= MAX_SERVER_STREAMS_COUNT:
@@ -113,7 +121,12 @@ class ChangeFeed:
 
     async def _publish(self, events: Sequence[Event]) -> None:
         await self._tokens.end_invalid()
-        for event in events:
-            for stream in self._streams:
-                if stream.tenant == event.tenant:
+        place = events[-1].id if events else self._tail.place or 0
+        changes = await cross(self._state.look, events, place)  # first: events of a look that fails come again
+        for stream in self._streams:
+            for event in events:
+                if event.tenant == stream.by.tenant:
                     stream.add(event)
+            for change in changes:
+                if change.concerns(stream.by):
+                    stream.add(change)

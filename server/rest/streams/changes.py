@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -31,6 +32,7 @@ from duetime.server.rest.streams.event_stream import (
     responses,
     stream_endpoint,
 )
+from duetime.server.rest.streams.state_changes import INBOX, POOL, WORKER, StateChange
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.threads import cross
 from starlette.requests import Request
@@ -47,6 +49,11 @@ LOST_PLACE: Final = sys.maxsize
 
 CHANGES_OPERATION: Final = "stream_changes"
 CHANGES_PATH: Final = "/changes"
+ABOUT_DATA: Final = (
+    "JSON: of a change, an event as in /events. Of an inbox, message_id, task_id, run_id and state of an outcome "
+    "that came for the caller. For operators: of a pool, its name (pool) and revision, or removed; of a worker, "
+    "worker_id, state and drain, or removed."
+)
 _ARGUMENTS = Arguments(f"GET /v1{CHANGES_PATH}", (STREAM_SECONDS,))
 
 log = logging.getLogger(__name__)
@@ -65,7 +72,7 @@ def changes_endpoint(
         cursor = place_given(request)
         after = await cross(_place, parts(), by.tenant, cursor) if cursor else None
         reader = _StreamReader(parts, by, after, found.values.get("seconds"))
-        return EventStream(feed, by.tenant, holds, reader.texts)
+        return EventStream(feed, by, holds, reader.texts)
 
     return stream_endpoint(CHANGES_OPERATION, surface, _opened)
 
@@ -81,7 +88,7 @@ def document_changes(api: FastAPI) -> None:
         summary="Stream what happens to the tasks of the tenant, as server-sent events",
         tags=["changes"],
         response_class=StreamingResponse,
-        responses=responses(("open", "change", "reset"), "JSON: of a change, an event as in /events"),
+        responses=responses(("open", "change", INBOX, POOL, WORKER, "reset"), ABOUT_DATA),
         openapi_extra=in_request(STREAM_SECONDS),
     )
 
@@ -121,8 +128,8 @@ class _StreamReader:
             async for text in self._missed(self.after, sent):
                 yield text
         while not stream.ended and (left := time.left(STREAM_HEARTBEAT_INTERVAL_S)) > 0:
-            events = [event for event in await stream.wait(left) if event.id not in sent]
-            yield await cross(self._written, events) if events else HEARTBEAT_LINE
+            found = [each for each in await stream.wait(left) if isinstance(each, StateChange) or each.id not in sent]
+            yield await cross(self._written, found) if found else HEARTBEAT_LINE
 
     async def _missed(self, after: int, sent: set[int]) -> AsyncIterator[str]:
         """Give the events since an earlier stream.
@@ -146,13 +153,15 @@ class _StreamReader:
         """Write the beginning of a stream, which names its place: a client that is cut off at once knows it."""
         return RECONNECT_LINE + self._event("open", place, "{}")
 
-    def _written(self, events: Sequence[Event]) -> str:
+    def _written(self, found: Sequence[Event | StateChange]) -> str:
         zone = self.parts().scheduler.zone or "UTC"
         return "".join(
-            self._event(
-                "change", event.id, event_payload(event, zone).model_dump_json(by_alias=True, exclude_none=True)
+            self._event(each.kind, each.place, json.dumps(each.data))
+            if isinstance(each, StateChange)
+            else self._event(
+                "change", each.id, event_payload(each, zone).model_dump_json(by_alias=True, exclude_none=True)
             )
-            for event in events
+            for each in found
         )
 
     def _event(self, kind: str, place: int, data: str) -> str:

@@ -84,16 +84,16 @@ class StreamTime:
 class EventStream(Response):
     """Opens a stream when it is sent: a client that left before has opened none."""
 
-    def __init__(self, feed: ChangeFeed, tenant: str, holds: Holds, texts: StreamTexts) -> None:
+    def __init__(self, feed: ChangeFeed, by: Principal, holds: Holds, texts: StreamTexts) -> None:
         super().__init__(media_type=STREAM_TYPE)
         self._feed = feed
-        self._tenant = tenant
+        self._by = by
         self._holds = holds
         self._texts = texts
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         try:
-            async with self._feed.opened(self._tenant, self._holds) as stream:
+            async with self._feed.opened(self._by, self._holds) as stream:
                 headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
                 response = StreamingResponse(self._texts(stream), headers=headers, media_type=STREAM_TYPE)
                 await response(scope, receive, send)

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.events import Event
 from duetime.scheduler.foresight.readers.past_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.view_parts import RunLog
@@ -69,7 +70,7 @@ def log_endpoint(
             raise error
         call, place = RestCall(parts(), by, found.values), place_given(request)
         reader = await cross(_reader, parts, call, place or BEFORE_ALL)
-        return EventStream(feed, by.tenant, holds, reader.texts)
+        return EventStream(feed, by, holds, reader.texts)
 
     return stream_endpoint(LOG_STREAM_OPERATION, surface, opened)
 
@@ -151,7 +152,8 @@ class _LogReader:
         """Wait for so long, or until something happens to the run: it may be its end."""
         time = StreamTime(seconds)
         while not stream.ended and (left := time.left(seconds)) > 0:
-            if any(event.run_id == self.run_id for event in await stream.wait(left)):
+            found = await stream.wait(left)
+            if any(isinstance(each, Event) and each.run_id == self.run_id for each in found):
                 return
 
     def _read(self, place: str) -> RunLog:

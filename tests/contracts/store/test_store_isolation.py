@@ -81,6 +81,7 @@ OF_NO_TENANT = {
     "decisions.add", "decisions.trim", "decisions.ready_runs",  # of workers
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
     "dead_letters.replays",  # a count, of runs that the call before it has read for the tenant
+    "inbox.of_runs",  # messages, of which streams send each to its own user alone
     "history.chains",  # names, of tasks whose changes subscribers are told of by their tenants
     "fire_addresses.find", "fire_addresses.fire",  # by the address itself
     "quiet_hours.set",  # stores what its caller did, and answers no more

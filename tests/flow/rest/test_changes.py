@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.workers import DrainMode
+from duetime.scheduler.task import State
 from duetime.server.rest.streams import change_feed, changes
 from duetime.server.rest.streams.change_feed import MAX_WAITING_EVENTS, ChangeStream
 
+from tests.builders import message, settlement, started
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
 from tests.flow.rest.listening import PATIENCE_S, listening
@@ -103,6 +109,76 @@ async def test_a_tenant_receives_nothing_of_another_one(guarded: Site) -> None:
     assert [len(strange.events(kind)) for kind in ("open", "change", "reset")] == [1, 0, 1]
 
 
+OPERATOR = ("tasks", "admin:read", "admin")
+
+
+def worker_of(site: Site, **values: Any) -> WorkerProcess:
+    now = site.app.store.now()
+    return replace(WorkerProcess("w1", "host-a", 4711, threads=4, started_at=now), **values)
+
+
+async def test_an_operator_receives_changes_of_pools_and_of_workers(guarded: Site) -> None:
+    operator, store = guarded.key("local", "root", scopes=OPERATOR), guarded.app.store
+    act = AuditEntry("local", AuditKind.POOL_SET, "root")
+    store.pools.put("gpu", {"kind": "slots", "capacity": 2}, act)
+    async with listening(guarded, operator) as stream:
+        [begin] = await stream.event("open")
+        store.pools.put("gpu", {"kind": "slots", "capacity": 3}, act)
+        [pool] = await stream.event("pool")
+        store.workers.beat(worker_of(guarded))
+        [came] = await stream.event("worker")
+        store.workers.drain("w1", DrainMode.FINISH, act)
+        drained = (await stream.event("worker", 2))[1]
+        store.workers.remove("w1")
+        gone = (await stream.event("worker", 3))[2]
+        store.pools.remove("gpu", act)
+        removed = (await stream.event("pool", 2))[1]
+    place = begin["id"]
+    assert pool == {"pool": "gpu", "revision": 2, "id": pool["id"]}
+    assert removed == {"pool": "gpu", "removed": True, "id": removed["id"]}
+    assert [each.get("state") for each in (came, drained, gone)] == ["running", "draining", None]
+    assert (came.get("drain"), drained.get("drain"), gone.get("removed")) == (None, "finish", True)
+    async with listening(guarded, operator, query="seconds=0", **{"Last-Event-ID": place}) as again:
+        await again.over.wait()
+    assert [len(again.events(kind)) for kind in ("open", "pool", "worker", "reset")] == [1, 0, 0, 0]
+
+
+async def test_pools_and_workers_are_for_operators_alone(guarded: Site) -> None:
+    ours, operator = guarded.key("acme", "boss", scopes=OPERATOR), guarded.key("local", "root", scopes=OPERATOR)
+    store = guarded.app.store
+    async with listening(guarded, ours) as stream, listening(guarded, operator) as other:
+        await stream.event("open")
+        await other.event("open")
+        store.pools.put("canary7f3a", {"kind": "slots", "capacity": 2}, AuditEntry("local", AuditKind.POOL_SET, "root"))
+        store.workers.beat(worker_of(guarded, host="canary7f3a"))
+        await other.event("pool")
+        await other.event("worker")
+        await made(guarded, ours)
+        await stream.event("change")
+    assert "canary7f3a" not in stream.text
+    assert [len(stream.events(kind)) for kind in ("pool", "worker")] == [0, 0]
+
+
+async def test_a_user_receives_the_outcomes_that_come_and_nobody_else_does(guarded: Site) -> None:
+    ann, bob, theirs = guarded.key("acme", "ann"), guarded.key("acme", "bob"), guarded.key("globex", "ann")
+    store = guarded.app.store
+    async with (
+        listening(guarded, ann) as stream,
+        listening(guarded, bob) as of_bob,
+        listening(guarded, theirs) as of_others,
+    ):
+        for each in (stream, of_bob, of_others):
+            await each.event("open")
+        claim = started(store, store.now(), tenant="acme", owner="ann")
+        store.claims.settle([settlement(claim, State.FAILED, inbox=message(claim, user="ann", state=State.FAILED))])
+        [told] = await stream.event("inbox")
+        await of_bob.event("change", 4)
+        await made(guarded, theirs)
+        await of_others.event("change")
+    assert (told["task_id"], told["run_id"], told["state"]) == (claim.task.id, claim.run.id, "failed")
+    assert [len(each.events("inbox")) for each in (stream, of_bob, of_others)] == [1, 0, 0]
+
+
 async def test_the_stream_of_a_revoked_key_ends(guarded: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duetime.server.protocol.subscriber_tokens.TOKEN_CHECK_INTERVAL_S", 0.0)
     key, other = guarded.key("acme", "ann"), guarded.key("acme", "eve")
@@ -145,7 +221,7 @@ async def test_a_tenant_has_so_many_streams_and_no_more(guarded: Site, monkeypat
 
 
 async def test_a_stream_that_nobody_reads_ends_instead_of_growing() -> None:
-    stream: Any = ChangeStream("acme")
+    stream: Any = ChangeStream(LOCAL)
     for number in range(MAX_WAITING_EVENTS + 1):
         stream.add(number)
     assert stream.ended
