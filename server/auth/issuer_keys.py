@@ -78,12 +78,12 @@ class IssuerKeys:
     def find(self, key_id: str | None) -> IssuerKey | None:
         """Return the key with this id; without an id the only key that there is. Raises IssuerUnavailable."""
         due = self._clock() - self._fetched_at > KEYS_MAX_AGE_S or self._known(key_id) is None
-        elsewhere = due and not self._refresh()
+        outdated = due and not self._refresh()
         if self._clock() - self._fetched_at > STALE_KEYS_MAX_AGE_S:
             raise IssuerUnavailable(f"the keys of {self._issuer} cannot be fetched")
         found = self._known(key_id)
-        if found is None and elsewhere:
-            raise IssuerUnavailable(f"the keys of {self._issuer} are being fetched")
+        if found is None and outdated:
+            raise IssuerUnavailable(f"the newest keys of {self._issuer} are not known yet")
         return found
 
     def _known(self, key_id: str | None) -> IssuerKey | None:
@@ -95,7 +95,7 @@ class IssuerKeys:
     def _refresh(self) -> bool:
         """Fetch the keys unless that was tried a moment ago: whoever invents key ids causes no more than that.
 
-        Returns False while another thread fetches them: what is known holds until it has done so.
+        Returns False while another thread fetches them, and after a try that failed: what is known holds until then.
         """
         if not self._fetching.acquire(blocking=False):
             return False
@@ -108,12 +108,15 @@ class IssuerKeys:
             log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, str(error)[:200])
         finally:
             self._fetching.release()
-        return True
+        return self._fetched_at >= self._tried_at
 
     def _read(self) -> Mapping[str, IssuerKey]:
         document = json.loads(self._fetch(self._jwks_url or self._discovered()))
         found = [(_id_of(entry, number), _key(entry)) for number, entry in enumerate(document["keys"])]
-        return {key_id: key for key_id, key in found if key is not None}
+        keys = {key_id: key for key_id, key in found if key is not None}
+        if not keys:
+            raise ValueError("no key of the set can be used")
+        return keys
 
     def _discovered(self) -> str:
         """Return the address of the keys as the metadata of the issuer has it (OpenID Connect, or RFC 8414)."""
@@ -145,8 +148,8 @@ def address_of(metadata: Mapping[str, Any], name: str, issuer: str) -> str:
 
 
 def _key(entry: Any) -> IssuerKey | None:
-    """Read a key; None for one that signs nothing, is malformed, or of a kind that is not known here."""
-    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+    """Read a public key; None for one that signs nothing, is malformed, or of a kind that is not known here."""
+    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
         return None
     try:
         return IssuerKey(PyJWK.from_dict(entry).key, entry.get("alg"))

@@ -75,9 +75,37 @@ def test_a_new_key_is_not_wrong_while_it_is_being_fetched() -> None:
     keys = Keys(document(GOOD))
     keys.found.find("first")
     keys.now += 61
-    with slow_fetch(keys, GOOD, jwk(EC_KEY, "new")), pytest.raises(IssuerUnavailable, match="being fetched"):
+    with slow_fetch(keys, GOOD, jwk(EC_KEY, "new")), pytest.raises(IssuerUnavailable, match="not known yet"):
         keys.found.find("new")
     assert keys.found.find("new") is not None
+
+
+def test_a_new_key_is_not_wrong_after_a_fetch_that_failed_until_one_succeeds() -> None:
+    keys = Keys(document(GOOD))
+    keys.found.find("first")
+    keys.now += 61
+    keys.answer = lambda: b"<html>"
+    for later in (0, 1):
+        keys.now += later
+        with pytest.raises(IssuerUnavailable, match="not known yet"):
+            keys.found.find("new")
+    keys.now += 61
+    keys.answer = document(GOOD)
+    assert keys.found.find("new") is None
+    keys.now += 61
+    keys.answer = document(GOOD, jwk(EC_KEY, "new"))
+    assert keys.found.find("new") is not None
+
+
+@pytest.mark.parametrize("entries", [[], [{"kty": "oct", "k": "c2VjcmV0"}], [jwk(RSA_KEY, "first", use="enc")]])
+def test_a_set_without_a_key_that_can_be_used_is_an_outage_in_which_known_keys_hold(entries: list[Any]) -> None:
+    keys = Keys(document(GOOD))
+    keys.found.find("first")
+    keys.now += KEYS_MAX_AGE_S + 1
+    keys.answer = document(*entries)
+    assert keys.found.find("first") is not None
+    with pytest.raises(IssuerUnavailable):
+        keys.found.find("new")
 
 
 @pytest.mark.parametrize(
