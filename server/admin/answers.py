@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.principal import Scope
 from duetime.server.admin.page_request import Visit
 
 PAGE_ROWS = 50
 MAX_PROBLEMS_SHOWN = 3
+LIST_PARAMETERS: Final = frozenset({"cursor", "format", "since", "until"})
+"""Parameters of every list that has pages and times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,22 @@ Handle = Callable[[Visit], Answer]
 
 @dataclass(frozen=True, slots=True)
 class AdminRoute:
-    """A path below `/admin`, its function, and who may call it: with a scope, and only operators if so said."""
+    """A path below `/admin`, its function, and who may call it: with a scope, and only operators if so said.
+
+    `query` are the parameters of its address, besides the tenant: any other one is refused. None accepts all.
+    """
 
     method: str
     path: str
     handle: Handle
     scope: Scope
     operators: bool = False
+    query: Collection[str] | None = None
 
 
-def get(path: str, handle: Handle, *, operators: bool = False) -> AdminRoute:
+def get(path: str, handle: Handle, *, operators: bool = False, query: Collection[str] | None = ()) -> AdminRoute:
     """Return the route of a page that only reads."""
-    return AdminRoute("GET", path, handle, Scope.ADMIN_READ, operators)
+    return AdminRoute("GET", path, handle, Scope.ADMIN_READ, operators, query)
 
 
 def post(path: str, handle: Handle, *, operators: bool = False) -> AdminRoute:

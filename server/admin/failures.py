@@ -135,9 +135,6 @@ _UNTYPED = frozenset(
 )
 
 
-_OF_EVERY_LIST = frozenset({"close", "cursor", "format", "pick", "since", "tenant", "until"})
-
-
 def problem(error: DuetimeError, correction: Correction | None = None, back: str = "", instead: str = "") -> Page:
     """Return the page that says what is wrong, with the form to correct it, the way back, and the one `instead`."""
     status = status_of(error)
@@ -160,9 +157,9 @@ def unknown(argument: str, word: str, accepted: Iterable[str], example: str = ""
 
 def refuse_unknown_parameters(visit: Visit, accepted: Collection[str]) -> None:
     """Raise InvalidArgument for a parameter of the address that the page does not read: its rows would not meet it."""
-    for name in visit.query:
-        if name not in accepted and name not in _OF_EVERY_LIST:
-            names = sorted(accepted)
+    names = sorted({*accepted, "tenant"})
+    for name, value in visit.query.items():
+        if value and name not in names:
             text = "this page has no such filter"
             raise InvalidArgument(name[:_MAX_WORD_CHARS], text, accepted=", ".join(names), example=f"{names[0]}=...")
 

@@ -15,7 +15,7 @@ from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
 from duetime.server.admin.access.unsent_form import UNSENT_COOKIE, UNSENT_LIFETIME_S, UnsentForm
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
-from duetime.server.admin.failures import Correction, problem
+from duetime.server.admin.failures import Correction, problem, refuse_unknown_parameters
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.page_request import ROOT, KeptReads, Visit
 from duetime.server.admin.protection import (
@@ -90,6 +90,8 @@ class AdminSite:
             if route.method == "POST":
                 self.check_form(request, session, form)
             check_scope(principal, route.scope, operators=route.operators)
+            if route.query is not None:
+                refuse_unknown_parameters(visit, route.query)
             found = route.handle(visit)
             self._audit_read(found, visit, session, request)
         except DuetimeError as error:

@@ -13,7 +13,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
-from duetime.server.admin.answers import PAGE_ROWS, Answer, Page, get
+from duetime.server.admin.answers import LIST_PARAMETERS, PAGE_ROWS, Answer, Page, get
 from duetime.server.admin.export import ExportRow, PageOf, every_row, exported
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.page_request import Visit
@@ -41,6 +41,8 @@ _OF_EVENTS = {
 }
 """The same of the changes of tasks."""
 
+_OF_LIST: Final = LIST_PARAMETERS | {"list"}
+_OF_ENTRIES: Final = frozenset({*_TEXTS, "kind"})
 _OF_ONE_TAB: Final = dict.fromkeys({*_TEXTS, *_OF_EVENTS, "kind"} - {"who", "surface"})
 """Parameters that the other tab has not, or has with other values."""
 
@@ -61,7 +63,7 @@ class AuditQuery:
         since, until = (query.get(name, "").strip() or None for name in ("since", "until"))
         bounds = Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until)
         tenant = visit.tenant or visit.principal.tenant
-        refuse_unknown_parameters(visit, {"list", *(_OF_EVENTS if query.get("list") == "tasks" else {*_TEXTS, "kind"})})
+        refuse_unknown_parameters(visit, {*_OF_LIST, *(_OF_EVENTS if query.get("list") == "tasks" else _OF_ENTRIES)})
         if query.get("list") == "tasks":
             return cls(tenant, bounds, _events(visit, tenant, bounds), _event_row)
         return cls(tenant, bounds, _entries(visit, tenant, bounds), _entry_row)
@@ -182,4 +184,7 @@ def verify(visit: Visit) -> Page:
     return Page("audit_verdict.html", "Verification", {**values, "shown_tenant": tenant}, tenant=tenant)
 
 
-AUDIT_ROUTES = (get("/audit", audit), get("/audit/verify", verify))
+AUDIT_ROUTES = (
+    get("/audit", audit, query={*_OF_LIST, *_OF_ENTRIES, *_OF_EVENTS}),
+    get("/audit/verify", verify, query={"head"}),
+)

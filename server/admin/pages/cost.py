@@ -109,6 +109,7 @@ class CostPage:
         visit, since = self._visit, self._visit.query.get("since") or USUAL_COST_WINDOW
         paid: dict[str, object] = {"since": since, "until": visit.query.get("until"), "min_cost": "0.000001"}
         urls = {
+            CostGroup.TIER: lambda: visit.url("/runs", priority=key, **paid),
             CostGroup.TASK: lambda: visit.url("/runs", task=key, **paid),
             CostGroup.POOL: lambda: visit.url(f"/pools/{key}") if visit.principal.operator else "",
             CostGroup.TENANT: lambda: visit.here(tenant=key, by=None),
@@ -163,4 +164,4 @@ def cost(visit: Visit) -> Answer:
     return Page("cost.html", "Cost", page.values())
 
 
-COST_ROUTES = (get("/cost", cost),)
+COST_ROUTES = (get("/cost", cost, query={"by", "since", "until", "format"}),)

@@ -23,7 +23,7 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
-from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
+from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
@@ -277,4 +277,8 @@ def _skipped_text(done: LettersClosed, stay: str) -> str:
     return f"{len(done.skipped):,} {stay}: {why}" if done.skipped else ""
 
 
-DEAD_ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))
+DEAD_ROUTES = (
+    get("/dead", dead_letters, query={*_TEXTS, *LIST_PARAMETERS, "state", "close", "pick"}),
+    post("/dead/close", close_letters),
+    post("/dead/undo", take_back),
+)

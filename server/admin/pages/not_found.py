@@ -15,4 +15,4 @@ def not_found(_: Visit) -> Page:
     return Page("problem.html", status.phrase, {"sentence": sentence, "status": status.value}, status)
 
 
-NOT_FOUND_ROUTES = (get("/{rest:path}", not_found),)
+NOT_FOUND_ROUTES = (get("/{rest:path}", not_found, query=None),)

@@ -182,7 +182,7 @@ def _spec(text: str) -> Mapping[str, Any]:
 
 
 POOL_ROUTES = (
-    get("/pools", pools, operators=True),
+    get("/pools", pools, operators=True, query={"format"}),
     post("/pools", declare, operators=True),
     get("/pools/{name:path}", pool, operators=True),
     post("/pools/{name:path}/remove", remove_pool, operators=True),

@@ -12,8 +12,8 @@ from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
-from duetime.server.admin.answers import PAGE_ROWS
-from duetime.server.admin.failures import refuse_unknown_parameters, unknown
+from duetime.server.admin.answers import LIST_PARAMETERS, PAGE_ROWS
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
 from duetime.tools.admin.event_filter import count_given
 from duetime.tools.admin.run_rows import SPAN_ARGUMENTS, cost_given, read_span
@@ -53,7 +53,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 """The same of those that are no texts."""
 
-_PARAMETERS = frozenset({*_TEXTS, *_READ, "state", "priority"})
+RUN_PARAMETERS = frozenset({*_TEXTS, *_READ, *LIST_PARAMETERS, "state", "priority"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,6 @@ class RunQuery:
     def of(cls, visit: Visit) -> RunQuery:
         """Read the address; times are words or dates in the viewer's zone. Raises InvalidArgument."""
         query = visit.query
-        refuse_unknown_parameters(visit, _PARAMETERS)
         given: dict[str, Any] = {name: query[key].strip() for key, name in _TEXTS.items() if query.get(key, "").strip()}
         given |= {name: read(query[name].strip()) for name, read in _READ.items() if query.get(name, "").strip()}
         kind, tier = query.get("state", ""), query.get("priority", "")

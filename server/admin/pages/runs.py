@@ -14,7 +14,7 @@ from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
-from duetime.server.admin.pages.run_query import RUN_KINDS, RunQuery
+from duetime.server.admin.pages.run_query import RUN_KINDS, RUN_PARAMETERS, RunQuery
 from duetime.server.admin.site import path_of
 from duetime.tools.admin.run_rows import file_row
 
@@ -93,4 +93,4 @@ def _change(visit: Visit) -> tuple[OneChange, str]:
     return changes[wanted]
 
 
-RUNS_ROUTES = (get("/runs", runs), post("/runs/change", change_many))
+RUNS_ROUTES = (get("/runs", runs, query=RUN_PARAMETERS), post("/runs/change", change_many))

@@ -82,7 +82,7 @@ def _acting(visit: Visit) -> Principal:
 
 
 SCHEDULE_ROUTES = (
-    get("/schedules", schedules),
+    get("/schedules", schedules, query={"q", "cursor", "format", "user"}),
     post("/schedules/quiet-hours", set_quiet_hours),
     post("/schedules/{task_id}/pause", pause),
 )

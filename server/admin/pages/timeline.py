@@ -162,4 +162,4 @@ def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime
     return sorted(made.values(), key=lambda lane: lane.name)
 
 
-TIMELINE_ROUTES = (get("/timeline", timeline),)
+TIMELINE_ROUTES = (get("/timeline", timeline, query={"window", "by", "until", "format"}),)

@@ -128,7 +128,7 @@ def _reason(visit: Visit) -> str | None:
 
 
 WORKER_ROUTES = (
-    get("/workers", workers, operators=True),
+    get("/workers", workers, operators=True, query={"format"}),
     post("/workers/{name}/drain", drain, operators=True),
     post("/workers/{name}/resume", resume, operators=True),
 )
