@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
@@ -16,6 +15,7 @@ from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import ForeignTag, Malformed, Unfit
 from duetime.tools.arguments.arguments import ActionOfTask, Argument, Arguments, no_task
+from duetime.tools.arguments.strict_json import GivenTwice, strict_json
 from starlette.datastructures import Headers
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -143,37 +143,20 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
         raise Malformed(
             f"the body has to be {JSON_MEDIA_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type"
         )
-    found = json_of(body, parse_constant=_no_number)
+    found = json_of(body)
     if not isinstance(found, dict):
         raise Malformed("the body is not a JSON object.")
     return found
 
 
-def json_of(body: bytes, *, parse_constant: Callable[[str], Any] | None = None) -> Any:
+def json_of(body: bytes) -> Any:
     """Return the JSON of a body. Raises Malformed for what is none, and for an object that names a member twice."""
     try:
-        return json.loads(body, parse_constant=parse_constant, object_pairs_hook=_of_pairs)
-    except _GivenTwice as twice:
-        raise Malformed(f"the body names {twice.args[0][:60]!r} twice.") from None
-    except (ValueError, RecursionError):
+        return strict_json(body)
+    except GivenTwice as twice:
+        raise Malformed(f"the body is not clear: {twice}.") from None
+    except ValueError:
         raise Malformed("the body is not JSON.") from None
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(word)
-
-
-class _GivenTwice(ValueError):
-    """An object has a name twice: a proxy that checked the request may have read the other value."""
-
-
-def _of_pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _GivenTwice(name)
-        found[name] = value
-    return found
 
 
 def read_condition(operation: Operation, headers: Headers) -> tuple[int, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from duetime.scheduler.dispatch.policy_registry import PolicyChange, PolicyInForce
 from duetime.scheduler.rules.policies.policy import (
@@ -19,6 +21,8 @@ from duetime.widgets.formats.rows import present
 
 ORDERING_PARTS = ("patience", "value")
 """Parts of a policy that give waiting runs new places in the order."""
+
+_NUMBER: Final = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def policy_json(found: PolicyInForce, newest: PolicyVersion | None) -> dict[str, Json]:
@@ -68,8 +72,5 @@ def change_json(change: PolicyChange, waiting: int) -> dict[str, Json]:
 
 
 def number_or_text(text: str) -> float | str:
-    """Return the number that a text is; another text as it is, for the refusal to name it."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    """Return the number that a text is, as JSON writes one; another text as it is, for the refusal to name it."""
+    return float(text) if _NUMBER.fullmatch(text) else text

@@ -7,13 +7,13 @@ Everything else is refused.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from duetime.scheduler.task import Json
+from duetime.tools.arguments.strict_json import strict_json
 
 MAX_ARGUMENT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
@@ -229,10 +229,10 @@ def is_blank(given: Json, kind: ArgumentType) -> bool:
 
 
 def from_json_text(text: str) -> Any:
-    """Return what the JSON text says, or None when it is none (too deep, too long a number included)."""
+    """Return what the JSON text says, or None when it is none (too deep, a name given twice included)."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return strict_json(text)
+    except ValueError:
         return None
 
 

@@ -21,6 +21,7 @@ from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.failures import Correction, StalePage, problem, revision_shown
 from duetime.server.admin.page_request import Visit
+from duetime.tools.arguments.strict_json import strict_json
 
 MAX_HOLDERS_READ = 500
 """Running runs among which the holders of a pool are found."""
@@ -173,7 +174,7 @@ def _unchanged(visit: Visit, name: str) -> Iterator[None]:
 def _spec(text: str) -> Mapping[str, Any]:
     example = next(iter(EXAMPLES.values()))
     try:
-        found = json.loads(text)
+        found = strict_json(text)
     except ValueError as wrong:
         raise InvalidArgument("declaration", f"is not JSON: {wrong}", accepted="one object", example=example) from None
     if not isinstance(found, dict):

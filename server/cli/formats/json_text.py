@@ -9,6 +9,7 @@ from typing import Any, Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.redact import redacted, redacted_json
 from duetime.scheduler.task import Json
+from duetime.tools.arguments.strict_json import strict_json
 
 MAX_CORRECTED_CHARS: Final = 200
 """Longest text that is read loosely; no example has room for a longer one."""
@@ -30,15 +31,15 @@ def read_json(
     `example`.
     """
     try:
-        value = json.loads(text)
+        value = strict_json(text)
     except json.JSONDecodeError as error:
         meant = corrected(text)
         if isinstance(meant, kind) and meant and redacted_json(meant) == meant:  # else a repeat would store the mask
             shown = json.dumps(meant, ensure_ascii=False)
             example = f"{name}={shown!r}" if kind is dict else f"{name}={shown}"
         raise InvalidArgument(name, where_broken(error), accepted=accepted, example=example) from error
-    except RecursionError as error:
-        raise InvalidArgument(name, "it is nested too deeply", accepted=accepted, example=example) from error
+    except ValueError as error:
+        raise InvalidArgument(name, str(error), accepted=accepted, example=example) from error
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a list"
         raise InvalidArgument(name, f"it is not {expected}", accepted=accepted, example=example)

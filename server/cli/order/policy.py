@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +17,7 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_way, session
 from duetime.tools.admin.policy_rows import change_json, history_json, number_or_text, policy_json
+from duetime.tools.arguments.strict_json import strict_json
 from duetime.widgets.text.history_text import clock_time
 
 Reason = Annotated[str | None, typer.Option(help="why, for the history and the audit log")]
@@ -123,7 +123,7 @@ def read_changes(changes: Iterable[str]) -> Mapping[str, Any]:
 
 def _json_of(text: str) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = json.loads(text)
+        found: Mapping[str, Any] = strict_json(text)
     except ValueError as error:
         message = f"is not JSON: {error}"
         raise InvalidArgument("changes", message, accepted="one JSON object", example=CHANGE_EXAMPLE) from None

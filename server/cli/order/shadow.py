@@ -14,6 +14,7 @@ from duetime.server.cli.order.policy import Reason, read_changes
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.shadow_rows import report_json
+from duetime.tools.arguments.strict_json import strict_json
 from duetime.widgets.text.history_text import clock_time
 
 
@@ -64,7 +65,10 @@ def read_shadow(changes: Sequence[str], *, off: bool) -> dict[str, Any]:
 def _content(path: Path) -> dict[str, Any]:
     accepted = "NAME.TIER=VALUE, a JSON object, a file with one, or a version"
     try:
-        return dict(read_changes([json.dumps(json.loads(path.read_text("utf-8")))]))
+        found = strict_json(path.read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+        text = f"{str(path)[:60]!r} has no JSON object"
     except OSError as error:
         text = f"{str(path)[:60]!r} cannot be read: {error.strerror}"
     except ValueError as error:

@@ -74,6 +74,15 @@ async def test_a_pool_that_another_operator_has_changed_is_not_overwritten(admin
     assert admin.site.app.registry.read()["gpu"].capacity == 3
 
 
+@pytest.mark.parametrize("spec", ['{"capacity": 1, "capacity": 100}', '{"capacity": NaN}', "[" * 100_000])
+async def test_a_declaration_that_readers_of_json_take_differently_is_refused(admin_page: Open, spec: str) -> None:
+    admin = await admin_page()
+    refused = await admin.post("/pools", page="/pools", name="gpu", spec=spec)
+    assert refused.status_code == 400
+    assert "declaration: is not JSON: " in refused.text
+    assert admin.site.app.registry.get("gpu") is None
+
+
 async def test_a_pool_that_is_there_is_not_declared_again_and_what_was_typed_is_kept(admin_page: Open) -> None:
     admin = await admin_page()
     await admin.post("/pools", page="/pools", name="gpu", spec=GPU)

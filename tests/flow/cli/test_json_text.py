@@ -64,6 +64,29 @@ def test_the_data_of_an_event_and_a_pool_are_shown_corrected_too(cli: Run) -> No
     assert pool.err.endswith("Example: '{\"capacity\": 1}'\n")
 
 
+UNCLEAR = {
+    '{"capacity": 1, "capacity": 100}': "it names 'capacity' twice",
+    '{"a": {"capacity": 1, "capacity": 100}}': "it names 'capacity' twice",
+    '{"capacity": NaN}': "NaN is not a number of JSON",
+    "[" * 60_000: "it is nested too deeply",
+}
+
+
+@pytest.mark.parametrize("text", UNCLEAR, ids=UNCLEAR.values())
+def test_a_text_that_readers_of_json_take_differently_is_refused(cli: Run, tmp_path: Path, text: str) -> None:
+    said = UNCLEAR[text]
+    assert f"JSON: {said}. " in cli("pools", "set", "gpu", text).err
+    assert f"--payload: {said}. " in cli("schedule", "Sync", "--when", "in 1 h", "--payload", text).err
+    (file := tmp_path / "policy.json").write_text(text)
+    assert said in cli("policy", "shadow", str(file)).err
+
+
+@pytest.mark.parametrize("number", ["1_000", "١٢", "0x10", "inf", "１２"])
+def test_a_number_of_the_policy_is_one_that_json_has(cli: Run, number: str) -> None:
+    assert cli("policy", "set", f"patience.low={number}", "--dry-run").code == 2
+    assert cli("policy", "set", "patience.low=1e2", "--dry-run").code == 0
+
+
 def test_a_text_that_cannot_be_corrected_is_refused_with_an_example_of_the_option(cli: Run) -> None:
     refused = cli("schedule", "Sync", "--when", "in 1 h", "--expect", '{"field" 1}')
     assert "line 1, column 10, near '1}'" in refused.err
