@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, StaleRevision
 from duetime.server.admin.answers import Page
 from duetime.server.admin.assets import asset_url
 from duetime.server.admin.page_request import Visit
@@ -59,6 +60,16 @@ class StalePage(DuetimeError):
     def keeps(self, name: str) -> bool:
         """Whether a field is sent again."""
         return self.kept is None or name in self.kept or name in _UNTYPED
+
+
+@contextmanager
+def unchanged_task() -> Iterator[None]:
+    """Run a change of a task. Raises StalePage where the task has changed since the page of the form."""
+    try:
+        yield
+    except StaleRevision as stale:
+        since = f": {'; '.join(stale.changes)}" if stale.changes else ""
+        raise StalePage(f"The task was changed since this page was opened{since}.", stale.current) from None
 
 
 class RunIsOver(DuetimeError):

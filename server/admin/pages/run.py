@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import CallArguments
-from duetime.scheduler.errors import StaleRevision
 from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
@@ -23,7 +22,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.failures import RunIsOver, StalePage, revision_shown
+from duetime.server.admin.failures import RunIsOver, revision_shown, unchanged_task
 from duetime.server.admin.formats import until_when, zoned
 from duetime.server.admin.page_request import Visit
 from duetime.widgets.vocabulary import stands
@@ -136,11 +135,8 @@ def _unchanged(visit: Visit) -> Iterator[tuple[RunDetail, CallArguments]]:
     found = visit.run(visit.parts["run_id"])
     if not found.is_current:
         raise RunIsOver(found.record.task.title)
-    try:
+    with unchanged_task():
         yield found, {"by": visit.acting_in(found.run.tenant), "revision": revision_shown(visit)}
-    except StaleRevision as stale:
-        since = f": {'; '.join(stale.changes)}" if stale.changes else ""
-        raise StalePage(f"The task was changed since this page was opened{since}.", stale.current) from None
 
 
 def approve(visit: Visit) -> Answer:

@@ -58,25 +58,32 @@ def change_many(visit: Visit) -> Moved:
     """Change the tasks of the selected runs; report how many changed, and why others did not."""
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
-    changed, problems = _each(visit, picked, change)
+    changed, same, problems = _each(visit, picked, change)
     text = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
+    if same:
+        text += f" {same} {'was' if same == 1 else 'were'} so already."
     if problems:
         text += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
     return Moved(path_of(visit.form, "after"), text)
 
 
-def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[TaskView], list[str]]:
-    """Return the tasks that were changed, and why others were not."""
-    changed, problems = [], []
+def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[TaskView], int, list[str]]:
+    """Return the tasks that were changed, how many were so already, and why others were not."""
+    changed, same, problems = [], 0, []
     for run_id in picked:
         try:
             found = visit.run(run_id)
             if not found.is_current:
                 raise RunIsOver(found.record.task.title)
-            changed.append(change(found.record.task.id, visit.acting_in(found.run.tenant)))
+            view = change(found.record.task.id, visit.acting_in(found.run.tenant))
         except DuetimeError as error:
             problems.append(str(error))
-    return changed, problems
+            continue
+        if view.record.task.revision == found.record.task.revision:
+            same += 1
+        else:
+            changed.append(view)
+    return changed, same, problems
 
 
 def _change(visit: Visit) -> tuple[OneChange, str]:

@@ -10,6 +10,7 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, every_row, exported
+from duetime.server.admin.failures import revision_shown, unchanged_task
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
 from duetime.tools.admin.quiet_hours_rows import quiet_hours_json, quiet_hours_text
@@ -61,7 +62,10 @@ def pause(visit: Visit) -> Moved:
     """Pause one schedule, or let it continue."""
     task_id, paused = visit.parts["task_id"], visit.form.get("pause") == "true"
     owner = visit.store.history.tenants([task_id]).get(task_id, visit.principal.tenant)
-    view = visit.scheduler.reschedule(task_id, pause=paused, by=visit.acting_in(owner))
+    with unchanged_task():
+        view = visit.scheduler.reschedule(
+            task_id, pause=paused, revision=revision_shown(visit), by=visit.acting_in(owner)
+        )
     return Moved(path_of(visit.form, "after"), f"{'Paused' if paused else 'Resumed'}: {view.record.task.title}")
 
 

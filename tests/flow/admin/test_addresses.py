@@ -65,7 +65,7 @@ async def test_every_link_and_every_filter_of_every_page_leads_to_a_page(tmp_pat
                 left.append(found)
     assert not wrong
     assert {"/runs?min_cost&priority&since", "/runs?action&min_cost&since", "/runs?min_cost&since&task"} <= {*followed}
-    assert len(followed) > 40  # noqa: PLR2004 - the pages with their filters
+    assert len(followed) > 40
 
 
 def _links(html: str) -> list[str]:
@@ -91,4 +91,3 @@ def _kind(address: str) -> str:
 
 def test_only_the_page_for_what_is_not_there_takes_any_parameter() -> None:
     assert [route for route in READ_ROUTES if route.query is None] == [*NOT_FOUND_ROUTES]
-

@@ -34,7 +34,7 @@ from sqlalchemy import update
 from starlette.datastructures import ImmutableMultiDict
 
 from tests.builders import restarted, settlement, some, started
-from tests.flow.admin.conftest import ORIGIN, Admin, Open
+from tests.flow.admin.conftest import ORIGIN, Admin, Open, found_shown
 from tests.flow.admin.sample import CANARY
 
 pytestmark = pytest.mark.anyio
@@ -428,6 +428,24 @@ async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin)
     assert {scheduler.get(each.task.id).record.run.state for each in tasks} == {State.CANCELLED}
     said = unescape((await admin.get("/runs?q=later")).text)
     assert "Cancelled 3. 1 refused: " in said
+    await admin.post("/runs/change", pick=picked[:1], change="cancel", after="/admin/runs")
+    assert "Cancelled 0. 1 was so already." in (await admin.get("/runs")).text
+
+
+async def test_a_schedule_that_was_changed_since_its_page_is_neither_paused_nor_resumed(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    task = scheduler.schedule("Water the plants", repeat="every weekday at 9:00").record.task.id
+    page = "/schedules?q=plants"
+    shown = found_shown((await admin.get(page)).text)
+    scheduler.reschedule(task, pause=True)
+    paused = scheduler.get(task).record.task
+    for pause in ("true", "false"):
+        refused = await admin.post(f"/schedules/{task}/pause", **shown, pause=pause, after="/admin/schedules")
+        assert refused.status_code == 409
+        assert "The task was changed since this page was opened" in refused.text
+    assert scheduler.get(task).record.task == paused
+    await admin.post(f"/schedules/{task}/pause", page=page, pause="false", after="/admin/schedules")
+    assert "Resumed: Water the plants" in (await admin.get("/schedules")).text
 
 
 @pytest.mark.parametrize("change", ["cancel", "pause", "run_now"])
