@@ -117,6 +117,7 @@ class LettersClosed:
 
     `matched` open letters match. Of these `held_back` are left out, as they were replayed too often. After the call
     `still_open` of the others are, if they were counted. `undo` takes all of it back until `undo_until`.
+    With `at_least` more letters may match than were counted.
     """
 
     matched: int
@@ -127,6 +128,11 @@ class LettersClosed:
     undo: str | None = None
     undo_until: datetime | None = None
     still_open: int | None = None
+
+    @property
+    def at_least(self) -> bool:
+        """Whether `matched` and `left` may be higher: no more than MAX_LETTERS_COUNTED letters are counted."""
+        return self.matched >= MAX_LETTERS_COUNTED
 
     @property
     def left(self) -> int:

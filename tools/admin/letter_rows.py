@@ -59,6 +59,7 @@ def closed_json(done: LettersClosed) -> dict[str, Any]:
         "matched": done.matched,
         "held_back": done.held_back,
         "left": done.left,
+        **({"at_least": True} if done.at_least else {}),
         "closed": [_closed(each) for each in done.closed],
         "skipped": [{"run_id": each.run_id, "why": each.why} for each in done.skipped],
         **({"undo": done.undo, "undo_until": utc(done.undo_until)} if done.undo and done.undo_until else {}),

@@ -37,6 +37,10 @@ class Approvals:
             return {}
         return self._database.look(lambda connection: questions.open_of(connection, tenant, run_ids))
 
+    def open_count(self, tenant: str | None) -> int:
+        """Return how many questions wait for an answer; of all tenants for None."""
+        return self._database.look(lambda connection: questions.open_count(connection, tenant))
+
     def answered(self, tenant: str, run_id: str) -> Approval | None:
         """Return the last answered question of a run's handler."""
         return self._database.read(lambda connection: questions.answered(connection, tenant, run_id))

@@ -11,7 +11,6 @@ from typing import Any, Final
 from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
-    MAX_LETTERS_COUNTED,
     MAX_REPLAYS,
     DeadLetter,
     DeadLetterFilter,
@@ -131,10 +130,6 @@ class ClosingQuestion:
     @property
     def highest(self) -> int:
         return min(self.number, MAX_LETTERS_CLOSED)
-
-    @property
-    def is_all_counted(self) -> bool:
-        return self.tried.matched < MAX_LETTERS_COUNTED
 
     @property
     def stay(self) -> str:
@@ -267,7 +262,7 @@ def _most(text: str) -> int:
 
 def _outcome_text(verb: str, done: LettersClosed) -> str:
     sentences = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
-    sentences += [f"{done.left:,} more match."] if done.left else []
+    sentences += [f"{done.left:,}{'+' if done.at_least else ''} more match."] if done.left else []
     sentences += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
     return " ".join([*sentences, *filter(None, [_skipped_text(done, "stay")])])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.history.dead_letters import MAX_LETTERS_COUNTED, DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, RunSummary, TimeBuckets
 from duetime.scheduler.history.tier_trends import ActionMisses, TierPart, TierTrends
 from duetime.scheduler.task import State, Tier
@@ -138,20 +138,24 @@ class Overview:
     def values(self) -> dict[str, Any]:
         by_state = self._counts(RunGroup.STATE, OPEN_STATES)
         ended = self._counts(RunGroup.STATE, ENDED_STATES, since=self._now - DAY)
+        ends = self._visit.kept.get(("ends", self._visit.tenant), self._buckets)
         overdue = self._page(DUE_STATES, until=self._now - OVERDUE_GRACE, unpaused=True)
         return {
             "live": True,
             "any": bool(by_state.counts or ended.counts) or self._has_history(),
-            "states": by_state.counts,
+            "states": by_state,
+            "asked": self._visit.store.approvals.open_count(self._visit.tenant),
             "ended": ended,
             "failed": sum(ended.counts.get(state, 0) for state in FAILED_STATES),
             "overdue": overdue,
             "dead": self._visit.store.dead_letters.count(self._visit.tenant, DeadLetterFilter()),
+            "max_dead": MAX_LETTERS_COUNTED,
             "overdue_more": overdue.cursor is not None,
             "soon": self._soon(),
-            "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY).counts,
+            "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY),
             **self._tiers(),
-            "chart": chart(self._visit.kept.get(("ends", self._visit.tenant), self._buckets), self._now),
+            "ends": ends,
+            "chart": chart(ends, self._now),
         }
 
     def _has_history(self) -> bool:
@@ -211,16 +215,21 @@ class Overview:
         )
 
 
-def chart(found: TimeBuckets, now: datetime) -> Sequence[Sequence[int]]:
-    """Return the ends of each hour of a day: the hours, and how many succeeded and failed in each."""
+def chart(found: TimeBuckets, now: datetime) -> Sequence[Sequence[int | None]]:
+    """Return the ends of each hour of a day: the hours, and how many succeeded and failed in each.
+
+    None stands for an hour of which nothing was counted, as there are too many newer runs.
+    """
     last = int(now.timestamp()) // HOUR_S * HOUR_S
     hours = [last - HOUR_S * back for back in range(DAY // timedelta(hours=1), -1, -1)]
     counts = {int(each.start.timestamp()): each.counts for each in found.buckets}
-    series = [
-        [sum(counts.get(hour, {}).get(state, 0) for state in states) for hour in hours]
-        for states in ((State.SUCCEEDED,), FAILED_STATES)
-    ]
-    return [hours, *series]
+    counted_to = found.counted_to.timestamp() if found.counted_to else 0
+
+    def ended(hour: int, states: tuple[State, ...]) -> int | None:
+        unknown = hour + HOUR_S <= counted_to
+        return None if unknown else sum(counts.get(hour, {}).get(state, 0) for state in states)
+
+    return [hours, *([ended(hour, states) for hour in hours] for states in ((State.SUCCEEDED,), FAILED_STATES))]
 
 
 def overview(visit: Visit) -> Page:

@@ -28,7 +28,8 @@ OVERDUE_UNTIL = "1 minute ago"
 
 RUN_KINDS: Mapping[str, tuple[State, ...]] = {
     "": (),
-    TO_COME: (State.SCHEDULED, State.WAITING),
+    TO_COME: (State.SCHEDULED,),
+    "waiting": (State.WAITING,),
     "ready": (State.READY,),
     "running": (State.RUNNING,),
     OVERDUE: (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED),

@@ -38,12 +38,12 @@ function stepsOf(element) {
   return "fine" in element.dataset ? FINE_STEPS : STEPS;
 }
 
-// Bars stand on each other: the topmost is drawn first, as high as all of them together.
+// Bars stand on each other: the topmost is drawn first, as high as all of them together. Null is not known.
 function stacked(data) {
   const sums = [];
   for (let at = data.length - 1; at > 0; at--) {
     const above = sums[0] || data[0].map(() => 0);
-    sums.unshift(data[at].map((value, n) => value + above[n]));
+    sums.unshift(data[at].map((value, n) => (value === null ? null : value + above[n])));
   }
   return [data[0], ...sums];
 }

@@ -244,17 +244,17 @@ def _replayed(letter: Mapping[str, Any]) -> str:
 def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
-    tried = done["dry_run"]
-    number = f"{done['matched']} match; {len(closed)} would be" if tried else f"{len(closed)} of {done['matched']}"
+    tried, more = done["dry_run"], "+" if done.get("at_least") else ""
+    matched = f"{done['matched']}{more}"
+    number = f"{matched} match; {len(closed)} would be" if tried else f"{len(closed)} of {matched}"
     lines = [f"{number} {how}."]
     lines += [_replayed(each) for each in closed if each.get("replayed_as")]
     lines += [f"{each['run_id']} {'would stay' if tried else 'stays'}: {each['why']}" for each in skipped]
     if done["held_back"]:
         lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")
     if done["left"]:
-        lines.append(
-            f"{done['left']} {'is' if done['left'] == 1 else 'are'} left: repeat the command, or give a higher --max."
-        )
+        left = f"{done['left']}{more} {'is' if done['left'] == 1 else 'are'} left"
+        lines.append(f"{left}: repeat the command, or give a higher --max.")
     if done.get("undo"):
         lines.append(f"For 10 minutes: duetime dead undo {done['undo']}")
     return lines

@@ -85,7 +85,8 @@ class ClosedLettersPayload(RestPayload):
     """The result of a replay or a discard: of `matched` letters, `held_back` ones were replayed too often.
 
     `left` matching letters were neither closed, skipped nor held back. With `dry_run` nothing was closed: `closed` and
-    `skipped` are what the call would close and skip. `undo` takes all of it back until `undo_until`.
+    `skipped` are what the call would close and skip. `undo` takes all of it back until `undo_until`. With `at_least`
+    there may be more than `matched` and `left` say.
     """
 
     schema_: Annotated[Literal["duetime.dead_letters_closed/1"], Field(alias="schema")] = (
@@ -95,6 +96,7 @@ class ClosedLettersPayload(RestPayload):
     matched: int
     held_back: int
     left: int
+    at_least: bool | None = None
     closed: tuple[ClosedLetterPayload, ...]
     skipped: tuple[SkippedLetterPayload, ...]
     undo: str | None = None

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.history import dead_letters as history_letters
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.dead_letters import letters as store_letters
 from duetime.scheduler.task import State
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
 from duetime.server.cli.main import run
@@ -80,6 +82,15 @@ def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, lette
     assert (entry["kind"], entry["subject"], entry["reason"]) == ("dead_letter_replayed", letters[0], "CRM is back")
     assert "is replayed as r_" in said("dead", "replay", letters[1])
     assert said("dead") == "No dead letters.\n"
+
+
+def test_more_letters_than_are_counted_are_said_to_be_at_least_so_many(
+    said: Said, letters: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (store_letters, history_letters):
+        monkeypatch.setattr(module, "MAX_LETTERS_COUNTED", 1)
+    assert said("dead", "replay", "--all", "--dry-run") == "1+ match; 2 would be replayed.\n"
+    assert json.loads(said("dead", "replay", "--all", "--dry-run", "--json"))["at_least"] is True
 
 
 def test_a_discard_needs_a_reason_and_stays_in_the_list_of_its_state(said: Said, letters: list[str]) -> None:

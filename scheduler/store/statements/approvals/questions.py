@@ -37,6 +37,7 @@ from sqlalchemy import (
     Connection,
     bindparam,
     delete,
+    func,
     insert,
     literal_column,
     select,
@@ -138,6 +139,13 @@ def open_of(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict
     values = {"tenant": tenant, "run_ids": list(run_ids)}
     found = unreadable.values(connection, _OF_RUNS, Approval, APPROVAL_FIELDS, values)
     return {approval.run_id: approval for approval, _ in found}
+
+
+def open_count(connection: Connection, tenant: str | None) -> int:
+    """Return how many questions wait for an answer; of all tenants for None."""
+    of_tenant = [] if tenant is None else [runs.c.tenant == tenant]
+    asked = select(func.count()).select_from(approvals.join(runs, runs.c.id == approvals.c.run_id))
+    return int(connection.execute(asked.where(OPEN_APPROVAL, runs.c.ended_at.is_(None), *of_tenant)).scalar_one())
 
 
 def rejected(connection: Connection, tenant: str, run_ids: Sequence[str]) -> set[str]:

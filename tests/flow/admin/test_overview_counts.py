@@ -1,0 +1,99 @@
+"""The overview counts as far as is read, and says where that ends; what waits for somebody stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.history import dead_letters
+from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.store.dead_letters import letters
+from duetime.scheduler.store.run_history import run_counts
+from duetime.server.admin.pages import overview
+
+from tests.flow.admin.conftest import Admin, Open
+from tests.flow.admin.sample import fill
+
+pytestmark = pytest.mark.anyio
+
+COUNTED = 5
+PARTLY = "of so many runs the newest alone are counted"
+
+
+@pytest.fixture
+async def admin(tmp_path: Path, admin_page: Open) -> Admin:
+    fill(f"sqlite:///{tmp_path}/duetime.db", 120)
+    return await admin_page()
+
+
+def tiles(html: str) -> dict[str, tuple[str, str]]:
+    """Return the number and the address of each tile."""
+    found = re.findall(r'<a href="/admin([^"]*)"><b>([^<]*)</b><small>([^<]*)</small>', html)
+    return {text: (number, unescape(address)) for address, number, text in found}
+
+
+def ends(html: str) -> list[list[int | None]]:
+    """Return the points of the chart of ends."""
+    chart = re.search(r'aria-label="Runs that ended[^>]*data-points="([^"]*)"', html)
+    assert chart is not None
+    found: list[list[int | None]] = json.loads(unescape(chart[1]))
+    return found
+
+
+async def test_the_overview_says_where_its_counts_end(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = (await admin.get("")).text
+    assert PARTLY not in whole
+    assert None not in ends(whole)[1]
+    assert not any(number.endswith("+") for number, _ in tiles(whole).values())
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", COUNTED)
+    partly = (await admin.get("?tenant=local")).text
+    found = tiles(partly)
+    numbers = [found["succeeded in 24 h"][0], found["failed in 24 h"][0]]
+    assert all(number.endswith("+") for number in numbers)
+    assert sum(int(number[:-1]) for number in numbers) < sum(map(sum, ends(whole)[1:]))  # type: ignore[arg-type]
+    assert partly.count(PARTLY) >= 1
+    assert "the hours before are not known" in partly
+    drawn = ends(partly)[1]
+    assert drawn[0] is None
+    assert drawn[-1] is not None
+    assert drawn == sorted(drawn, key=lambda value: value is not None), "hours that are not known are the earliest"
+
+
+async def test_more_dead_letters_than_are_counted_are_at_least_so_many(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, _ = tiles((await admin.get("")).text)["dead letters"]
+    assert int(number) > 1
+    for module in (letters, dead_letters, overview):
+        monkeypatch.setattr(module, "MAX_LETTERS_COUNTED", int(number) - 1)
+    assert tiles((await admin.get("")).text)["dead letters"][0] == f"{int(number) - 1}+"
+    tried = admin.site.app.scheduler.letters.replay(max_letters=1, dry_run=True, by=LOCAL)
+    assert (tried.matched, tried.at_least) == (int(number) - 1, True)
+
+
+async def test_what_waits_has_a_tile_which_counts_the_questions_that_nobody_has_answered(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    assert tiles((await admin.get("")).text)["waiting"][0] == "0"
+    scheduler.schedule("Wait for the payment", wait_for={"event": "paid"})
+    asking = scheduler.schedule("Pay 900", approval={"question": "Pay 900?"}).record
+    number, address = tiles((await admin.get("")).text)["waiting, 1 to answer"]
+    listed = (await admin.get(address)).text
+    assert (number, "Wait for the payment" in listed, "Pay 900" in listed) == ("2", True, True)
+    assert 'aria-current="true">waiting<' in listed
+    scheduler.approve(asking.task.id)
+    assert tiles((await admin.get("")).text)["waiting"][0] == "1"
+
+
+async def test_each_tile_counts_what_the_list_that_it_opens_shows(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    for n in range(3):
+        scheduler.schedule(f"Later {n}", when=timedelta(hours=n + 1))
+    scheduler.schedule("Wait for the payment", wait_for={"event": "paid"})
+    for text, (number, address) in tiles((await admin.get("")).text).items():
+        name = "dead_letters" if text == "dead letters" else "runs"
+        rows = json.loads((await admin.get(f"{address}{'&' if '?' in address else '?'}format=json")).text)[name]
+        assert number == str(len(rows)), text
