@@ -233,12 +233,14 @@ def pause(record: TaskRecord, until: datetime | None = None) -> Change:
 def resume(record: TaskRecord, now: datetime) -> Change:
     """Resume a paused task: a one-shot that fell due during the pause runs at once; a recurring task skips it.
 
-    A run that was attempted before continues with its next attempt.
+    A run that was attempted before continues with its next attempt. A task that was cancelled has none to resume.
     """
     task, run = record.task, record.run
+    over = ends_series(run) and not record.side_runs
+    if run.state in TERMINAL and (over or not task.paused):
+        raise has_ended(task, run, "pause")
     if not task.paused:
-        is_over = run.state in TERMINAL
-        raise has_ended(task, run, "pause") if is_over else Refused(f"{task.id} is not paused.", argument="pause")
+        raise Refused(f"{task.id} is not paused.", argument="pause")
     live = without_pause(task)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
@@ -274,14 +276,12 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
         raise Refused(problem, argument="skip_next", remedy=remedies.Cancel(task.id))
     if run.state in TERMINAL or has_started(run):
         how = run.state if run.state in TERMINAL else "under way"
-        raise Refused(
-            f"the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come.", argument="skip_next"
-        )
+        problem = f"the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come."
+        raise Refused(problem, argument="skip_next")
     following = next_run(task, run, now, number=run.number)
     if following is None:
-        raise Refused(
-            f"this is the last occurrence of {task.id}.", argument="skip_next", remedy=remedies.Cancel(task.id)
-        )
+        problem = f"this is the last occurrence of {task.id}."
+        raise Refused(problem, argument="skip_next", remedy=remedies.Cancel(task.id))
     return Change(task, skip_run(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
 
 

@@ -369,6 +369,7 @@ class ChainModel:
                 step.state, step.wake = "scheduled", step.at
 
     def resume(self, step: Step, now: datetime) -> None:
+        _refuse(step.state == "cancelled")
         if step.paused and step.state in ("scheduled", "retrying", "suspended"):
             step.wake = max(step.wake, now)
         step.paused = False
@@ -380,7 +381,7 @@ class ChainModel:
             self.pause(step)
 
     def resume_all(self, now: datetime) -> None:
-        waiting = [step for step in self.all if step.is_open or step.paused]
+        waiting = [step for step in self.all if step.is_open or (step.paused and step.state != "cancelled")]
         _refuse(not waiting)
         for step in waiting:
             self.resume(step, now)

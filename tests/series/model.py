@@ -338,7 +338,8 @@ class Model:
 
     def resume(self, now: datetime) -> None:
         run = self.run
-        _refuse(run.ended is not None and not self.paused)
+        cancelled = run.ended is not None and run.ends_series and not self.beside
+        _refuse(cancelled or (run.ended is not None and not self.paused))
         if self.paused and run.waits:
             if self.rule and run.wake < now and not run.under_way:
                 self._replace_by_next(now)
@@ -397,7 +398,7 @@ class Model:
         except Refuses:
             if self.beside:
                 self.run.wake = now
-            else:
+            elif not self.run.ended:
                 self.run.finish("skipped", now)
             self.paused, self.paused_until = False, None
 

@@ -371,6 +371,20 @@ def test_a_resume_of_a_task_that_ended_during_its_pause_says_that_it_has_ended(d
         desk.scheduler.reschedule(task_id, pause=False)
 
 
+def test_a_resume_of_a_task_that_was_cancelled_during_its_pause_is_refused_and_changes_nothing(desk: Desk) -> None:
+    task_id = call_at(desk, "9:00")
+    paused(desk, task_id, None)
+    cancelled = desk.scheduler.cancel(task_id)
+    with pytest.raises(Refused, match="has already ended"):
+        desk.scheduler.reschedule(task_id, pause=False)
+    result = desk.scheduler.bulk.change("resume", [task_id])
+    assert ([each.became for each in result.outcomes], result.undo) == ([Became.REFUSED], None)
+    assert desk.scheduler.get(task_id).record.task == cancelled.record.task
+    back = desk.scheduler.act(task_id, "undo", undo=cancelled.undo).record
+    assert (back.run.state, back.task.paused) == (State.SCHEDULED, True)
+    assert desk.scheduler.reschedule(task_id, pause=False).record.task.paused is False
+
+
 @pytest.mark.parametrize("with_others", [True, False])
 def test_a_resume_of_a_chain_also_resumes_a_step_that_ended_during_its_pause(desk: Desk, *, with_others: bool) -> None:
     steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
