@@ -39,7 +39,8 @@ class BuildError(Exception):
 
 def page(name: str, sources: Path = SOURCES) -> str:
     """Return the whole HTML of one card."""
-    script = _minified("application/javascript", join_modules(modules(f"{name}.js", sources)))
+    parts = catalogue.with_short_keys(modules(f"{name}.js", sources), CATALOGUE, sources / LANGUAGES)
+    script = _minified("application/javascript", join_modules(parts))
     style = _minified("text/css", "".join(_css(sources, name)))
     unpacking = packed_page.unpacking(style, script, partial(_minified, "application/javascript"))
     html = (

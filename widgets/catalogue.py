@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ENGLISH = "en"
@@ -29,39 +30,82 @@ def read(folder: Path) -> Catalogue:
 def module(folder: Path) -> str:
     """Return the catalogue as a module of the cards, with one string for a language, which packs best."""
     words = read(folder)
-    groups = _groups(words[ENGLISH])
-    keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
-    languages = ", ".join(f"{language}: {_texts(language, said, keys)}" for language, said in words.items())
-    return _MODULE % (_template(";".join(" ".join((group, *names)) for group, names in groups.items())), languages)
+    return _written(words, list(words[ENGLISH]), [])
 
+
+def with_short_keys(parts: Mapping[str, str], name: str, folder: Path) -> dict[str, str]:
+    """Return the modules of a card with numbers for keys; `name` is that of the catalogue among them.
+
+    A key keeps its name where a source joins it from its group and a name, or makes it the name of a member.
+    """
+    if name not in parts:
+        return dict(parts)
+    words, source = read(folder), "".join(text for part, text in parts.items() if part != name)
+    groups = {found[1] or found[2] for found in _JOINED_KEY.finditer(source)}
+    members = set(_MEMBER_KEY.findall(source))
+    named = [key for key in words[ENGLISH] if key.split(".")[0] in groups or key in members]
+    numbered = [key for key in words[ENGLISH] if key not in named]
+    short = {f'"{key}"': f"{number}" for number, key in enumerate(numbered, start=len(named))}
+    texts = {part: _QUOTED_KEY.sub(lambda found: short.get(found[0], found[0]), text) for part, text in parts.items()}
+    return texts | {name: _written(words, named, numbered)}
+
+
+def _written(words: Catalogue, named: Sequence[str], numbered: Sequence[str]) -> str:
+    """Return the module: `named` keys come first and have their names there, the others have their numbers."""
+    groups = _groups(named)
+    keys = [*(f"{group}.{name}" for group, names in groups.items() for name in names), *numbered]
+    counted = Counter(found[1] for said in words.values() for text in said.values() for found in _placed(text))
+    codes = {found: code for (found, _), code in zip(counted.most_common(len(_CODES)), _CODES, strict=False)}
+    names = {code: found for found, code in codes.items()}
+    values = " ".join(names.get(chr(code), "") for code in range(ord(_CODES[-1]) + 1))
+    languages = ", ".join(f"{language}: {_texts(language, said, keys, codes)}" for language, said in words.items())
+    return _MODULE % (
+        _template(";".join(" ".join((group, *found)) for group, found in groups.items())),
+        values,
+        languages,
+    )
+
+
+_JOINED_KEY = re.compile(r"`([a-z_]+)\.\$\{|\bnamed\(\"([a-z_]+)\"")
+_MEMBER_KEY = re.compile(r'"([a-z_]+\.[a-z_-]+)":')
+_QUOTED_KEY = re.compile(r'"[a-z_]+\.[a-z_-]+"')
+_CODES = "".join(chr(code) for code in range(0x01, 0x1C) if not chr(code).isspace())
+"""One character each for the most frequent placeholders: no text has it, and it ends no line."""
 
 _MODULE = """const KEYS = %s.split(";").flatMap((found) => {
 const [group, ...names] = found.split(" ");
 return names.map((name) => `${group}.${name}`);
 });
+const VALUES = "%s".split(" ");
 const TEXTS = { %s };
 const formsOf = (said, forms) => Object.fromEntries(said.split("|").map((form, place) => [forms[place], form]));
 const saidOf = (said, forms) => (said.includes("|") ? formsOf(said, forms.split(" ")) : said);
-const byKey = ([forms, ...said]) => Object.fromEntries(KEYS.map((key, place) => [key, saidOf(said[place], forms)]));
-const byLanguage = ([language, said]) => [language, byKey(said.split("\\t"))];
+const keyed = (forms) => (text, place) => [KEYS[place] ?? place, saidOf(text, forms)];
+const byKey = ([forms, ...said]) => Object.fromEntries(said.map(keyed(forms)));
+const written = (said) => said.replace(/[\\x01-\\x08\\x0e-\\x1b]/g, (code) => `{${VALUES[code.charCodeAt()]}}`);
+const byLanguage = ([language, said]) => [language, byKey(written(said).split("\\t"))];
 export const CATALOGUE = Object.fromEntries(Object.entries(TEXTS).map(byLanguage));
 """
 
 
-def _groups(english: Mapping[str, CardText]) -> dict[str, list[str]]:
+def _groups(keys: Sequence[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for key in english:
+    for key in keys:
         group, name = key.split(".", 1)
         groups.setdefault(group, []).append(name)
     return groups
 
 
-def _texts(language: str, card_texts: Mapping[str, CardText], keys: list[str]) -> str:
-    """Return the names of the plurals and a text for each key, with a tab after each; no text is an empty one."""
+def _texts(language: str, card_texts: Mapping[str, CardText], keys: Sequence[str], codes: Mapping[str, str]) -> str:
+    """Return the names of the plurals and a text for each key, with a tab after each; no text is an empty one.
+
+    Placeholders that have a code are written by it.
+    """
     forms = PLURALS[language]
     texts = [card_texts.get(key, "") for key in keys]
     written = [text if isinstance(text, str) else "|".join(text[form] for form in forms) for text in texts]
-    return _template("".join(f"{text}\t" for text in (" ".join(forms), *written)))
+    coded = [_PLACEHOLDER.sub(lambda found: codes.get(found[1], found[0]), text) for text in written]
+    return _template("".join(f"{text}\t" for text in (" ".join(forms), *coded)))
 
 
 def _template(text: str) -> str:
@@ -111,6 +155,12 @@ def _deviations(key: str, english: CardText, text: CardText, plurals: tuple[str,
         for name, form in forms.items()
         if (found := _placeholders(form)) != wanted and not (name in _EXACT and found < wanted)
     ]
+
+
+def _placed(text: CardText) -> Iterator[re.Match[str]]:
+    """Yield each placeholder of a text, in all of its plurals."""
+    for form in [text] if isinstance(text, str) else text.values():
+        yield from _PLACEHOLDER.finditer(form)
 
 
 def _placeholders(text: str) -> set[str]:

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain, pairwise
 from typing import Final
 
 _RAW_DEFLATE_BITS: Final = -15
@@ -25,15 +26,19 @@ _PAIR_BITS: Final = 13
 _DIGIT_COUNT: Final = len(_DIGITS)
 
 _UNPACK: Final = r"""(async () => {
-const digits = "DIGITS", packed = "PACKED", data = [];
+const packed = "PACKED", data = [];
+const digit = (code) => code - 33 - (code > 34) - (code > 60) - (code > 92);
 for (let at = 0, bits = 0, count = 0; at < packed.length; at += 2) {
-bits |= digits.indexOf(packed[at]) + digits.indexOf(packed[at + 1]) * 91 << count;
+bits |= digit(packed.charCodeAt(at)) + digit(packed.charCodeAt(at + 1)) * 91 << count;
 for (count += 13; count > 7; count -= 8, bits >>= 8) data.push(bits);
 }
 const deflated = new Blob([new Uint8Array(data.slice(0, LENGTH))]).stream();
 const inflated = new Response(deflated.pipeThrough(new DecompressionStream("deflate-raw")));
 const bytes = new Uint8Array(await inflated.arrayBuffer());
-const end = bytes.lastIndexOf(0), tables = new TextDecoder().decode(bytes.subarray(end + 1)).split("\n");
+const end = bytes.lastIndexOf(0), steps = new TextDecoder().decode(bytes.subarray(end + 1)).split("\n");
+let last = 0;
+const tables = steps.map((part) => part.replace(/[^]/g, (step, place) =>
+String.fromCharCode(last = (place % 124 && last) + step.charCodeAt() - 31)));
 const spelled = (part, at) => part.replace(/([\uf780-\uf783]?)([\uf784-\uf7ff])/g, (_, page, code) =>
 tables[at][(page && page.charCodeAt() - 0xf77f) * 124 + code.charCodeAt() - 0xf784]);
 const parts = new TextDecoder("x-user-defined").decode(bytes.subarray(0, end)).split("\0");
@@ -52,6 +57,9 @@ _FIRST_CODE: Final = _MAX_ASCII_CODES + _MAX_PAGES
 _MAX_PAGE_CODES: Final = 0x100 - _FIRST_CODE
 """A letter beyond ASCII is a byte of this many: most by themselves, rare ones behind a byte for their page."""
 
+_STEP_OFFSET: Final = 31
+"""The step from one letter of a page to the next is 1 at least; with this it is no line break."""
+
 _LANGUAGE_END: Final = "\t`"
 """The end of the texts of a language in the script."""
 
@@ -59,8 +67,7 @@ _LANGUAGE_END: Final = "\t`"
 def unpacking(style: str, script: str, minified: Callable[[str], str]) -> str:
     """Return the script of a page that unpacks both."""
     deflated = _deflated(style, script)
-    text = minified(_UNPACK).replace("LENGTH", str(len(deflated))).replace("DIGITS", _DIGITS)
-    return text.replace("PACKED", _encoded(deflated))
+    return minified(_UNPACK).replace("LENGTH", str(len(deflated))).replace("PACKED", _encoded(deflated))
 
 
 def unpacked(html: str) -> tuple[str, str] | None:
@@ -71,7 +78,7 @@ def unpacked(html: str) -> tuple[str, str] | None:
         return None
     deflated = _decoded(packed[1])[: int(length[1])]
     *parts, tables = zlib.decompressobj(wbits=_RAW_DEFLATE_BITS).decompress(deflated).split(b"\0")
-    style, rest, *texts = map(_spelled, parts, tables.decode().split("\n"))
+    style, rest, *texts = map(_spelled, parts, map(_from_steps, tables.decode().split("\n")))
     return style, "".join(texts) + rest
 
 
@@ -83,7 +90,9 @@ def _deflated(style: str, script: str) -> bytes:
     spelled = [b"%s\0" % _codes(part, table) for part, table in zip(parts, tables, strict=True)]
     import zopfli.zlib  # type: ignore[import-untyped]  # noqa: PLC0415 - only a checkout builds cards
 
-    packed: bytes = zopfli.zlib.compress(b"".join((*spelled, "\n".join(tables).encode())), blocksplittingmax=0)
+    packed: bytes = zopfli.zlib.compress(
+        b"".join((*spelled, "\n".join(map(_as_steps, tables)).encode())), blocksplittingmax=0
+    )
     return packed[_ZLIB_HEADER_BYTES:-_ZLIB_CHECKSUM_BYTES]
 
 
@@ -92,6 +101,22 @@ def _table(text: str) -> str:
     counted = Counter(letter for letter in text if not letter.isascii())
     found = [letter for letter, _ in counted.most_common()]
     return "".join(sorted(found[:_MAX_PAGE_CODES]) + sorted(found[_MAX_PAGE_CODES:]))
+
+
+def _as_steps(table: str) -> str:
+    """Return the steps from each letter of a table to the next, of which most are one byte; a page begins at 0."""
+    pages = [table[at : at + _MAX_PAGE_CODES] for at in range(0, len(table), _MAX_PAGE_CODES)]
+    pairs = chain.from_iterable(pairwise(f"\0{page}") for page in pages)
+    return "".join(chr(ord(letter) - ord(before) + _STEP_OFFSET) for before, letter in pairs)
+
+
+def _from_steps(steps: str) -> str:
+    """Undo `_as_steps`."""
+    found = ""
+    for place, step in enumerate(steps):
+        before = ord(found[-1]) if place % _MAX_PAGE_CODES else 0
+        found += chr(before + ord(step) - _STEP_OFFSET)
+    return found
 
 
 def _codes(text: str, table: str) -> bytes:

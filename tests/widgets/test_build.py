@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from duetime.widgets import build
+from duetime.widgets import build, catalogue
 from duetime.widgets.cards import Card, cards
 from duetime.widgets.quote import cut, one_line, quoted
 
@@ -39,6 +39,21 @@ def test_a_card_is_one_small_page_that_loads_nothing(card: Card) -> None:
         assert re.findall(r"<(link|img|iframe|base|form)\b|\bsrc=|@import|url\(", text) == []
     assert "default-src 'none'" in card.html
     assert not any(card.csp.values())
+
+
+@pytest.mark.parametrize("name", build.CARDS)
+def test_a_built_card_has_every_text_of_each_language(name: str) -> None:
+    words = catalogue.read(build.SOURCES / build.LANGUAGES)
+    _, script = build.unpacked((build.CARD_PAGES / f"{name}.html").read_text("utf-8"))
+    for language, texts in words.items():
+        [packed] = re.findall(rf"\b{language}:`(.*?)(?<!\\)`", script, re.DOTALL)
+        _, *said = packed.split("\t")
+        lengths = sorted(
+            len(text) for text in said if text and "|" not in text and not re.search(r"[\x01-\x1f{]", text)
+        )
+        plain = (text for text in texts.values() if isinstance(text, str) and "{" not in text and "|" not in text)
+        assert len(said) == len(words[catalogue.ENGLISH]) + 1, language
+        assert lengths == sorted(map(len, plain)), language
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)

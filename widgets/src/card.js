@@ -31,8 +31,7 @@ const FRESHLY = 3_600_000;
  */
 export function taskCard(host, env) {
   const card = {
-    task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
-    opener: "", unfolded: false, undo: undefined, final: "", retry: undefined, away: false, history: undefined, look: "", urgency: "", readAt: 0, readings: turns(),
+    phase: "loading", title: "", failure: "", error: "", changes: [], panel: "", opener: "", unfolded: false, final: "", away: false, look: "", urgency: "", readAt: 0, readings: turns(),
   };
   host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {

@@ -18,7 +18,7 @@ const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0, bulk: undefined, chosen: undefined, wish: undefined, pending: undefined };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], failure: "", error: "", away: false, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0 };
   Object.assign(list, {
     draw: () => drawList(list),
     fail: (sentence, away) => failList(list, sentence, away),
