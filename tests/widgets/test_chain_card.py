@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
 from tests.widgets.sample import NOW, a_task, stamp
+from tests.widgets.test_languages import READERS, words
 
 pytestmark = pytest.mark.browser
 
@@ -104,3 +105,11 @@ def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: in
     expect(chat.card.locator(".chain li")).to_have_count(len(STATES))
     wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
     assert chat.frame.evaluate(wider) is False
+
+
+@pytest.mark.parametrize("language", READERS)
+def test_a_deadline_that_counts_from_the_last_step_says_so(chat: Chat, language: str) -> None:
+    later = {"text": "2 h after its last step can start", "type": "soft", "after": "2 h"}
+    chat.show_task(a_chain(relative_deadline=later), locale=READERS[language])
+    said = words(language, "deadline.after_last").replace("{time}", "2 h")
+    expect(chat.card.locator("[data-deadline]")).to_have_text(said)

@@ -1,5 +1,6 @@
 /* What a task asks for: by when, how urgently, how long it takes and what it holds; with the bar of time to spare. */
 
+import { isChain } from "./chain.js";
 import { bar, fact, h } from "./dom.js";
 import { moment, placed, relative } from "./format.js";
 import { named, parts, t } from "./language.js";
@@ -29,7 +30,7 @@ export function deadlineFact({ task, env }) {
   const [now, reader, later] = [env.clock.now(), env.reader(), task.relative_deadline];
   const look = later ? "later" : deadlineLook(task, now);
   if (!look) return "";
-  return fact("flag", t("field.deadline"), later ? h("span", { "data-deadline": look }, t("deadline.after", { time: later.after })) : finish(task, look, now, reader),
+  return fact("flag", t("field.deadline"), later ? h("span", { "data-deadline": look }, t(isChain(task) ? "deadline.after_last" : "deadline.after", { time: later.after })) : finish(task, look, now, reader),
     h("span", { class: "summary" }, named("deadline", (later ?? task.deadline).type)));
 }
 
