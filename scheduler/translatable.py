@@ -71,6 +71,7 @@ class NoteKind(StrEnum):
     NOT_CHANGED = "not_changed"
     BLOCKED_NOW = "blocked_now"
     CHECKED_LATER = "checked_later"
+    UNDELIVERABLE = "undeliverable"
     MADE_BY_FAILURE = "made_by_failure"
     FAILURE_MADE = "failure_made"
     DRY_RUN = "dry_run"

@@ -59,7 +59,7 @@ from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.rules.signals.signal_waits import early_end_note, signal_wait_of
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
-from duetime.scheduler.translatable import as_assumed
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import SignalWait
 
@@ -262,10 +262,8 @@ class Planner:
         """Return what is said of the channels of a task that cannot deliver now, as a secret of theirs is gone."""
         named = [*task.deliver_to, *filter(None, [task.on_failure.get(ON_FAILURE_NOTIFY)])]
         lacking = self.channels.lacking(list(map(str, named)), self.channel_secrets)
-        return tuple(
-            f"every message to {name} fails, as a secret that it needs is not set: `duetime doctor` says which"
-            for name in lacking
-        )
+        text = "every message to {} fails, as a secret that it needs is not set: `duetime doctor` says which"
+        return tuple(Translatable.of(NoteKind.UNDELIVERABLE, text.format(name), channel=name) for name in lacking)
 
     def default_retry(self, action: str) -> RetryPolicy:
         """Return the policy of a task that gives none."""

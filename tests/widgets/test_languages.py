@@ -54,7 +54,7 @@ def everything() -> dict[str, object]:
 
 VALUES = {
     "at": stamp(NOW), "deadline": stamp(NOW), "day": "2026-11-24", "time": "09:00", "instead": "10:00", "limit": "9",
-    "takes": "8", "count": "2",
+    "takes": "8", "count": "2", "channel": "1",
 }  # fmt: skip
 """A value for each that a note may have; without words of their own."""
 
@@ -193,6 +193,16 @@ def test_every_note_and_warning_is_of_the_catalogue(chat: Chat) -> None:
         chat.show_task(soon(**every_note(of=slice(first, first + 4))))
         expect(chat.card.locator(".notice")).to_have_count(min(4, len(NoteKind) - first))
         assert unmarked(chat) - OF_INTL - {"Call", "John", "about", "the", "lease", "maria"} == set()
+
+
+@pytest.mark.parametrize(("language", "locale"), READERS.items())
+def test_a_channel_that_lacks_a_secret_is_said_in_the_language_of_the_reader(
+    chat: Chat, language: str, locale: str
+) -> None:
+    kinds = {"7 8 9": {"kind": "undeliverable", "channel": "webhook:team"}}
+    chat.show_task(soon(warnings=["7 8 9"], words={"sentences": kinds}), locale=locale)
+    said = words(language, "note.undeliverable").format(channel="webhook:team")
+    expect(chat.card.locator(".notice")).to_have_text(said)
 
 
 def test_a_refusal_is_said_in_the_language_of_the_reader(chat: Chat) -> None:

@@ -23,6 +23,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.translatable import NoteKind, Translatable
 from standardwebhooks import Webhook
 
 from tests.canary import CANARY, KEY, shown_in
@@ -224,7 +225,10 @@ def test_a_task_for_a_channel_whose_secret_is_gone_is_stored_with_a_warning() ->
     with testing.open_scheduler(channels={"team": team}, secret_keys=KEY) as scheduler:
         steps: Any = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
         for more in ({}, {"dry_run": True}, {"steps": steps}):
-            assert list(scheduler.schedule("Report", **given, **more).warnings).count(said) == 1
+            warnings = scheduler.schedule("Report", **given, **more).warnings
+            assert list(warnings).count(said) == 1
+            [kind] = [each for each in warnings if isinstance(each, Translatable) and each == said]
+            assert (kind.kind, kind.values) == (NoteKind.UNDELIVERABLE, {"channel": "webhook:team"})
         assert said not in scheduler.schedule("Report", when="in 3 hours").warnings
         task_id = scheduler.schedule("Other", when="in 2 hours", on_failure={"notify": "team"}).record.task.id
         assert said in scheduler.reschedule(task_id, deliver_to=["team"]).warnings
