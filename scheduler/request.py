@@ -79,7 +79,7 @@ class StepArguments(TypedDict, total=False):
 
     name: Required[str]
     action: str
-    payload: Mapping[str, Json]
+    payload: GivenPayload
     after: Sequence[str]
     after_failure: AfterFailureWord
     valid_output: Mapping[str, Json]

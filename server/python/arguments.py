@@ -25,6 +25,7 @@ from duetime.scheduler.views import Standing, TaskFilter
 from duetime.server.python.kinds import (
     Amount,
     AwareInstant,
+    ChainSteps,
     HandlerList,
     Items,
     LengthOfTime,
@@ -92,7 +93,7 @@ _OF_TASKS = (
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
-    STEPS,
+    Argument("steps", ChainSteps(STEPS.kind.accepted), example=STEPS.example),
     Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),
     VALID_OUTPUT,
     Argument("wait_for", Members("a mapping with event, match, timeout"), example="wait_for={'event': 'order.paid'}"),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler, WatchCheck
 from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.rules.limits.price import read_amount
@@ -17,6 +18,7 @@ from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.steps import Steps
 from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named
 
 MAX_SPAN = timedelta(days=36_525)
@@ -160,6 +162,26 @@ class PayloadFields(Members):
 
     def read(self, given: Any) -> Any:
         return Members.read(self, as_json(given))
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSteps(PythonKind):
+    """Steps of a chain; the payload of each is what that of a task may be."""
+
+    def read(self, given: Any) -> Any:
+        return [_with_json(step) if isinstance(step, Mapping) else step for step in Steps().read(given)]
+
+
+def _with_json(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    if step.get("payload") is None:
+        return step
+    try:
+        return {**step, "payload": as_json(step["payload"])}
+    except InvalidArguments as wrong:
+        place = f"steps.{step.get('name')}.payload"
+        raise InvalidArguments(
+            [InvalidArgument(place, each.problem, accepted=each.accepted) for each in wrong.problems]
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

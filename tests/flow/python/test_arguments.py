@@ -25,7 +25,7 @@ from duetime.server.python.arguments import SPECIAL_ARGUMENTS, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 METHODS = [
     name
@@ -462,6 +462,29 @@ def test_a_model_as_a_payload_is_stored_as_its_json(scheduler: Scheduler) -> Non
     note: Any = Note(message="Stretch")
     view = scheduler.schedule("Stretch", when="in 2 hours", action="reminder", payload=note)
     assert view.record.task.payload["message"] == "Stretch"
+
+
+def test_a_model_as_the_payload_of_a_step_is_stored_as_its_json(scheduler: Scheduler) -> None:
+    steps: Any = [
+        {"name": "stretch", "payload": Note(message="Stretch")},
+        {"name": "walk", "after": ["stretch"], "payload": {"message": "Walk"}},
+    ]
+    view = scheduler.schedule("Pause", when="in 2 hours", steps=steps)
+    asked = scheduler.submit(Request("Break", when="in 2 hours", steps=steps))
+    for chain in (view.chain, asked.chain):
+        assert chain
+        payloads = [scheduler.get(step.task_id).record.task.payload for step in chain.steps]
+        assert [payload["message"] for payload in payloads] == ["Stretch", "Walk"]
+
+
+def test_a_model_that_loses_something_as_json_is_refused_by_the_name_of_its_step(scheduler: Scheduler) -> None:
+    class Lossy(BaseModel):
+        message: str
+        size: int = Field(3, exclude=True)
+
+    steps: Any = [{"name": "stretch", "payload": Lossy(message="Stretch", size=4)}]
+    with pytest.raises((InvalidArgument, InvalidArguments), match=r"steps\.stretch\.payload: its model is not read"):
+        scheduler.schedule("Pause", when="in 2 hours", steps=steps)
 
 
 @pytest.mark.parametrize(("fold", "hour"), [(0, 0), (1, 1)])

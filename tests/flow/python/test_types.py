@@ -138,6 +138,7 @@ with Scheduler.open(Settings(threads=4)) as scheduler:
     scheduler.schedule("x", action=None, payload=None, deliver_to=None, labels=None, after=None, dry_run=None)
     scheduler.reschedule("t_1", payload=Resize(path="a.png"), remove=None, skip_next=None, dry_run=None)
     scheduler.submit(Request("x", action="resize", payload=Resize(path="a.png"), steps=None))
+    scheduler.schedule("x", steps=[{"name": "a", "action": "resize", "payload": Resize(path="a.png")}])
     scheduler.replay(["r_1"], payload=Resize(path="a.png"))
     assert_type(view.record.run.state, State)
     assert_type(scheduler.list(TaskFilter(states=(State.FAILED,)), before=date(2028, 1, 1)), TaskPage)
