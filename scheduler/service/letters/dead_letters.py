@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
@@ -185,14 +185,14 @@ class DeadLetterService:
     def _trial(self, call: ClosingCall, tenant: str) -> Callable[[str, int], ClosedLetter]:
         """Return what finds whether a letter would be closed, after those before it: nothing is stored."""
         letters, changed = self._store.dead_letters, dict[str, TaskRecord]()
+        decide, grown = partial(self._replayed, call), dict[str, Any]()
 
         def close(run_id: str, _number: int) -> ClosedLetter:
-            task_id = letters.open_task(tenant, run_id)
-            if call.kind is REPLAYED:
-                record = changed.get(task_id) or self._store.tasks.get(tenant, task_id)
-                failed = letters.failed_runs(tenant, [task_id]).get(task_id)
-                record = replace(record, last_run=failed or record.last_run)  # the store decides with the failed run
-                changed[task_id] = as_replayed(record, self._replayed(call, record))
+            if call.kind is DISCARDED:
+                return ClosedLetter(run_id, letters.open_task(tenant, run_id))
+            tried = letters.try_replay(tenant, run_id, decide, changed=changed, **grown)
+            task_id, grown["growth"] = tried.record.task.id, tried.growth
+            changed[task_id] = as_replayed(tried.record, tried.change)
             return ClosedLetter(run_id, task_id)
 
         return close

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
@@ -29,7 +29,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
-from duetime.scheduler.store.lists.tenant_counts import admit_change
+from duetime.scheduler.store.lists.tenant_counts import NO_GROWTH, Growth, admit_change
 from duetime.scheduler.store.schema.rows import DEAD_LETTER, RUN_FIELDS
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -44,6 +44,14 @@ from sqlalchemy import Connection, Select, bindparam, func, select, tuple_, upda
 
 LETTERS_PER_READ = 100
 _FAILED = select(*RUN_FIELDS).where(runs.c.id == bindparam("run_id"))
+
+
+class TriedReplay(NamedTuple):
+    """A replay that was only tried: the task and its change, and the growth by all replays of the same trial."""
+
+    record: TaskRecord
+    change: Change
+    growth: Growth
 
 
 class DeadLetters:
@@ -110,6 +118,31 @@ class DeadLetters:
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.LETTER_KEY) > tuple_(*found[-1], types=types))
 
+    def try_replay(
+        self,
+        tenant: str,
+        run_id: str,
+        decide: Callable[[TaskRecord], Change],
+        *,
+        changed: Mapping[str, TaskRecord],
+        growth: Growth = NO_GROWTH,
+    ) -> TriedReplay:
+        """Return what `replay` would do, and store nothing; raises as it does.
+
+        `changed` are tasks as earlier replays of the trial leave them, `growth` is what these add.
+        """
+
+        def work(connection: Connection) -> TriedReplay:
+            task_id = _task_of(connection, tenant, run_id)
+            record = changed.get(task_id) or read.record(connection, tenant, task_id)
+            _refuse_closed(connection, run_id)
+            change = _decided(connection, record, run_id, decide)
+            kind, now = EventKind.RUN_NOW, self._now()
+            grown = admit_change(connection, record, change, kind, now, dry_run=True, earlier=growth)
+            return TriedReplay(record, change, grown)
+
+        return self._database.read(work)
+
     def open_task(self, tenant: str, run_id: str) -> str:
         """Return the task of an open letter. Raises `DeadLetterNotFound`, and `Refused` for one that is closed."""
 
@@ -157,8 +190,7 @@ class DeadLetters:
             if record.damage:
                 record = repair.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
-            [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
-            change = _completing(failed, decide(read.since(connection, record, failed)))
+            change = _decided(connection, record, run_id, decide)
             admit_change(connection, record, change, EventKind.RUN_NOW, now)
             replayed = change.extra_run or change.next_run
             assert replayed is not None
@@ -190,6 +222,11 @@ class DeadLetters:
 
 def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime, str]]:
     return [(at, run_id) for at, run_id in connection.execute(statement).all()]
+
+
+def _decided(connection: Connection, record: TaskRecord, run_id: str, decide: Callable[[TaskRecord], Change]) -> Change:
+    [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
+    return _completing(failed, decide(read.since(connection, record, failed)))
 
 
 def _completing(failed: Run, change: Change) -> Change:

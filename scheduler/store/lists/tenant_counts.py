@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import cast
+from typing import Final, NamedTuple, cast
 from zlib import crc32
 
 from duetime.scheduler.events import EventKind
@@ -101,6 +101,15 @@ ChangeAdmission = Callable[[TenantCounts, int, int, datetime, bool], None]
 The last argument says whether it is a dry run.
 """
 
+
+class Growth(NamedTuple):
+    """The open tasks, and bytes of payload, that changes add to those of a tenant."""
+
+    open_tasks: int = 0
+    payload_bytes: int = 0
+
+
+NO_GROWTH: Final = Growth()
 Admission = Callable[[TenantCounts], None]
 """Raises `Refused` unless the tenant may store what a call requests."""
 
@@ -119,23 +128,26 @@ def admit_change(
     now: datetime,
     *,
     dry_run: bool = False,
-) -> None:
+    earlier: Growth = NO_GROWTH,
+) -> Growth:
     """Check the quotas of a tenant for a change that opens a task again or makes a payload larger; an undo always may.
 
-    All that had ended with the task opens again too.
+    All that had ended with the task opens again too. Returns the growth by this change and `earlier` ones.
     Changes at the same time may pass together: this holds the lock of a task, so it must not wait for that of `admit`.
     """
     check = ChangeLimits.of(connection).check
     if check is None or (change.kind or kind) in _UNDO_KINDS:
-        return
+        return earlier
     was_open, is_open = record.run.ended_at is None, change.coming.ended_at is None
     before = json_bytes(record.task.payload) if was_open else 0
     added = json_bytes(change.task.payload) - before if is_open else 0
     opens = is_open and not was_open
-    if opens or added > 0:
-        counts = TenantCounts(connection, record.task.tenant, now)
-        more, size = _ended_with(connection, record.task.id) if opens else (0, 0)
-        check(counts, int(opens) + more, max(added, 0) + size, now, dry_run)
+    if not opens and added <= 0:
+        return earlier
+    more, size = _ended_with(connection, record.task.id) if opens else (0, 0)
+    grown = Growth(earlier.open_tasks + int(opens) + more, earlier.payload_bytes + max(added, 0) + size)
+    check(TenantCounts(connection, record.task.tenant, now), *grown, now, dry_run)
+    return grown
 
 
 def _ended_with(connection: Connection, task_id: str) -> tuple[int, int]:

@@ -175,6 +175,9 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
         "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
         "dead_letters.open_task": [lambda: letters.open_task(tenant, run_id)],
+        "dead_letters.try_replay": [
+            partial(letters.try_replay, tenant, run_id, lambda record: run_now(record, NOON), changed={})
+        ],
         "dead_letters.failed_runs": [lambda: letters.failed_runs(tenant, [task_id])],
         "dead_letters.open_runs": [lambda: letters.open_runs(tenant, [task_id])],
         "dead_letters.replay": [lambda: letters.replay(tenant, run_id, entry, lambda record: run_now(record, NOON))],

@@ -274,7 +274,10 @@ def failed(store: Store, clock: Clock, count: int) -> list[str]:
 def test_tasks_that_run_again_count_as_open_and_no_more_run_than_may_be_open(store: Store, clock: Clock) -> None:
     ids = failed(store, clock, 4)
     service = scheduler(store, open_tasks=2)
+    tried = service.letters.replay(reason="again", dry_run=True, by=ROOT)
     done = service.letters.replay(reason="again", by=ROOT)
+    assert [each.task_id for each in tried.closed] == [each.task_id for each in done.closed]
+    assert [each.run_id for each in tried.skipped] == [each.run_id for each in done.skipped]
     assert (len(done.closed), [skipped.why[:17] for skipped in done.skipped]) == (2, ["tenant_open_tasks"] * 2)
     left = next(task_id for task_id in ids if task_id not in {letter.task_id for letter in done.closed})
     with pytest.raises(Refused, match=r"^tenant_open_tasks: .* 2 open tasks"):
