@@ -26,7 +26,7 @@ from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
-from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.views import TaskRecord, TaskView, due_at
 from duetime.scheduler.waits.signal import KeptWait
 
 
@@ -75,7 +75,10 @@ class TaskCreator:
         added = self._add(plan, by, now)
         if added.created:
             self._start_or_wake(added.record, plan, now)
-        return self._view_of_added(added, plan, now)
+        view = self._view_of_added(added, plan, now)
+        if due_at(added.record.run) > now:
+            return view
+        return replace(view, waits=(*view.waits, *self._facts.unserved(added.record)))
 
     def _rehearse(self, plan: Plan, by: Principal, now: datetime, *, has_key: bool) -> TaskView:
         """Return the view of a task that is not stored. Raises what its quotas would refuse.

@@ -8,11 +8,12 @@ from dataclasses import replace
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
-from duetime.scheduler.foresight.reasons.processes import LeftRunning
+from duetime.scheduler.foresight.reasons.processes import LeftRunning, unserved
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord
 
 MAX_RUNS_ASKED_ABOUT = 5
@@ -47,6 +48,12 @@ class RunFactReader:
         if served == RunFacts():
             return found
         return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
+
+    def unserved(self, record: TaskRecord) -> tuple[WaitReason, ...]:
+        """Return why no worker can take a new run that is due already; the queue is not asked."""
+        served = self._explainer.served(record) if self._explainer else RunFacts()
+        action = record.task.action
+        return tuple(unserved(action, working=served.working, drained=served.drained, known=served.known))
 
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the facts about the runs of a list, by run; the queue is asked only about the first ready ones."""

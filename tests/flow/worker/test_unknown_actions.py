@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.foresight.explain import wait_sentences
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
@@ -25,9 +26,12 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
+from tests.flow.worker.test_early_check import Dispatching
 
 MS = NOON.timestamp() * 1000
 
@@ -107,6 +111,24 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
     assert said().startswith("a worker with a handler for 'resize': no running worker has one")
     Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
     assert "with a handler for" not in said()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_task_that_is_scheduled_for_now_says_that_no_worker_knows_its_action(
+    store: Store, queue: MemoryQueue, *, fast: bool
+) -> None:
+    known = partial(any_worker_handles, store)
+    explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, known=known)
+    planner = Planner(Handlers.load(entry_points=False, added=[resize()]), "UTC")
+    path = FastPath(Dispatching(), lambda _ids: None) if fast else None
+    scheduler = Scheduler(store, planner, explainer=explainer, fast_path=path)
+    Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
+    view = scheduler.schedule("Shrink", when="now", action="resize")
+    [said] = view.waiting_for
+    assert said.startswith("a worker with a handler for 'resize': no running worker has one, so start one whose")
+    assert said in task_text(task_payload(view))
+    assert scheduler.schedule("Shrink", when="in 2 hours", action="resize").waiting_for == ()
+    assert scheduler.schedule("Stretch", when="now").waiting_for == ()
 
 
 @pytest.mark.parametrize("when", [{"when": "in 2 hours"}, {"repeat": "every day at 9:00"}])
