@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.settlement import settle, words_and_note
@@ -69,6 +69,22 @@ def test_a_failure_in_one_generation_does_not_keep_the_next_one_from_coming(
     end(scheduler, store, chain_id, "fetch", State.FAILED)
     assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
     assert scheduler.get(chain_id).record.run.scheduled_for == clock() + ONE_DAY
+
+
+def test_a_dry_run_of_a_replay_knows_as_the_replay_does_that_the_chain_went_on(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    chain = scheduler.get(daily(scheduler, max_runs=2)).chain
+    assert chain
+    clock.forward(hours=1)
+    first = store.tasks.get("local", chain.steps[0].task_id)
+    store.claims.settle([settlement(restarted(store, first), State.FAILED, dead_letter=True)])
+    clock.forward(days=1)
+    for name in ("fetch", "load", "mail"):
+        end(scheduler, store, chain.id, name)
+    for dry_run in (True, False):
+        with pytest.raises(Refused, match="repeats: its next runs would get this payload as well"):
+            scheduler.letters.replay([first.run.id], payload={"message": "Again"}, dry_run=dry_run)
 
 
 def test_a_cancel_ends_the_series_and_its_undo_lets_it_go_on(scheduler: Scheduler, store: Store, clock: Clock) -> None:
