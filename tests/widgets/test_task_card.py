@@ -291,3 +291,10 @@ def test_reasons_without_room_are_counted_in_no_language(chat: Chat, locale: str
     chat.show_task(a_task(state="ready", waits=waits, waiting_for=said), locale=locale)
     expect(chat.card.locator(".reasons li")).to_have_count(5)
     expect(chat.card.locator(".reasons li").last).to_have_text("+3")
+
+
+def test_a_card_reads_its_task_at_once_when_the_host_forwards_that_tasks_changed(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.server.change(title="Call Ann")
+    chat.send("listChanged")
+    expect(chat.card.get_by_role("heading", name="Call Ann")).to_be_visible()

@@ -283,6 +283,28 @@ def test_a_row_that_leaves_the_filter_stays_with_its_undo_and_pages_stay_loaded(
     expect(row(chat, "Call John").locator(".word")).to_have_text("")
 
 
+def test_a_list_is_read_at_once_when_the_host_forwards_that_tasks_changed(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[:2]))
+    chat.server.pages = [a_page(ROWS[:3])]
+    chat.send("listChanged")
+    expect(chat.card.locator(".row")).to_have_count(3)
+    assert chat.calls() == [("list_tasks", {})]
+
+
+def test_a_list_that_stays_as_it_is_is_read_less_often_until_it_changes(chat: Chat) -> None:
+    show_list(chat, a_page([a_row(CALL_JOHN, "Call John about the lease", 600)]))
+    counts = []
+    for _ in range(8):
+        chat.pass_time(61)
+        counts.append(len(chat.calls()))
+    assert counts == [1, 1, 2, 2, 2, 2, 3, 3]
+    chat.server.pages = [a_page([a_row(CALL_JOHN, "Call Ann", 600)])]
+    chat.send("listChanged")
+    expect(row(chat, "Call Ann")).to_be_visible()
+    chat.pass_time(61)
+    assert len(chat.calls()) == 5
+
+
 def test_a_list_follows_what_happens_to_its_tasks(chat: Chat) -> None:
     show_list(chat, a_page([a_row(CALL_JOHN, "Call John about the lease", 1)]))
     chat.server.pages = [a_page([{**a_row(CALL_JOHN, "Call John about the lease", 1), "state": "succeeded"}])]

@@ -1,4 +1,7 @@
-/* What both cards do around their content: greet the host, follow it, wake up, and go quietly. */
+/*
+ * What both cards do around their content: greet the host, follow it, wake up, and go quietly. A card cannot subscribe to a
+ * task: hosts forward no resources/subscribe, only that the list of resources changed. For the rest it asks.
+ */
 
 import { connect, failure, withWords } from "./bridge.js";
 import { h, icon, redraw } from "./dom.js";
@@ -22,6 +25,7 @@ export async function start(name, make) {
     "tool-result": (result) => resultCame(content, result),
     "tool-cancelled": ({ reason }) => content.failed(reason ? t("error.cancelled_because", { reason }) : t("error.cancelled")),
     "host-context-changed": () => follow(),
+    "notifications/resources/list_changed": () => wake(),
     teardown: () => stop(),
   });
   const env = { bridge, clock: serverClock(), reader: () => readerOf(bridge.context), announce: (text) => (status.textContent = text), tell: otherCards((task) => content.heard(task)) };

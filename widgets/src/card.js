@@ -31,7 +31,7 @@ const FRESHLY = 3_600_000;
  */
 export function taskCard(host, env) {
   const card = {
-    phase: "loading", title: "", failure: "", error: "", changes: [], panel: "", opener: "", unfolded: false, final: "", away: false, look: "", urgency: "", readAt: 0, readings: turns(),
+    phase: "loading", title: "", failure: "", error: "", changes: [], panel: "", opener: "", unfolded: false, final: "", away: false, look: "", urgency: "", readAt: 0, unchanged: 0, readings: turns(),
   };
   host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {
@@ -81,6 +81,7 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
   if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.undo_until) || Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
   if (card.undo?.until === Infinity && !MOVABLE.has(task.state)) card.undo = undefined;
+  card.unchanged = same ? card.unchanged + 1 : 0;
   if (reread) announceOutcome(card, task);
   Object.assign(card, { task, phase: "shown", away: false });
   card.draw();
@@ -278,7 +279,13 @@ function countDown(card, host, now) {
 function isOutdated(card, now) {
   const { task, env, readAt } = card;
   if (!isStored(task) || !canCall(env)) return false;
-  return now - readAt >= (card.away ? AWAY_PAUSE : pauseBeforeReading(task, now));
+  const pause = pauseBeforeReading(task, now);
+  return now - readAt >= (card.away ? AWAY_PAUSE : pause === QUIET ? quietPause(card) : pause);
+}
+
+/** The pause before what stays as it is gets read again: longer where it did not change, up to four times as long. */
+export function quietPause({ unchanged }) {
+  return QUIET * 2 ** Math.min(unchanged, 2);
 }
 
 function pauseBeforeReading(task, now) {

@@ -5,7 +5,7 @@ import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
 import { canCall } from "./host.js";
 import { listed, number, t } from "./language.js";
-import { taskCard } from "./card.js";
+import { quietPause, taskCard } from "./card.js";
 import { turns } from "./turns.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { chooserView, choose, doneView, isChosen } from "./many.js";
@@ -14,11 +14,10 @@ import { hasEnded, lookOf, reminds, wordsOf } from "./words.js";
 
 const OLD_LIST = 10_000;
 const MOVING_PAUSE = 10_000;
-const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], failure: "", error: "", away: false, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0 };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], failure: "", error: "", away: false, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0, unchanged: 0 };
   Object.assign(list, {
     draw: () => drawList(list),
     fail: (sentence, away) => failList(list, sentence, away),
@@ -57,6 +56,7 @@ function takeAgain(list, pages) {
   list.rows.forEach((row, place) => {
     if (stays(row) && !found.has(keyOf(row))) rows.splice(Math.min(place, rows.length), 0, row);
   });
+  list.unchanged = JSON.stringify(rows) === JSON.stringify(list.rows) ? list.unchanged + 1 : 0;
   Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, clashes: pages.flatMap((page) => page.clashes ?? []), cursor: last.cursor, error: "", away: false });
   if (pages[0].unread) list.unread = pages[0].unread;
   drawList(list);
@@ -229,7 +229,7 @@ function tickList(list) {
 /** How long to wait before the list is read again: little when something in it is due or runs, else longer. */
 function pauseOf(list, now) {
   if (list.away) return MOVING_PAUSE;
-  if (list.phase !== "shown") return QUIET_PAUSE;
+  if (list.phase !== "shown") return quietPause(list);
   const moving = list.rows.some((row) => !hasEnded(row) && !row.paused && Date.parse(row.when) <= now);
-  return moving ? MOVING_PAUSE : QUIET_PAUSE;
+  return moving ? MOVING_PAUSE : quietPause(list);
 }

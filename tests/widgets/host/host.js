@@ -95,6 +95,7 @@ window.host = {
   break: (message) => void (broken = message),
   input: (args) => bridge.sendToolInput({ arguments: args }),
   result: (result) => bridge.sendToolResult(result),
+  listChanged: () => bridge.sendResourceListChanged(),
   cancelled: (reason) => bridge.sendToolCancelled({ reason }),
   context: (context) => bridge.setHostContext(context),
   teardown: () => void bridge.teardownResource({}).then((answer) => (seen.goodbye = answer)),
