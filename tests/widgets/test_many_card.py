@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets.agenda import ROWS, a_page
+from tests.widgets.agenda import ROWS, a_page, a_row
 from tests.widgets.chat import Chat
 from tests.widgets.sample import BULK_UNDO, BULK_UNDO_FOR, NOW, stamp
 from tests.widgets.test_contrast import violations
+from tests.widgets.test_languages import READERS, words
 from tests.widgets.test_task_list import row, show_list
 
 pytestmark = pytest.mark.browser
@@ -85,9 +86,47 @@ def test_chosen_tasks_are_moved_to_a_day_and_another_choice_is_counted_again(cha
     assert sent(chat)[-1] == {"change": "move", "task_ids": ids[1:], "to": "2026-11-25"}
 
 
+def test_chosen_tasks_are_paused_until_a_time_of_the_readers_clock_or_without_one(chat: Chat) -> None:
+    ids = choose(chat)
+    chat.press("Pause")
+    until = chat.card.get_by_label("Paused until")
+    until.fill("2026-11-25T09:00")
+    until.blur()
+    expect(chat.card.locator(".bar [role=status]")).to_have_text("Pause: 2 / 2")
+    args = {"change": "pause", "task_ids": ids, "to": "2026-11-25T16:00:00Z"}
+    assert sent(chat)[-1] == {**args, "dry_run": True}
+    chat.press("Pause")
+    assert sent(chat)[-1] == args
+    expect(chat.card.locator(".undo")).to_contain_text("Paused: 2.")
+
+
+FAILED_ROW = a_row("t_00000000000f", "Push to the CRM", -95, state="failed", last_run={"state": "failed"})
+
+
+@pytest.mark.parametrize(("verb", "button", "did"), [
+    ("replay", "run_again", "run_now"), ("discard", "discard", "discard"),
+])  # fmt: skip
+@pytest.mark.parametrize("language", READERS)
+def test_failed_tasks_are_run_again_or_discarded_and_that_is_taken_back(
+    chat: Chat, language: str, verb: str, button: str, did: str
+) -> None:
+    show_list(chat, a_page([*ROWS, FAILED_ROW]), locale=READERS[language])
+    chat.press(words(language, "button.select"))
+    chat.click(row(chat, "Push to the CRM"))
+    args = {"change": verb, "task_ids": [FAILED_ROW["id"]], **({"reason": "on its card"} if verb == "discard" else {})}
+    chat.press(words(language, f"button.{button}"))
+    assert sent(chat)[-1] == {**args, "dry_run": True}
+    chat.press(words(language, f"button.{button}"))
+    assert sent(chat)[-1] == args
+    expect(chat.card.locator(".undo")).to_contain_text(words(language, f"did.{did}"))
+    chat.press(words(language, "button.undo"))
+    assert sent(chat)[-1] == {"change": "undo", "undo": BULK_UNDO}
+
+
 def test_nothing_is_asked_for_without_a_choice_and_what_has_ended_cannot_be_chosen(chat: Chat) -> None:
     show_list(chat, a_page())
     chat.press("Select")
+    expect(chat.button("Discard")).to_have_count(0)
     expect(chat.card.get_by_role("checkbox")).to_have_count(len(OPEN))
     chat.press("Cancel")
     assert sent(chat) == []

@@ -48,8 +48,13 @@ function ruleOf({ repeat, when }) {
 function endOf(text, zone) {
   if (text.endsWith("Z")) return text;
   const [, year, month, day, hour = "23", minute = "59", second = "59"] = text.match(/^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d))?$/);
-  const there = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
-  return utcStamp(there - offsetAt(there - offsetAt(there, zone), zone));
+  return utcStamp(instantOf(`${year}-${month}-${day}T${hour}:${minute}:${second}`, zone));
+}
+
+/** The instant of a wall time in a zone. */
+export function instantOf(wallTime, zone) {
+  const there = Date.parse(`${wallTime}Z`);
+  return there - offsetAt(there - offsetAt(there, zone), zone);
 }
 
 function datesOf({ repeat, when }) {

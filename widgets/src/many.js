@@ -1,19 +1,27 @@
 /* Several tasks of a list at once: chosen, what would change counted first, changed by one call, and taken back as one. */
 
 import { actButton } from "./actions.js";
+import { instantOf } from "./calendar.js";
 import { h } from "./dom.js";
+import { wall } from "./format.js";
 import { canCall } from "./host.js";
 import { english, number, parts, t } from "./language.js";
 import { MANY } from "./undo.js";
-import { fenced, hasEnded } from "./words.js";
+import { FAILURES, fenced, hasEnded } from "./words.js";
 
 const DID = { move: "change", replay: "run_now" };
 const MAX_TOLD_TASKS = 5;
-const PICTURES = { cancel: "ban", pause: "pause", resume: "play", move: "calendar" };
+const PICTURES = { cancel: "ban", pause: "pause", resume: "play", move: "calendar", replay: "retry", discard: "ban" };
+const OF_FAILURES = new Set(["replay", "discard"]);
 
 /** Whether a row is chosen; nothing of what cannot be changed with others, as an occurrence to come. */
 export function isChosen({ chosen }, row) {
-  return chosen && !row.expected && !hasEnded(row) ? chosen.has(row.id) : undefined;
+  return chosen && !row.expected && (!hasEnded(row) || FAILURES.has(row.state)) ? chosen.has(row.id) : undefined;
+}
+
+/** Whether a task of the list failed, or the last run of one that goes on: it may have a dead letter. */
+function hasFailures({ rows }) {
+  return rows.some((row) => FAILURES.has(hasEnded(row) ? row.state : row.last_run?.state));
 }
 
 /** Take a task to the others that are chosen, or away from them; what was counted counts no more. */
@@ -44,13 +52,21 @@ export function chooserView(list) {
     put({ wish: { ...found, task_ids: [...chosen] } });
     if (found.to || found.change !== "move") count(list);
   };
-  const verb = (name) => actButton(list, name, PICTURES[name], wordOf("button", { change: name }), () => chosen.size && asks({ change: name }));
-  if (!wish) return bar(Object.keys(PICTURES).map(verb), keep);
+  const verb = (name) => actButton(list, name, PICTURES[name], wordOf("button", { change: name }), () => chosen.size && asks({ change: name, ...(name === "discard" ? { reason: english("model.on_card") } : {}) }));
+  if (!wish) return bar(Object.keys(PICTURES).filter((name) => hasFailures(list) || !OF_FAILURES.has(name)).map(verb), keep);
   const [text, { found, ...args }] = [wordOf("button", wish), wish];
   return bar(
     wish.change === "move" ? h("input", { type: "date", "data-key": "day", "aria-label": text, value: wish.to, onchange: (event) => asks({ change: "move", to: event.target.value }) }) : "",
+    wish.change === "pause" ? untilView(env, (to) => asks({ change: "pause", to })) : "",
     found ? h("p", { role: "status" }, countOf(found), finalView(found)) : "",
     found?.changed ? actButton(list, "do", PICTURES[wish.change], text, () => change(list, args), "strong") : "", keep);
+}
+
+/** Until when to pause, as a wall time of the reader; without one until somebody resumes them. */
+function untilView({ reader, clock }, asks) {
+  const { zone } = reader();
+  const typed = ({ target: { value } }) => asks(value ? new Date(instantOf(value, zone)).toISOString().replace(".000", "") : undefined);
+  return h("label", { class: "choice" }, t("field.paused_until"), h("input", { type: "datetime-local", "data-key": "until", min: wall(clock.now(), zone), onchange: typed }));
 }
 
 /** How many of the cancelled tasks no undo brings back. */
@@ -63,7 +79,7 @@ function countOf({ changed, unchanged = 0, refused = 0, change: verb }) {
 }
 
 function wordOf(group, { change: verb }) {
-  return t(`${group}.${DID[verb] ?? verb}`);
+  return t(`${group}.${group === "button" && verb === "replay" ? "run_again" : DID[verb] ?? verb}`);
 }
 
 async function count(list) {
