@@ -57,7 +57,7 @@ _FIRST_CODE: Final = _MAX_ASCII_CODES + _MAX_PAGES
 _MAX_PAGE_CODES: Final = 0x100 - _FIRST_CODE
 """A letter beyond ASCII is a byte of this many: most by themselves, rare ones behind a byte for their page."""
 
-_SKIPPED_CODES: Final = 31
+_SKIPPED_CODES_COUNT: Final = 31
 """A step from one letter of a page to the next, 1 at least, is written behind these: it is no line break."""
 
 _LANGUAGE_END: Final = "\t`"
@@ -107,7 +107,7 @@ def _as_steps(table: str) -> str:
     """Return the steps from each letter of a table to the next, of which most are one byte; a page begins at 0."""
     pages = [table[at : at + _MAX_PAGE_CODES] for at in range(0, len(table), _MAX_PAGE_CODES)]
     pairs = chain.from_iterable(pairwise(f"\0{page}") for page in pages)
-    return "".join(chr(ord(letter) - ord(before) + _SKIPPED_CODES) for before, letter in pairs)
+    return "".join(chr(ord(letter) - ord(before) + _SKIPPED_CODES_COUNT) for before, letter in pairs)
 
 
 def _from_steps(steps: str) -> str:
@@ -115,7 +115,7 @@ def _from_steps(steps: str) -> str:
     found = ""
     for place, step in enumerate(steps):
         before = ord(found[-1]) if place % _MAX_PAGE_CODES else 0
-        found += chr(before + ord(step) - _SKIPPED_CODES)
+        found += chr(before + ord(step) - _SKIPPED_CODES_COUNT)
     return found
 
 
