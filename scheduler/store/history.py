@@ -26,10 +26,19 @@ from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.task import Attempt, Run
-from sqlalchemy import Connection, Select, and_, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, or_, select
 
 MAX_TRACEBACKS: Final = 20
 """Tracebacks, of the newest attempts, that a list of attempts has: a task may have failed for years."""
+
+_NOT_RUN: Final = (  # made once: to make it takes as long as to ask it
+    select(*RUN_FIELDS)
+    .where(runs.c.task_id == bindparam("task_id"), runs.c.tenant == bindparam("tenant"))
+    .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_(None))
+    .where(or_(runs.c.error.is_not(None), runs.c.summary.startswith(NOT_RUN_PREFIX)))
+    .order_by(runs.c.scheduled_for.desc())
+    .limit(1)
+)
 
 _OF_ATTEMPT = and_(attempts.c.run_id == tracebacks.c.run_id, attempts.c.number == tracebacks.c.attempt)
 
@@ -92,14 +101,8 @@ class History:
 
     def not_run(self, tenant: str, task_id: str) -> Run | None:
         """Return the newest run of a task that was left out, with why: an answer, or none, or no event."""
-        unstarted = (
-            runs.c.ended_at.is_not(None),
-            runs.c.started_at.is_(None),
-            or_(runs.c.error.is_not(None), runs.c.summary.startswith(NOT_RUN_PREFIX)),
-        )
-        of_task = runs.c.task_id == task_id, runs.c.tenant == tenant
-        statement = select(*RUN_FIELDS).where(*of_task, *unstarted).order_by(runs.c.scheduled_for.desc()).limit(1)
-        found = self._database.read(lambda connection: unreadable.values(connection, statement, Run, RUN_FIELDS))
+        given = {"task_id": task_id, "tenant": tenant}
+        found = self._database.read(lambda connection: unreadable.values(connection, _NOT_RUN, Run, RUN_FIELDS, given))
         return found[0][0] if found else None
 
     def failed_attempt(self, tenant: str, run_ids: Sequence[str]) -> Attempt | None:
