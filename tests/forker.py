@@ -21,14 +21,22 @@ from duetime.scheduler.runtime import failpoints
 from tests.forked import NUMBER, STANDARD_STREAMS
 
 IMPORTED = (
+    "duetime.scheduler.queue.redis.ownership",
+    "duetime.scheduler.store.postgres.start",
+    "duetime.server.admin.site",
     "duetime.server.app",
     "duetime.server.cli.main",
     "duetime.server.cli.verbs",
     "duetime.server.distributed",
+    "duetime.server.doctor.examine",
     "duetime.server.protocol.server",
+    "duetime.server.rest.api",
+    "duetime.server.transport.serve_http",
+    "duetime.server.transport.serve_stdio",
     "duetime.server.workers.worker",
+    "psycopg",
 )
-"""Modules that servers and workers import first; the rest each imports for itself."""
+"""Modules that servers and workers import first, or as soon as they have read their settings."""
 
 Request = Mapping[str, Any]
 
