@@ -154,15 +154,20 @@ class Planner:
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
         run = with_deadline(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        retries = (retries_in_words(task.retry),) if request.retry is not None else ()
-        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *retries, *self._delivery_notes(task))
+        warnings = self._warnings(request, task, timing, demand.warnings, wait)
         others = self._other_actions(request.action)
         plan = Plan(task, with_overtake_time(task, run), key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
         if not (after or approval or wait):
             return plan
-        warnings = (*warnings, *early_end_note(wait, timing.first, timing.zone))
-        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait, warnings=warnings)
+        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
+
+    def _warnings(
+        self, request: Request, task: Task, timing: Timing, of_demand: tuple[str, ...], wait: SignalWait | None
+    ) -> tuple[str, ...]:
+        retries = (retries_in_words(task.retry),) if request.retry is not None else ()
+        early = early_end_note(wait, timing.first, timing.zone)
+        return (*as_assumed(timing.assumptions), *of_demand, *retries, *self._delivery_notes(task), *early)
 
     def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
         once = not recurs and request.repeat is None

@@ -46,10 +46,10 @@ FAILURES = frozenset({State.FAILED, State.EXPIRED})
 
 
 BLOCKED_PREFIX: Final = "blocked: "
-NOT_RUN_PREFIX: Final = "it did not run: "
-"""How the summary of a run begins that ended before its start by what it waited for, and by no call."""
-
 """The first words in the summary of a blocked run: it needs something that does not come back by itself."""
+
+NOT_RUN_PREFIX: Final = "it did not run: "
+"""The first words in the summary of a run that ended before its start by what it waited for, and by no call."""
 
 BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 """States of runs that may be blocked: those that are open, and neither in line nor running."""

@@ -23,7 +23,7 @@ GROUPED = [
     *(f"/timeline?window=24h&by={lane}" for lane in ("action", "worker", "tier")),
     "/audit?list=tasks",
 ]
-ALIKE = 2
+MAX_ADDRESSES_ALIKE = 2
 """Addresses with the same path, ids aside, and the same parameters that are followed."""
 
 
@@ -61,7 +61,7 @@ async def test_every_link_and_every_filter_of_every_page_leads_to_a_page(tmp_pat
         for found in _links(answer.text):
             alike = _kind(found)
             followed[alike] += 1
-            if followed[alike] <= ALIKE:
+            if followed[alike] <= MAX_ADDRESSES_ALIKE:
                 left.append(found)
     assert not wrong
     assert {"/runs?min_cost&priority&since", "/runs?action&min_cost&since", "/runs?min_cost&since&task"} <= {*followed}

@@ -20,7 +20,7 @@ from tests.flow.admin.sample import fill
 
 pytestmark = pytest.mark.anyio
 
-COUNTED = 5
+MAX_COUNTED_RUNS = 5
 PARTLY = "of so many runs the newest alone are counted"
 
 
@@ -49,7 +49,7 @@ async def test_the_overview_says_where_its_counts_end(admin: Admin, monkeypatch:
     assert PARTLY not in whole
     assert None not in ends(whole)[1]
     assert not any(number.endswith("+") for number, _ in tiles(whole).values())
-    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", COUNTED)
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", MAX_COUNTED_RUNS)
     partly = (await admin.get("?tenant=local")).text
     found = tiles(partly)
     numbers = [found["succeeded in 24 h"][0], found["failed in 24 h"][0]]
@@ -69,13 +69,13 @@ async def test_more_dead_letters_than_are_counted_are_at_least_so_many(
     number, _ = tiles((await admin.get("")).text)["dead letters"]
     assert int(number) > 1
     for module in (letters, dead_letters, overview):
-        monkeypatch.setattr(module, "MAX_LETTERS_COUNTED", int(number) - 1)
+        monkeypatch.setattr(module, "MAX_LETTERS_MAX_COUNTED_RUNS", int(number) - 1)
     assert tiles((await admin.get("")).text)["dead letters"][0] == f"{int(number) - 1}+"
     tried = admin.site.app.scheduler.letters.replay(max_letters=1, dry_run=True, by=LOCAL)
     assert (tried.matched, tried.at_least) == (int(number) - 1, True)
 
 
-async def test_what_waits_has_a_tile_which_counts_the_questions_that_nobody_has_answered(admin: Admin) -> None:
+async def test_the_tile_of_waiting_runs_counts_the_open_questions(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     assert tiles((await admin.get("")).text)["waiting"][0] == "0"
     scheduler.schedule("Wait for the payment", wait_for={"event": "paid"})
