@@ -347,6 +347,7 @@ def fill(store: Store) -> tuple[str, str]:
             dict.fromkeys(answered) | {"attempt": 1},
             answered,
             answered | {"attempt": 0, "run_id": RUN_AWAITING},
+            dict.fromkeys(answered) | {"attempt": 1, "run_id": RUN_AWAITING},
         )
     ]
     store._database.write(
