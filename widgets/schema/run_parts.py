@@ -26,7 +26,7 @@ class TargetPart(PayloadPart):
     """Where a webhook or a watch sends its requests; a watch looks `every` so often, and `ends` then.
 
     The `address` has no query; for a watch without one it is the name of its check. A watch that has not begun
-    says when it ends: its `condition` holds, or the part of the answer that is `changed` differs; `@` is all of it.
+    has the `condition` that ends it, or the part of the answer that is `changed` then (`@` is all of it).
     """
 
     address: str
