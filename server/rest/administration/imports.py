@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.sanitize import check_text
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
@@ -35,7 +36,7 @@ class ImportPayload(RestPayload):
 
 def import_archive(call: RestCall) -> RestAnswer:
     """Store what is missing of a file."""
-    store, name = call.parts.store, call.values["name"]
+    store, name = call.parts.store, check_text("name", call.values["name"])
     content = _content(call.values["content"])
     act, tenant = partial(import_entry, name, by=call.by, reason=call.values.get("reason")), call.values.get("tenant")
     stored, there = store.retention.import_file(Path(name), tenant=tenant, content=content, act=act)

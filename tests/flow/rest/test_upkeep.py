@@ -250,3 +250,11 @@ async def test_quiet_hours_are_set_shown_and_cleared(site: Site) -> None:
         ("quiet_hours_set", "ann"),
         ("quiet_hours_set", "local"),
     ]
+
+
+@pytest.mark.parametrize("name", ["a\u202egz.lnosj", "a\nb.jsonl"])
+async def test_a_file_whose_name_could_disguise_itself_is_not_imported(site: Site, name: str) -> None:
+    answer = await sent(site, "POST", "/import", body={"name": name, "content": "eA=="})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["argument"] == "name"
+    assert not site.app.store.audit.page("local", AuditFilter(), limit=9).entries
