@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERIES, CHAINS = "tests/series/test_series_walk.py", "tests/series/test_chain_walk.py"
-APPROVALS = "tests/contracts/store/test_store_approval_walks.py"
-WAITS = "tests/contracts/store/test_store_recurring_wait_walks.py"
+APPROVALS = "tests/contracts/store/approvals/test_store_approval_walks.py"
+WAITS = "tests/contracts/store/waits/test_store_recurring_wait_walks.py"
 MAX_SHOWN_CHARS = 110
 
 

@@ -22,7 +22,7 @@ from duetime.scheduler.task import RetryPolicy, State, Tier
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
-from tests.contracts.store.test_store_series import MORNING, Desk, day
+from tests.contracts.store.series.test_store_series import MORNING, Desk, day
 
 DAILY = {"repeat": "every day at 9:00"}
 Act = Callable[[Scheduler, str], TaskView]

@@ -14,7 +14,7 @@ from duetime.scheduler.store import Store
 
 from tests.builders import NOON, Clock
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 ANN = Principal("acme", "Ann", via="rest 10.0.0.7")
 REVOKED = AuditEntry.by(ANN, AuditKind.KEY_REVOKED, "7k3m9qx2w4hb", reason="lost her laptop", detail={"keys": 2})
 

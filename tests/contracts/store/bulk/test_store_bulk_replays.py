@@ -22,8 +22,8 @@ from duetime.tools.admin.letter_rows import closed_json
 from duetime.widgets.bulk.payload import bulk_part, bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
-from tests.contracts.store.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
-from tests.contracts.store.test_store_series import Desk, day
+from tests.contracts.store.bulk.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
+from tests.contracts.store.series.test_store_series import Desk, day
 from tests.flow.tools.calls import settled
 
 HOOKS = TaskFilter(label="hooks")

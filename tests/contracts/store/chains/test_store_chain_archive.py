@@ -23,7 +23,7 @@ from duetime.scheduler.store.retention.retention import Deletion
 from duetime.scheduler.task import ApprovalAnswer, State
 
 from tests.builders import TENANT, Clock, restarted, settlement
-from tests.contracts.store.test_store_archive import contents, files, swept
+from tests.contracts.store.retention.test_store_archive import contents, files, swept
 
 ALICE = Principal(TENANT, "alice")
 OLD = RetentionRule(RetentionKind.TASKS, timedelta(days=90), unread=True)

@@ -16,7 +16,7 @@ from duetime.scheduler.store.lists import event_counts
 from duetime.scheduler.task import State
 
 from tests.builders import TENANT, Clock
-from tests.contracts.store.test_store_event_history import FILTERS, OTHER, every, fill
+from tests.contracts.store.history.test_store_event_history import FILTERS, OTHER, every, fill
 
 OF_EVENT: dict[EventGroup, Callable[[Event], str | None]] = {
     EventGroup.KIND: lambda event: event.kind.value,

@@ -20,7 +20,7 @@ from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import LEASE, Clock
-from tests.contracts.store.test_store_series import MORNING, Desk
+from tests.contracts.store.series.test_store_series import MORNING, Desk
 
 ASKS: Mapping[str, Any] = {"approval": {"question": "Pay?", "by": "2 hours"}}
 HOUR = timedelta(hours=1)

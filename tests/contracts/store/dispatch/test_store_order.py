@@ -22,7 +22,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import a_task, restarted, settlement
-from tests.contracts.store.test_store_tasks import a_key
+from tests.contracts.store.rows.test_store_tasks import a_key
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from duetime.scheduler.waits.approval import taken_back_by
 from sqlalchemy import Connection, text
 
 from tests.builders import Clock
+from tests.contracts.store.access.test_store_alone import until_it_waits
 from tests.contracts.store.desk import MORNING
-from tests.contracts.store.test_store_alone import until_it_waits
 
 pytestmark = pytest.mark.postgres
 

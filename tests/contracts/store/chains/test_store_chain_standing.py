@@ -18,7 +18,7 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock
-from tests.contracts.store.test_store_series import MORNING, Desk
+from tests.contracts.store.series.test_store_series import MORNING, Desk
 
 HOOK = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
 TWO: list[dict[str, Any]] = [{"name": "a", **HOOK}, {"name": "b", "after": ["a"], **HOOK}]

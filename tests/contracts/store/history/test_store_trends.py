@@ -15,7 +15,7 @@ from duetime.scheduler.store.run_history import trends
 from duetime.scheduler.task import State, Tier
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, added, settlement, with_deadline
-from tests.contracts.store.test_store_plans import plans
+from tests.contracts.store.dispatch.test_store_plans import plans
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 

@@ -28,8 +28,8 @@ from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
-from tests.contracts.store.test_store_series import MORNING, Desk, day
-from tests.contracts.store.test_store_undo import shown
+from tests.contracts.store.series.test_store_series import MORNING, Desk, day
+from tests.contracts.store.undo.test_store_undo import shown
 
 JOHN = TaskFilter(query="john")
 

@@ -16,7 +16,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock
-from tests.contracts.store.test_store_series import MORNING, Desk, day
+from tests.contracts.store.series.test_store_series import MORNING, Desk, day
 
 STEPS: list[StepArguments] = [{"name": "fetch"}, {"name": "mail", "after": ["fetch"]}]
 

@@ -16,7 +16,7 @@ from duetime.widgets.bulk.payload import bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
-from tests.contracts.store.test_store_series import MORNING, Desk
+from tests.contracts.store.series.test_store_series import MORNING, Desk
 
 RUNS = "it runs: it is asked to stop, which no undo takes back"
 HAD_BEGUN = "it had begun, so no undo brings it back"

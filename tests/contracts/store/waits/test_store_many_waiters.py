@@ -16,7 +16,7 @@ from duetime.scheduler.waits.signal import SentSignal
 
 from tests.builders import TENANT, a_task
 from tests.contracts.store.statement_log import statements_of
-from tests.contracts.store.test_store_signals import a_wait, send
+from tests.contracts.store.waits.test_store_signals import a_wait, send
 
 WAITERS_COUNT = 1_300
 
