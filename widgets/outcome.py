@@ -137,7 +137,8 @@ def awaited_event(view: TaskView) -> str | None:
 def target_part(task: Task, run: Run) -> TargetPart | None:
     """Return where a webhook or a watch sends its requests, before it has ended."""
     found = target_of(task, run) if run.state in OPEN and task.action in ADDRESSED_ACTIONS else None
-    return TargetPart(**{**asdict(found), "address": cut(found.address, MAX_SAID_CHARS)}) if found else None
+    texts = {name: cut(text, MAX_SAID_CHARS) for name, text in asdict(found).items() if text} if found else {}
+    return TargetPart(**texts) if found else None
 
 
 def progress_part(run: Run) -> ProgressPart | None:

@@ -1,9 +1,9 @@
 """Time phrases in other languages, and the long tail of English: `demain à 9h`, `jutro o 9:00`.
 
 `rules.time.times` parses a phrase first, and an everyday phrase in another language as its English twin
-(`rules.time.everyday`). All others go to the dateparser library, which guesses and skips words. Its result counts only
-under three conditions. Every number and word of the phrase contributed to it, and all languages that know the phrase
-agree. Neither the order of day and month nor a part of the date was guessed.
+(`rules.time.translation`). All others go to the dateparser library, which guesses and skips words. Its result counts
+only under three conditions. Every number and word of the phrase contributed to it, and all languages that know the
+phrase agree. Neither the order of day and month nor a part of the date was guessed.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.time.times import describe, length, parse_duration
 from duetime.scheduler.task import Run, Task
 
@@ -52,10 +53,10 @@ def target_of(task: Task, run: Run) -> Target | None:
 
 
 def _looked_for(task: Task) -> dict[str, str]:
-    """Return what a watch looks for: once it has begun, answers have its payload."""
+    """Return what a watch looks for, without credentials: once it has begun, answers have its payload."""
     given = {name: task.payload.get(name) for name in ("condition", "changed")}
     given["changed"] = ALL_OF_IT if given["changed"] is True else given["changed"]
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    return {name: redacted(value) for name, value in given.items() if isinstance(value, str)}
 
 
 def _address(task: Task) -> str:

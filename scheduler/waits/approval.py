@@ -17,6 +17,7 @@ from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json,
 
 MAX_QUESTION_CHARS: Final = 200
 USUAL_QUESTION: Final = "May this run?"
+USUAL_LENGTH: Final = "2 hours"
 
 _TOKEN_CHARS: Final = 16
 UNDO_OF_ANSWER: Final = "u_a"
@@ -56,8 +57,11 @@ def meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return members under the names that were most likely meant; one that has its right name keeps its place."""
     renamed = {_MEANT_MEMBERS.get(name, name): value for name, value in given.items()}
     members = {**renamed, **{name: value for name, value in given.items() if name not in _MEANT_MEMBERS}}
-    default = members.get("default")
-    return members if default is None else {**members, "default": meant_answer(default).value}
+    if members.get("default") is not None:
+        members["default"] = meant_answer(members["default"]).value
+    if members.get("default") == ApprovalAnswer.APPROVE and not members.get("by"):
+        members["by"] = USUAL_LENGTH  # a default needs a time at which it decides
+    return members
 
 
 @dataclass(frozen=True, slots=True)

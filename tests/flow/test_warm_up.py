@@ -18,9 +18,9 @@ timer.join()
 before = {{*sys.modules}}
 assert {LIBRARY!r} in before
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.intake.translated_phrases import translate
 try:
-    understand("in a blue moon", now=datetime.now(UTC), zone="UTC")
+    translate("in a blue moon", now=datetime.now(UTC), zone="UTC")
 except InvalidArgument:
     print(timer.daemon, sorted(name for name in {{*sys.modules}} - before))
 """

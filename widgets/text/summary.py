@@ -124,7 +124,7 @@ def _fuller(found: str, task: TaskPayload) -> str:
 
 def why_expired(task: TaskPayload) -> str:
     """Say what ran out for an expired task: its hard deadline, the wait for an event, or the time of its own work."""
-    if task.deadline is not None and task.deadline.missed:
+    if task.deadline is not None and task.deadline.missed and task.deadline.type == "hard":
         return "its deadline could no longer be met"
     waited = task.action != CHAIN_ACTION and task.last_run is not None and task.last_run.attempts is None
     return "no event came in time" if waited else "its time was up"

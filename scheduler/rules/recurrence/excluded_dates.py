@@ -15,19 +15,22 @@ from duetime.scheduler.rules.time.tokens import Misread, tokens
 MAX_DATES_LEFT_OUT = 50
 _DAY: Final = timedelta(days=1)
 _RANGE: Final = re.compile(r"(?:from )?(.+?)(?: to | until | through |\.\.)(.+)")
-_ACCEPTED: Final = f"up to {MAX_DATES_LEFT_OUT} dates; days of the week and public holidays are left out in `repeat`"
+_ACCEPTED: Final = (
+    f"up to {MAX_DATES_LEFT_OUT} dates, such as '2026-12-24', 'christmas' or '24 dec to 2 jan'; "
+    "days of the week and public holidays are left out in `repeat`"
+)
 
 
 def excluded_dates(argument: str, given: Any, today: date) -> tuple[date, ...]:
     """Return the dates in order, as they are meant on `today`. Raises InvalidArgument."""
     several = [given] if isinstance(given, str | date) else given
     if not isinstance(several, Sequence):
-        raise _refusal(argument, "it is not a list of dates", [today + _DAY])
+        raise _refusal(argument, "it is not a list of dates", [])
     read = [_days_of(one, today) for one in several]
     days = sorted({day for found in read for day in found})
-    wrong = next((one for one, found in zip(several, read, strict=True) if not found), None)
-    if wrong is not None:
-        raise _refusal(argument, f"{str(wrong)[:40]!r} is not a date", days or [today + _DAY])
+    wrong = [one for one, found in zip(several, read, strict=True) if not found]
+    if wrong:
+        raise _refusal(argument, f"{str(wrong[0])[:40]!r} is not a date", days)
     if len(days) > MAX_DATES_LEFT_OUT:
         raise _refusal(argument, f"{len(days)} dates are too many", days[:MAX_DATES_LEFT_OUT])
     return tuple(days)
@@ -35,7 +38,7 @@ def excluded_dates(argument: str, given: Any, today: date) -> tuple[date, ...]:
 
 def _refusal(argument: str, problem: str, dates: Sequence[date]) -> InvalidArgument:
     shown = [day.isoformat() for day in dates]
-    return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=repr(shown))
+    return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=repr(shown) if shown else "null")
 
 
 def _days_of(given: Any, today: date) -> tuple[date, ...]:

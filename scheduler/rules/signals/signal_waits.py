@@ -190,24 +190,49 @@ def _check_members(given: Mapping[str, Any]) -> None:
 
 
 def _unknown(name: str, given: Mapping[str, Any]) -> InvalidArgument:
-    """Return the refusal of a member that is none; its value keeps its place under the name that was meant."""
-    plain = name.lower().replace("-", "_")
-    meant = _MEANT_MEMBERS.get(plain) or next(iter(get_close_matches(plain, _MEMBERS, n=1)), None)
-    left_out = f"{name}=null" if name.isidentifier() else _EXAMPLE
-    moves = meant is not None and meant not in given and name.isidentifier()
+    """Return the refusal of a member that is none; the example has all members as they were most likely meant."""
+    meant = _meant_member(name)
     problem = f"it has no member {name!r}" + (f"; did you mean {meant}?" if meant else "")
-    example = f"{meant}={given[name]!r}, {left_out}" if moves else left_out
     place = f"wait_for.{name}" if name.isidentifier() else "wait_for"
+    right = _meant_members(given)
+    example = f"wait_for={right!r}" if "event" in right or "any" in right else _EXAMPLE
     return InvalidArgument(place, problem, accepted=", ".join(_MEMBERS), example=example)
+
+
+def _meant_member(name: str) -> str | None:
+    plain = name.lower().replace("-", "_")
+    return _MEANT_MEMBERS.get(plain) or next(iter(get_close_matches(plain, _MEMBERS, n=1)), None)
+
+
+def _meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return members under the names that were most likely meant, without what no member can be."""
+    members = dict[str, Any]()
+    for name, value in given.items():
+        meant = name if name in _MEMBERS else _meant_member(str(name)[:40])
+        if meant is not None and (name in _MEMBERS or meant not in given):
+            members[meant] = value
+    if "event" in members:
+        members["event"] = meant_name(members["event"]) or "order.paid"
+    if isinstance(members.get("any"), list):
+        members["any"] = [{"event": each} if isinstance(each, str) else each for each in members["any"]]
+    if members.get("on_timeout") is not None:
+        members["on_timeout"] = str(_meant_end(members["on_timeout"]))
+    if not isinstance(members.get("match", {}), Mapping):
+        del members["match"]
+    return members
+
+
+def _meant_end(given: Any) -> OnTimeout:
+    word = str(given)[:40].lower()
+    near = next(iter(get_close_matches(word, OnTimeout, n=1)), OnTimeout.EXPIRE)
+    return _MEANT_ENDS.get(word) or OnTimeout(near)
 
 
 def _on_timeout(given: Any) -> OnTimeout:
     if given is None:
         return OnTimeout.EXPIRE
-    if given not in set(OnTimeout):
-        word = str(given)[:40]
-        meant = _MEANT_ENDS.get(word.lower()) or next(iter(get_close_matches(word.lower(), OnTimeout, n=1)), None)
-        raise _wrong("on_timeout", f"is {word!r}", ", ".join(OnTimeout), repr(str(meant or OnTimeout.EXPIRE)))
+    if not isinstance(given, str) or given not in set(OnTimeout):
+        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), repr(str(_meant_end(given))))
     return OnTimeout(given)
 
 
@@ -216,6 +241,8 @@ def _span(given: Mapping[str, Any], name: str, usual: timedelta, most: timedelta
     if value is None:
         return usual
     accepted = f"a duration of at most {most.days} days: '2 hours', or seconds"
+    if name == "timeout":
+        accepted += "; without repeat also a time to come: 'friday 18:00'"
     try:
         span = _length(value, name)
     except (OverflowError, TypeError, ValueError):

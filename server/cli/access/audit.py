@@ -148,7 +148,7 @@ def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
         ]
         output.say(f"{each['tenant']}: {each['entries']:,} entries hold{''.join(f', {note}' for note in notes)}.")
         _write_removals(each["removals"])
-        if any(day["too_young"] for day in each["removals"]):
+        if any(day.get("too_young") for day in each["removals"]):
             output.say("  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal.")
     checked = sum(each["checked"] for each in found)
     output.say(f"{checked:,} rows compared in {seconds:.1f} s ({checked / max(seconds, 0.001):,.0f} a second).")
@@ -158,7 +158,7 @@ def _write_removals(removals: Sequence[Mapping[str, Any]]) -> None:
     """Write the days of removals, the newest first: no rule explains a day on which none deleted."""
     for each in [*reversed(removals)][:MAX_REMOVALS_SHOWN]:
         events = "event" if each["events"] == 1 else "events"
-        young = f", {each['too_young']:,} of them younger than its rules let go" if each["too_young"] else ""
+        young = f", {each['too_young']:,} of them younger than its rules let go" if each.get("too_young") else ""
         output.say(f"  {each['day']}: retention recorded that it deleted {each['events']:,} {events}{young}.")
     if len(removals) > MAX_REMOVALS_SHOWN:
         output.say(f"  {len(removals) - MAX_REMOVALS_SHOWN:,} earlier days: `duetime audit verify --json` lists them.")

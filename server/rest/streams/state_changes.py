@@ -63,7 +63,8 @@ class StateWatch:
         found = [_arrival(message, place) for message in messages]
         if before is not None and now is not None:
             found += _changes(before, now, place)
-        self._seen = now
+        if before is not None and self._seen is before:  # else operators came or left during the look
+            self._seen = now
         return found
 
 

@@ -69,7 +69,7 @@ async def test_more_dead_letters_than_are_counted_are_at_least_so_many(
     number, _ = tiles((await admin.get("")).text)["dead letters"]
     assert int(number) > 1
     for module in (letters, dead_letters, overview):
-        monkeypatch.setattr(module, "MAX_LETTERS_MAX_COUNTED_RUNS", int(number) - 1)
+        monkeypatch.setattr(module, "MAX_LETTERS_COUNTED", int(number) - 1)
     assert tiles((await admin.get("")).text)["dead letters"][0] == f"{int(number) - 1}+"
     tried = admin.site.app.scheduler.letters.replay(max_letters=1, dry_run=True, by=LOCAL)
     assert (tried.matched, tried.at_least) == (int(number) - 1, True)

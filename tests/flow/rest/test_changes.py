@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store import open_store
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
-from duetime.server.rest.streams import change_feed, changes
+from duetime.server.rest.streams import change_feed, changes, state_changes
 from duetime.server.rest.streams.change_feed import MAX_WAITING_EVENTS, ChangeStream
+from duetime.server.rest.streams.state_changes import StateChange, StateWatch
 
 from tests.builders import message, settlement, started
 from tests.flow.auth.conftest import Site
@@ -141,6 +145,31 @@ async def test_an_operator_receives_changes_of_pools_and_of_workers(guarded: Sit
     async with listening(guarded, operator, query="seconds=0", **{"Last-Event-ID": place}) as again:
         await again.over.wait()
     assert [len(again.events(kind)) for kind in ("open", "pool", "worker", "reset")] == [1, 0, 0, 0]
+
+
+def test_an_operator_who_comes_or_leaves_during_a_look_changes_what_it_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    act, during = AuditEntry("local", AuditKind.POOL_SET, "root"), list[Callable[[], None]]()
+    compare = state_changes._changes
+
+    def compared(*given: Any) -> Iterator[StateChange]:
+        while during:
+            during.pop()()
+        return compare(*given)
+
+    monkeypatch.setattr(state_changes, "_changes", compared)
+    watch = StateWatch(lambda: store)
+    watch.begin()
+    during.append(watch.end)
+    watch.look([], 1)
+    store.pools.put("gpu", {"kind": "slots", "capacity": 2}, act)
+    watch.begin()
+    assert watch.look([], 2) == []
+    store.pools.put("cpu", {"kind": "slots", "capacity": 2}, act)
+    assert [change.kind for change in watch.look([], 3)] == ["pool"]
+    store.close()
 
 
 async def test_pools_and_workers_are_for_operators_alone(guarded: Site) -> None:

@@ -53,6 +53,7 @@ def passed(runner: VirtualRunner, clock: Clock, **span: int) -> None:
     [
         ({"wait_for": PAID}, "no event came in time"),
         ({"wait_for": PAID, "deadline": "in 5 hours", "deadline_type": "hard"}, "no event came in time"),
+        ({"wait_for": PAID, "deadline": "in 30 min", "deadline_type": "soft"}, "no event came in time"),
         (
             {"wait_for": {"event": "paid"}, "deadline": "in 1 hour", "deadline_type": "hard"},
             "its deadline could no longer be met",

@@ -104,6 +104,13 @@ WRONG = [
     (S, {"wait_for": {"event": "f", "surplus": 1}}),
     (S, {"approval": {"question": "Send?", "deadline": "noon", "on_timeout": "reject"}}),
     (S, {"approval": {"message": "Send?"}}),
+    (S, {"approval": {"prompt": "Send?", "default": "yes"}}),
+    (S, {"wait_for": {"topic": "paid", "for": "2 days", "else": "skip"}}),
+    (S, {"wait_for": {"event": "paid", "otherwise": "continue"}}),
+    (S, {"wait_for": {"name": "order paid"}}),
+    (S, {"wait_for": {"events": ["a", "b"]}}),
+    (S, {"wait_for": {"event": "paid", "where": "x > 3"}}),
+    (S, {"wait_for": {"event": "paid", "on_timeout": ["run"]}}),
     (S, {"when": "tomorrow", "steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]}),
     (S, {"when": "tomorrow", "steps": [{"title": "One"}, {"title": "Two"}]}),
     (S, {"steps": [{"name": "a", "wait_for": "paid"}, {"name": "b", "retry": 3, "after": ["a"]}]}),
@@ -372,6 +379,11 @@ def test_an_example_that_is_sent_back_is_accepted(
 
 
 MEANT = [
+    (
+        S,
+        {"wait_for": {"topic": "paid", "for": "2 days", "else": "continue"}},
+        "wait_for={'event': 'paid', 'timeout': '2 days', 'on_timeout': 'run'}",
+    ),
     (S, {"wait_for": {"event": "f", "on_timeout": "fail"}}, "wait_for={'event': 'f', 'on_timeout': 'expire'}"),
     (S, {"wait_for": {"event": "f", "on_timeout": "proceed"}}, "wait_for={'event': 'f', 'on_timeout': 'run'}"),
     (S, {"wait_for": {"event": "f", "within": "2 hours"}}, "wait_for={'event': 'f', 'timeout': '2 hours'}"),

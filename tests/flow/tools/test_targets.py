@@ -10,6 +10,7 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.widgets.outcome import MAX_SAID_CHARS
 
 from tests.flow.tools.calls import Ask, asked_of
 
@@ -40,6 +41,15 @@ def test_a_watch_says_what_was_asked_for(ask: Ask) -> None:
     text, made = ask("schedule_task", title="Stock", action="watch", payload={"url": URL, "condition": "stock"})
     assert made["target"]["condition"] == "stock"
     assert "every 5 min until «stock» holds, and ends" in text
+
+
+def test_what_a_watch_looks_for_is_shown_without_credentials_and_cut(ask: Ask) -> None:
+    condition = "headers.token == 'ghp_0123456789abcdefghijABCDEFGHIJ012345' && status == 'ok'"
+    text, made = ask("schedule_task", title="CI", action="watch", payload={"url": URL, "condition": condition})
+    assert "ghp_0123" not in f"{text}{made}"
+    long = " || ".join(f"state == '{number}'" for number in range(20))
+    _, made = ask("schedule_task", title="CI", action="watch", payload={"url": URL, "condition": long})
+    assert len(made["target"]["condition"]) <= MAX_SAID_CHARS
 
 
 def test_a_watch_that_looks_says_the_time_of_its_end(ask: Ask, scheduler: Scheduler, store: Store) -> None:

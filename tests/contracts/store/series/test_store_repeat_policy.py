@@ -183,6 +183,7 @@ def test_a_first_day_that_is_left_out_moves_the_start(desk: Desk) -> None:
         ({"pause_after": "soon"}, "1 to 100"),
         ({"except": ["my birthday"]}, "'my birthday' is not a date"),
         ({"except": "1 december to 1 may"}, "is not a date"),
+        ({"except": [None]}, "'None' is not a date"),
         ({"overlaps": "skip"}, "there is no 'overlaps'"),
     ],
 )
