@@ -81,7 +81,7 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
   if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.undo_until) || Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
   if (card.undo?.until === Infinity && !MOVABLE.has(task.state)) card.undo = undefined;
-  card.unchanged = same && isAsShown(task, card.task) ? card.unchanged + 1 : 0;
+  card.unchanged = same && !["state", "last_run", "delivery"].some((part) => JSON.stringify(task[part]) !== JSON.stringify(card.task[part])) ? card.unchanged + 1 : 0;
   if (reread) announceOutcome(card, task);
   Object.assign(card, { task, phase: "shown", away: false });
   card.draw();
@@ -91,11 +91,6 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
 /** Whether an answer is that of an earlier call, which may have been made by another card, with its undo. */
 function isRepeated({ words }) {
   return Object.values(words?.sentences ?? {}).some(({ kind }) => kind === "repeated_call");
-}
-
-/** Whether a reading shows what the card shows: a run that ends raises no revision. */
-function isAsShown(task, shown) {
-  return task.state === shown.state && JSON.stringify([task.last_run, task.delivery]) === JSON.stringify([shown.last_run, shown.delivery]);
 }
 
 function isOlder(task, shown) {

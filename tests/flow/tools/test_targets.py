@@ -43,7 +43,7 @@ def test_a_watch_says_what_was_asked_for(ask: Ask) -> None:
     assert "every 5 min until «stock» holds, and ends" in text
 
 
-def test_what_a_watch_looks_for_is_shown_without_credentials_and_cut(ask: Ask) -> None:
+def test_the_condition_of_a_watch_is_shown_without_credentials_and_cut(ask: Ask) -> None:
     condition = "headers.token == 'ghp_0123456789abcdefghijABCDEFGHIJ012345' && status == 'ok'"
     text, made = ask("schedule_task", title="CI", action="watch", payload={"url": URL, "condition": condition})
     assert "ghp_0123" not in f"{text}{made}"
