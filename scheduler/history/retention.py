@@ -18,7 +18,7 @@ MIN_USAGE_AGE = timedelta(days=40)
 
 
 class RetentionKind(StrEnum):
-    """A kind of rows that rules name. A task goes with all that it has, a run with its attempts; events of runs stay."""
+    """A kind of rows that rules name. A task goes with all that it has, a run with its attempts; its events stay."""
 
     TASKS = "tasks"
     RUNS = "runs"

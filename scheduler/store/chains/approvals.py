@@ -37,9 +37,9 @@ class Approvals:
             return {}
         return self._database.look(lambda connection: questions.open_of(connection, tenant, run_ids))
 
-    def open_count(self, tenant: str | None) -> int:
-        """Return how many questions wait for an answer; of all tenants for None."""
-        return self._database.look(lambda connection: questions.open_count(connection, tenant))
+    def open_counts(self, tenant: str | None) -> Mapping[str, int]:
+        """Return how many questions wait for an answer, by the state of their runs; of all tenants for None."""
+        return self._database.look(lambda connection: questions.open_counts(connection, tenant))
 
     def answered(self, tenant: str, run_id: str) -> Approval | None:
         """Return the last answered question of a run's handler."""

@@ -144,7 +144,7 @@ class Overview:
             "live": True,
             "any": bool(by_state.counts or ended.counts) or self._has_history(),
             "states": by_state,
-            "asked": self._visit.store.approvals.open_count(self._visit.tenant),
+            "asked": self._visit.store.approvals.open_counts(self._visit.tenant),
             "ended": ended,
             "failed": sum(ended.counts.get(state, 0) for state in FAILED_STATES),
             "overdue": overdue,

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.history import dead_letters
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store.dead_letters import letters
 from duetime.scheduler.store.run_history import run_counts
 from duetime.server.admin.pages import overview
@@ -86,6 +89,16 @@ async def test_the_tile_of_waiting_runs_counts_the_open_questions(admin: Admin) 
     assert 'aria-current="true">waiting<' in listed
     scheduler.approve(asking.task.id)
     assert tiles((await admin.get("")).text)["waiting"][0] == "1"
+
+
+async def test_a_question_of_a_handler_is_counted_where_its_run_is_listed(admin: Admin) -> None:
+    store = admin.site.app.store
+    record = admin.site.app.scheduler.schedule("Pay 900", when="now").record
+    store.claims.make_ready(limit=1)
+    [claim] = store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=timedelta(hours=1))
+    store.claims.settle([settle(claim, Wait(approval="Pay 900?"), now=store.now(), jitter=0.5)])
+    number, address = tiles((await admin.get("")).text)["trying again, 1 to answer"]
+    assert (number, "Pay 900" in (await admin.get(address)).text) == ("1", True)
 
 
 async def test_each_tile_counts_what_the_list_that_it_opens_shows(admin: Admin) -> None:

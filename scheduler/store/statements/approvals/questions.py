@@ -141,11 +141,12 @@ def open_of(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict
     return {approval.run_id: approval for approval, _ in found}
 
 
-def open_count(connection: Connection, tenant: str | None) -> int:
-    """Return how many questions wait for an answer; of all tenants for None."""
+def open_counts(connection: Connection, tenant: str | None) -> dict[str, int]:
+    """Return how many questions wait for an answer, by the state of their runs; of all tenants for None."""
     of_tenant = [] if tenant is None else [runs.c.tenant == tenant]
-    asked = select(func.count()).select_from(approvals.join(runs, runs.c.id == approvals.c.run_id))
-    return int(connection.execute(asked.where(OPEN_APPROVAL, runs.c.ended_at.is_(None), *of_tenant)).scalar_one())
+    asked = select(runs.c.state, func.count()).select_from(approvals.join(runs, runs.c.id == approvals.c.run_id))
+    of_open = asked.where(OPEN_APPROVAL, runs.c.ended_at.is_(None), *of_tenant)
+    return {str(state): int(count) for state, count in connection.execute(of_open.group_by(runs.c.state))}
 
 
 def rejected(connection: Connection, tenant: str, run_ids: Sequence[str]) -> set[str]:

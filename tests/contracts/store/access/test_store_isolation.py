@@ -210,7 +210,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "approvals.answer_all": [
             partial(store.approvals.answer_all, tenant, [task_id], each, actor="m") for each in ApprovalAnswer
         ],
-        "approvals.open_count": [lambda: store.approvals.open_count(tenant)],
+        "approvals.open_counts": [lambda: store.approvals.open_counts(tenant)],
         "approvals.approved": [lambda: store.approvals.approved(tenant, [run_id, RUN_AWAITING])],
         "approvals.rejected": [lambda: store.approvals.rejected(tenant, [run_id])],
         "approvals.take_back": [lambda: store.approvals.take_back(tenant, [task_id], "a_1", None, actor="m")],
