@@ -30,12 +30,9 @@ class Pausable(ABC):
         return True
 
     def resume(self, now: datetime) -> bool:
-        if not self.paused:
+        if not self.paused or self.state is State.CANCELLED:
             return False
-        self.paused = False
-        if self.state is State.CANCELLED:
-            return True
-        self.left = None
+        self.paused, self.left = False, None
         if self.missed(now):
             self._follow(now)
         return True

@@ -135,7 +135,7 @@ def test_a_step_with_an_event_since_it_was_selected_stays_until_that_is_in_the_a
     list(Sweep(store, RetentionPolicy((OLD,), folder if archived else None)).run())
     assert store.tasks.get(TENANT, first).task.title == "Fetch"
     monkeypatch.undo()
-    clock.forward(days=60)
+    clock.forward(days=100)
     store.tasks.forget_keys(limit=99)
     swept(store, folder, OLD)
     lines = [gzip.decompress(path.read_bytes()).decode() for path in files(folder)]

@@ -367,14 +367,12 @@ def test_a_failed_step_and_those_that_ended_with_it_go_on_together(desk: Desk, c
     assert_sound(desk.store)
 
 
-def test_the_undo_of_a_resume_leaves_what_was_cancelled_as_it_was(desk: Desk) -> None:
+def test_a_resume_of_a_task_that_was_cancelled_during_its_pause_is_refused(desk: Desk) -> None:
     task_id = desk.scheduler.schedule("Report", when="10:00").record.task.id
     desk.scheduler.reschedule(task_id, pause=True)
     desk.scheduler.cancel(task_id)
     done = desk.scheduler.bulk.change("resume", [task_id])
-    assert done.undo
-    taken_back = desk.scheduler.bulk.change("undo", undo=done.undo)
-    assert [each.became for each in taken_back.outcomes] == [Became.CHANGED]
+    assert (done.undo, [each.became for each in done.outcomes]) == (None, [Became.REFUSED])
     found = desk.scheduler.get(task_id).record
     assert (found.run.state, found.task.paused) == (State.CANCELLED, True)
 

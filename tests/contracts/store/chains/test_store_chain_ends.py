@@ -242,7 +242,7 @@ def test_the_undo_of_a_step_that_ended_with_another_one_is_refused_and_names_tha
     view = house.scheduler.cancel(house.id("fetch"), by=ALICE)
     before = house.store.tasks.get(TENANT, house.id("load"))
     with pytest.raises(
-        Refused, match=f"{house.id('load')} was not cancelled itself: it comes after {house.id('fetch')}"
+        Refused, match=f"{house.id('load')} was not cancelled itself: it did not run: {house.id('fetch')}"
     ):
         house.scheduler.act(house.id("load"), "undo", by=ALICE)
     assert house.store.tasks.get(TENANT, house.id("load")) == before

@@ -168,7 +168,7 @@ def test_a_step_has_the_retries_and_the_zone_of_the_chain_or_its_own(desk: Desk)
         (
             {"name": "a", "wait_for": {"evnt": "paid"}},
             {},
-            r"steps.a.wait_for: it has no member 'evnt'; did you mean event",
+            r"steps.a.wait_for.evnt: it has no member 'evnt'; did you mean event",
         ),
         ({"name": "a", "wait_for": "paid"}, {}, r"steps\[1\].wait_for: it is of another kind"),
         ({"name": "a", "retry": {"max_attempts": 0}}, {}, r"steps\[1\].retry: .*Accepted: max_attempts 1 to 100"),
