@@ -133,7 +133,10 @@ class RunnerRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredPool:
-    """A pool as it was declared; `declared` is what configuration said last, None if it never named it."""
+    """A pool as it was declared; `declared` is what configuration said last, None if it never named it.
+
+    `limit_set_at` is when its kind, capacity or window was set; None where an older version wrote it.
+    """
 
     name: str
     spec: Mapping[str, Json]
@@ -141,6 +144,12 @@ class StoredPool:
     revision: int
     updated_at: datetime
     updated_by: str
+    limit_set_at: datetime | None = None
+
+    @property
+    def limited_since(self) -> datetime:
+        """When its kind, capacity or window was set, as far as is known: debt of a budget counts from then."""
+        return self.limit_set_at or self.updated_at
 
 
 @dataclass(frozen=True, slots=True)

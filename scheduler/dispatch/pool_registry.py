@@ -17,7 +17,7 @@ from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
-from duetime.scheduler.rules.limits.pool import Pool, PoolKind, spent_with_debt
+from duetime.scheduler.rules.limits.pool import LIMIT_PARTS, Pool, PoolKind, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
@@ -46,6 +46,9 @@ UNDECLARED_LIMITS: Final[Mapping[str, Limits]] = {
     "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: runs still name the quota that was removed
 }
 """Default pools, which a declaration replaces; `key:*` is built into every queue."""
+
+CLOSED: Final = Limits(Kind.SLOTS, 0)
+"""The limits of a pool that admits nothing."""
 
 CONFIGURATION = "configuration"
 """The actor of pools that a start declared."""
@@ -192,18 +195,24 @@ class PoolRegistry:
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
         """Return the units used of budgets and sliding rates, as a queue must know them.
 
-        Of a budget these are the units since its window began, and the debt of earlier windows. Of a sliding rate they
-        are those of the runs that ended in the current window. Runs that are still running are not among them.
+        Of a budget these are the units since its window began, and the debt of earlier windows since its limit was set.
+        Of a sliding rate they are those of the runs that ended in the current window. Runs that are still running are
+        not among them.
         """
         budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
         starts = {name: now - pool.window for name, pool in pools.items() if pool.window}
         started = self._store.usage.since(starts) if starts else {}
-        return {**started, **{name: self._spent(name, pool, now) for name, pool in budgets.items()}}
+        limited = {stored.name: stored.limited_since for stored in self._store.pools.all()} if budgets else {}
+        spent = {name: self._spent(pool, now, limited.get(name, now)) for name, pool in budgets.items()}
+        return {**started, **spent}
 
-    def _spent(self, name: str, pool: Pool, now: datetime) -> float:
-        usage = self._store.usage
-        starts = pool.window_starts(now, back_to=usage.first(name) or now)
-        since = cache(lambda age: usage.since({name: starts[age]})[name])
+    def _spent(self, pool: Pool, now: datetime, limited_since: datetime) -> float:
+        """Return the units spent of a budget; those of before its limit was set use up one window at most."""
+        usage, name = self._store.usage, pool.name
+        starts = pool.window_starts(now, back_to=max(limited_since, usage.first(name) or now))
+        before = usage.since({name: starts[-1]})[name] - usage.since({name: max(limited_since, starts[-1])})[name]
+        excess = max(0.0, before - pool.capacity)
+        since = cache(lambda age: usage.since({name: starts[age]})[name] - (excess if age == len(starts) - 1 else 0.0))
         return spent_with_debt(since, len(starts), pool.capacity)
 
     def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
@@ -263,7 +272,10 @@ class PoolPublisher:
         for name in names - pools.keys():
             self._queue.set_pool(name, UNDECLARED_LIMITS.get(name))
         for name, limits in self._all(pools, now).items():
-            if all_of_them or self._published.get(name) != pools.get(name):
+            before, after = self._published.get(name), pools.get(name)
+            if all_of_them or before != after:
+                if before and after and _is_new_budget(before, after):
+                    self._queue.set_pool(name, CLOSED)  # or it would keep what it has counted for the other limit
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._published = self._registry.published = pools
         if all_of_them:
@@ -271,3 +283,9 @@ class PoolPublisher:
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED_LIMITS, **{name: pool.limits(now) for name, pool in pools.items()}}
+
+
+def _is_new_budget(before: Pool, after: Pool) -> bool:
+    """Whether a budget has another limit than before; the queue alone knows what is spent of a template's pools."""
+    budgets = {before.kind, after.kind} == {PoolKind.BUDGET} and not after.name.endswith(":*")
+    return budgets and any(getattr(before, part) != getattr(after, part) for part in LIMIT_PARTS)

@@ -26,7 +26,7 @@ MIN_ESTIMATE_MOVE_DIVISOR = 4
 class NewKeys:
     """Compares estimates with those in the current keys, which at the start are the declared ones.
 
-    Only the key of a run with a deadline depends on its duration, and only without an estimate of the caller.
+    The key of a run with an estimate of the caller does not depend on them.
     """
 
     def __init__(self, store: Store, queue: DispatchQueue, placement: Placement) -> None:
@@ -67,7 +67,7 @@ class NewKeys:
                 self._queue.rescore(run.run_id, self._placement.key(run))
         drops: dict[str, datetime] = {}
         for run in runs:
-            if run.deadline is None or run.estimate is not None or not self._is_due(run):
+            if run.estimate is not None or not self._is_due(run):
                 continue
             self._queue.rescore(run.run_id, self._placement.key(run))
             if (drop_at := self._placement.drop_at(run)) is not None:

@@ -14,6 +14,7 @@ from datetime import datetime
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import StoredPool
+from duetime.scheduler.rules.limits.pool import LIMIT_PARTS
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -148,8 +149,11 @@ class Pools:
         found, damaged = unreadable.every(connection, _ONE, {"pool": name})
         if (found[0].spec if found else None) == spec and not damaged:
             return False
-        revision = _revision(connection) + 1
-        values = {"spec": spec, "revision": revision, "updated_at": self._now(), "updated_by": actor}
+        now, revision = self._now(), _revision(connection) + 1
+        same = found and not damaged and _limit(found[0].spec) == _limit(spec)
+        limit_set_at = StoredPool(*found[0]).limited_since if same else now
+        values = {"spec": spec, "revision": revision, "updated_at": now, "updated_by": actor}
+        values["limit_set_at"] = limit_set_at
         if found:
             connection.execute(update(pools).where(pools.c.name == name).values(values))
         else:
@@ -160,6 +164,10 @@ class Pools:
 def _existing(connection: Connection, name: str) -> StoredPool | None:
     found = unreadable.rows(connection, _ONE.where(_THERE), {"pool": name})
     return next((StoredPool(*row) for row in found), None)
+
+
+def _limit(spec: Spec | None) -> list[Json]:
+    return [(spec or {}).get(part) for part in LIMIT_PARTS]
 
 
 def _revision(connection: Connection) -> int:

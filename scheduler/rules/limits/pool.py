@@ -25,6 +25,9 @@ POOL_TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 UNCOUNTED_PREFIXES: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
 
+LIMIT_PARTS: Final = ("kind", "capacity", "per", "zone")
+"""The parts of a declaration that decide what a budget owes: a price, say, does not."""
+
 HORIZON_DAYS: Final = 8
 """The calendar that a queue gets reaches this far ahead. The queue gets it again each day."""
 

@@ -7,18 +7,19 @@ where the rule says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.history.retention import MIN_USAGE_AGE, RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.rules.limits.pool import PoolKind
 from duetime.scheduler.store.retention.preview import Foreseen
 from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.logs import run_logs
-from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.pools import pools, usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.task import State
 from sqlalchemy import ColumnElement, String, Table, and_, cast, exists, not_, or_, select, tuple_
@@ -89,6 +90,7 @@ def _runs(rule: RetentionRule, before: datetime, ahead: Foreseen | None) -> list
         *([runs.c.state.in_(rule.states)] if rule.states else []),
         followed,
         not_(needed_message(runs.c.id, ahead, unread=not rule.unread)),
+        not_(needed_usage(runs.c.id, rule, before)),
     ]
 
 
@@ -99,6 +101,13 @@ def needed_message(run_id: ColumnElement[Any], ahead: Foreseen | None, *, unread
         return pending
     of_run = inbox.c.run_id == run_id, inbox.c.read_at.is_(None)
     return or_(pending, exists().where(*of_run, *_stays(RetentionKind.INBOX, ahead)))
+
+
+def needed_usage(run_id: ColumnElement[Any], rule: RetentionRule, before: datetime) -> RowCondition:
+    """Whether a run has used a budget so recently that its window may still be open."""
+    counted_from = before + (rule.age or timedelta()) - MIN_USAGE_AGE
+    of_budget = pools.c.name == usage.c.pool, cast(pools.c.spec, String).contains(f'"{PoolKind.BUDGET}"')
+    return exists().where(usage.c.run_id == run_id, usage.c.at >= counted_from, *of_budget)
 
 
 def _events(_rule: RetentionRule, before: datetime, _ahead: Foreseen | None) -> list[RowCondition]:

@@ -15,7 +15,14 @@ from typing import Any
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.store.retention.last_events import last_events
 from duetime.scheduler.store.retention.preview import Foreseen
-from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition, let_go, needed_message, of_tenants
+from duetime.scheduler.store.retention.row_conditions import (
+    TABLES,
+    RowCondition,
+    let_go,
+    needed_message,
+    needed_usage,
+    of_tenants,
+)
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.events import events, keys
@@ -192,6 +199,7 @@ def old_tasks(
     of_task = _of_run.c.task_id == tasks.c.id
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
     needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_SIDE_RUN), _NEEDED_RESULT, _of_needed_chain(before)]
+    needed.append(exists().where(of_task, needed_usage(_of_run.c.id, rule, before)))
     if messages:
         needed.append(exists().where(of_task, needed_message(_of_run.c.id, ahead, unread=not rule.unread)))
     unchanged = tasks.c.updated_at < before, or_(_newest_event.is_(None), _newest_event < before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from duetime.scheduler.store.statements.approvals import defaults
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.waiters import with_waiters
-from duetime.scheduler.task import DeadlineType, Run, State, Task
+from duetime.scheduler.task import DeadlineType, Run, State, Task, Tier
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -49,20 +49,32 @@ LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
+MAX_DUE_RUNS_SEARCHED = 5_000
+"""Due runs among which a full batch looks for urgent ones: some 8 ms, and only while more are due than it takes."""
+
 _OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
+_IS_DUE = (
+    runs.c.wake_at <= bindparam("until", type_=Instant()),
+    or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
+    NOT_PAUSED,
+)
 _DUE = (
     select(*READY_COLUMNS, *_OF_RUN, tasks.c.repeat, tasks.c.repeat_policy, tasks.c.asks, tasks.c.revision)
     .select_from(RUNS_OF_TASKS)
-    .where(
-        runs.c.wake_at <= bindparam("until", type_=Instant()),
-        or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
-        NOT_PAUSED,
-        tasks.c.paused == false(),
-    )
+    .where(*_IS_DUE, tasks.c.paused == false())
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
 )
 _DUE_IDS = _DUE.with_only_columns(runs.c.id)
+_NEXT = (
+    select(runs.c.id, runs.c.task_id).where(*_IS_DUE).order_by(runs.c.wake_at).limit(MAX_DUE_RUNS_SEARCHED).subquery()
+)
+_URGENT_IDS = (
+    select(_NEXT.c.id)
+    .join_from(_NEXT, tasks, tasks.c.id == _NEXT.c.task_id)
+    .where(tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH)), tasks.c.paused == false())
+    .limit(bindparam("most"))
+)
 _DUE_LOCKED = _DUE.with_for_update(of=[runs, tasks], skip_locked=True)
 MAKE_READY = (
     update(runs)
@@ -125,11 +137,16 @@ def make_ready(
 ) -> list[ReadyRun]:
     """Move runs to ready that are due, or will be `until` then; damaged ones end as failed, others are left out.
 
-    With `only` just these.
+    With `only` just these. If more are due, critical and high ones go first.
     """
     check_epoch(connection, epoch)
+    values = {"now": now, "until": until, "most": limit}
     wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
-    found, some_damaged = unreadable.every(connection, wanted, {"now": now, "until": until, "most": limit})
+    found, some_damaged = unreadable.every(connection, wanted, values)
+    if only is None and len(found) == limit and (urgent := _urgent(connection, values, found)):
+        wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, urgent)
+        first, more_damaged = unreadable.every(connection, wanted, values)
+        found, some_damaged = [*first, *found][:limit], some_damaged or more_damaged
     if some_damaged:
         found = repair.whole(connection, found, now)
     found = leave_out(connection, found, now)
@@ -138,6 +155,12 @@ def make_ready(
     defaults.give(connection, found, now)
     move(connection, found, now)
     return with_waiters(connection, [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found], now)
+
+
+def _urgent(connection: Connection, values: Mapping[str, object], found: Sequence[Row[Any]]) -> list[str]:
+    """Return runs that are due and urgent, without those found already."""
+    ids = set(connection.execute(_URGENT_IDS, values).scalars())
+    return list(ids.difference(row.id for row in found))
 
 
 def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> None:

@@ -38,8 +38,10 @@ class Site:
         takes = timedelta(seconds=self.learned.get(action, 1.0))
         return Estimate(takes, takes)
 
-    def add(self, action: str, after: timedelta, kind: DeadlineType = DeadlineType.SOFT) -> str:
-        task, run = with_deadline(*a_task(action=action), after=after, deadline_type=kind)
+    def add(self, action: str, after: timedelta | None, kind: DeadlineType = DeadlineType.SOFT) -> str:
+        task, run = a_task(action=action)
+        if after is not None:
+            task, run = with_deadline(task, run, after=after, deadline_type=kind)
         self.store.tasks.add(task, run, actor="a")
         self.dispatcher.step()
         return run.id
@@ -66,6 +68,14 @@ def test_a_run_goes_earlier_once_it_is_learned_that_its_action_takes_long(site: 
     site.learned["render"] = 20
     site.look()
     assert site.order() == [later, sooner]
+
+
+def test_a_run_without_a_deadline_moves_too_as_its_key_counts_what_it_costs(site: Site) -> None:
+    long, short = (site.add(action, None) for action in ("render", "reminder"))
+    site.look()
+    site.learned["render"] = 600
+    site.look()
+    assert site.order() == [short, long]
 
 
 def noted(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:

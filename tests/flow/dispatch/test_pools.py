@@ -343,7 +343,9 @@ def test_a_rebuilt_queue_knows_what_started_in_a_sliding_window(
 def test_usage_beyond_a_window_is_still_owed_after_a_restart(
     registry: PoolRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
 ) -> None:
+    clock.now -= timedelta(days=len(used))
     registry.set("tokens", {"kind": "budget", "capacity": 100, "zone": "UTC"})
+    clock.now = NOW
     days = [(clock.now - timedelta(days=age), units) for age, units in enumerate(reversed(used))]
     monkeypatch.setattr(registry._store, "usage", Account("tokens", days))
     assert registry.spent(registry.read(), clock.now) == {"tokens": spent}

@@ -11,7 +11,10 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, func, sel
 
 
 class PoolRow(Base):
-    """A declared limit. Without a `spec` it was removed; `declared` is the last configured declaration."""
+    """A declared limit. Without a `spec` it was removed; `declared` is the last configured declaration.
+
+    `limit_set_at` is when its kind, capacity or window was set; None where only an older version wrote it.
+    """
 
     __tablename__ = "pools"
 
@@ -21,6 +24,7 @@ class PoolRow(Base):
     revision: int
     updated_at: datetime
     updated_by: str
+    limit_set_at: datetime | None
 
 
 class UsageRow(Base):

@@ -13,7 +13,7 @@ from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.history import MAX_TRACEBACKS
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.task import DeliveryState, State, Tier
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import (
@@ -51,6 +51,23 @@ def test_a_run_is_made_ready_when_it_is_due_and_not_before(store: Store, clock: 
     assert store.claims.next_times().first() is None
     assert store.claims.ready(limit=10) == [ready]
     assert store.claims.ready(limit=10, after=ready.run_id) == []
+
+
+@pytest.mark.parametrize("priority", [Tier.CRITICAL, Tier.HIGH])
+def test_of_more_due_runs_than_a_batch_takes_urgent_ones_are_made_ready_first(
+    store: Store, clock: Clock, priority: Tier
+) -> None:
+    others = [added(store, NOON, priority=Tier.BACKGROUND).run.id for _ in range(3)]
+    clock.forward(seconds=1)
+    others += [added(store, clock(), priority=Tier.NORMAL).run.id for _ in range(2)]
+    clock.forward(seconds=1)
+    added(store, clock(), priority=priority, paused=True)
+    added(store, clock() + timedelta(minutes=1), priority=priority)
+    urgent = added(store, clock(), priority=priority).run.id
+    batches = [[run.run_id for run in store.claims.make_ready(limit=2)] for _ in range(4)]
+    assert batches[0][0] == urgent
+    assert [len(batch) for batch in batches] == [2, 2, 2, 0]
+    assert sorted(run_id for batch in batches for run_id in batch) == sorted([urgent, *others])
 
 
 def test_a_run_that_is_made_ready_early_keeps_its_time(store: Store, clock: Clock) -> None:
