@@ -23,14 +23,17 @@ PageOf = Callable[[int, str | None], tuple[Sequence[T], str | None]]
 """Reads so many rows behind a cursor, and returns them with the next cursor."""
 
 
-def exported(file_format: str, name: str, rows: Sequence[ExportRow], *, cut: bool = False) -> Download:
+def exported(
+    file_format: str, name: str, columns: Sequence[str], rows: Sequence[ExportRow], *, cut: bool = False
+) -> Download:
     """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one.
 
-    With `cut` there are more: the name of the file says how many it has, and JSON has `"cut": true`.
+    A CSV file begins with the columns, also without a row. With `cut` there are more: the name of the file says how
+    many it has, and JSON has `"cut": true`.
     """
     file = f"{name}-first-{len(rows)}" if cut else name
     if file_format == "csv":
-        return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(rows))
+        return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows))
     if file_format == "json":
         return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut))
     raise unknown("format", file_format, ("csv", "json"))
@@ -46,16 +49,16 @@ def every_row(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T], 
     return rows, cursor is not None
 
 
-def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:
+def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> Iterator[str]:
     lines = io.StringIO()
     writer = csv.writer(lines)
-    for number, row in enumerate(rows):
-        if number == 0:
-            writer.writerow(row)
-        writer.writerow([_cell(value) for value in row.values()])
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in columns])
         yield lines.getvalue()
         lines.seek(0)
         lines.truncate()
+    yield lines.getvalue()
 
 
 def _cell(value: Any) -> str:

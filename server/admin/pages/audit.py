@@ -18,13 +18,16 @@ from duetime.server.admin.export import ExportRow, PageOf, every_row, exported
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.settings.options import retention_policy
-from duetime.tools.admin.audit_rows import read_heads
+from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, read_heads
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.run_rows import SPAN_ARGUMENTS
 
 MAX_VERIFIED_ENTRIES: Final = 1_000_000
 """Entries of a chain that a browser can wait for; a longer one is verified on the command line."""
 
+CHANGE_COLUMNS: Final = (
+    *("id", "at", "tenant", "task", "run", "kind", "actor", "via", "reason", "from", "to", "before", "after"),
+)
 _SURFACES: Final = ("mcp", "rest", "admin", "cli", "python", "stdio")
 _TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", None))
 
@@ -54,6 +57,7 @@ class AuditQuery:
     tenant: str
     bounds: Bounds
     read: PageOf[Any]
+    columns: Sequence[str]
     row: Callable[[Any], ExportRow]
 
     @classmethod
@@ -65,8 +69,8 @@ class AuditQuery:
         tenant = visit.tenant or visit.principal.tenant
         refuse_unknown_parameters(visit, {*_OF_LIST, *(_OF_EVENTS if query.get("list") == "tasks" else _OF_ENTRIES)})
         if query.get("list") == "tasks":
-            return cls(tenant, bounds, _events(visit, tenant, bounds), _event_row)
-        return cls(tenant, bounds, _entries(visit, tenant, bounds), _entry_row)
+            return cls(tenant, bounds, _events(visit, tenant, bounds), CHANGE_COLUMNS, _event_row)
+        return cls(tenant, bounds, _entries(visit, tenant, bounds), AUDIT_COLUMNS, _entry_row)
 
 
 def audit(visit: Visit) -> Answer:
@@ -74,7 +78,7 @@ def audit(visit: Visit) -> Answer:
     query = AuditQuery.of(visit)
     if visit.query.get("format"):
         found, cut = every_row(query.read)
-        return exported(visit.query["format"], "audit", [query.row(each) for each in found], cut=cut)
+        return exported(visit.query["format"], "audit", query.columns, [query.row(each) for each in found], cut=cut)
     rows, cursor = query.read(PAGE_ROWS, query.bounds.cursor)
     of_tasks = visit.query.get("list") == "tasks"
     values = {
@@ -131,18 +135,7 @@ def _titles(visit: Visit, tenant: str, rows: Sequence[Any]) -> Mapping[str, str]
 
 
 def _entry_row(entry: AuditEntry) -> ExportRow:
-    return {
-        "id": entry.id,
-        "at": entry.at,
-        "tenant": entry.tenant,
-        "kind": entry.kind,
-        "actor": entry.actor,
-        "actor_tenant": entry.actor_tenant,
-        "via": entry.via,
-        "subject": entry.subject,
-        "reason": entry.reason,
-        "detail": entry.detail,
-    }
+    return {name: getattr(entry, name) for name in AUDIT_COLUMNS}
 
 
 def _event_row(event: Event) -> ExportRow:

@@ -88,6 +88,11 @@ class CostPage:
             "priced": any(pool.price for pool in self._visit.app.registry.read().values()),
         }
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of an export."""
+        return ("day", self.by.value, "cost", "currency")
+
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of an export: each day and group."""
         return [
@@ -160,7 +165,7 @@ def cost(visit: Visit) -> Answer:
     """Show what runs cost, or send it as a file."""
     page = CostPage(visit)
     if visit.query.get("format"):
-        return exported(visit.query["format"], "costs", page.rows())
+        return exported(visit.query["format"], "costs", page.columns, page.rows())
     return Page("cost.html", "Cost", page.values())
 
 

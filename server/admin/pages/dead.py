@@ -27,7 +27,7 @@ from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
-from duetime.tools.admin.letter_rows import letter_row
+from duetime.tools.admin.letter_rows import LETTER_COLUMNS, letter_row
 
 MAX_UNDO_CHARS: Final = 1_500
 """Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
@@ -79,7 +79,8 @@ def dead_letters(visit: Visit) -> Answer:
     query = LetterQuery.of(visit, visit.query)
     if visit.query.get("format"):
         found, cut = every_row(partial(query.page, visit))
-        return exported(visit.query["format"], "dead_letters", [letter_row(letter) for letter in found], cut=cut)
+        rows = [letter_row(letter) for letter in found]
+        return exported(visit.query["format"], "dead_letters", LETTER_COLUMNS, rows, cut=cut)
     closing = _closing(visit, query) if visit.may_change and visit.query.get("close") else None
     letters, cursor = query.page(visit, PAGE_ROWS, query.bounds.cursor)
     values = {

@@ -26,6 +26,9 @@ from duetime.tools.arguments.strict_json import strict_json
 MAX_HOLDERS_READ = 500
 """Running runs among which the holders of a pool are found."""
 
+POOL_COLUMNS = (
+    *("pool", "declaration", "state", "until", "capacity", "used", "spent", "free", "waiting", "slowed_to"),
+)
 OWN_PREFIX = "duetime:"
 """Begins the names of Duetime's own pools, which nobody declares."""
 
@@ -67,7 +70,7 @@ def pools(visit: Visit) -> Answer:
     uses = _uses(visit)
     found = [line for line in _lines(visit, uses) if not line.name.startswith(OWN_PREFIX) or _busy(line.use)]
     if visit.query.get("format"):
-        return exported(visit.query["format"], "pools", [_row(line) for line in found])
+        return exported(visit.query["format"], "pools", POOL_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "silent": uses is None, "examples": EXAMPLES}
     return Page("pools.html", "Pools", {**values, "live": True})
 

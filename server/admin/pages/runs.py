@@ -16,7 +16,7 @@ from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.pages.run_query import RUN_KINDS, RUN_PARAMETERS, RunQuery
 from duetime.server.admin.site import path_of
-from duetime.tools.admin.run_rows import file_row
+from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 MAX_EXPORTED_RUNS = 100_000
 
@@ -48,7 +48,7 @@ def _download(visit: Visit, query: RunQuery) -> Download:
         return found.runs, found.cursor
 
     found, cut = every_row(page, MAX_EXPORTED_RUNS)
-    return exported(visit.query["format"], "runs", [file_row(run) for run in found], cut=cut)
+    return exported(visit.query["format"], "runs", RUN_COLUMNS, [file_row(run) for run in found], cut=cut)
 
 
 # --- one change of many

@@ -18,13 +18,17 @@ from starlette.datastructures import ImmutableMultiDict
 
 TIMES_SHOWN_COUNT = 3
 FORGET = "forget"
+SCHEDULE_COLUMNS = (
+    *("task", "tenant", "title", "action", "repeat", "rule", "timezone", "paused", "next", "paused_until"),
+    *("last_state", "last_ended"),
+)
 
 
 def schedules(visit: Visit) -> Answer:
     """List the tasks that recur."""
     if visit.query.get("format"):
         views, cut = every_row(partial(_page, visit))
-        return exported(visit.query["format"], "schedules", [_row(view) for view in views], cut=cut)
+        return exported(visit.query["format"], "schedules", SCHEDULE_COLUMNS, [_row(view) for view in views], cut=cut)
     found, following = _page(visit, PAGE_ROWS, visit.query.get("cursor"))
     values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
     quiet = visit.scheduler.quiet_hours.read(user=_user(visit.query), by=_acting(visit))

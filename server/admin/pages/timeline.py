@@ -15,7 +15,7 @@ from duetime.server.admin.export import exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import ticks
 from duetime.server.admin.page_request import Visit
-from duetime.tools.admin.run_rows import file_row
+from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 WINDOWS: Mapping[str, timedelta] = {
     "15m": timedelta(minutes=15),
@@ -85,7 +85,7 @@ def timeline(visit: Visit) -> Answer:
     since = until - length
     found, cut = _runs(visit, since, until)
     if visit.query.get("format"):
-        return exported(visit.query["format"], "timeline", [file_row(run) for run in found], cut=cut)
+        return exported(visit.query["format"], "timeline", RUN_COLUMNS, [file_row(run) for run in found], cut=cut)
     wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
         "lanes": lanes(found, by, since, until),

@@ -18,6 +18,9 @@ from duetime.server.admin.page_request import Visit
 
 MAX_SHOWN_RUNS = 500
 MAX_DRAIN_REASON_CHARS = 500
+WORKER_COLUMNS = (
+    *("worker", "host", "process", "state", "threads", "busy", "gave_way", "lost", "withheld", "runs", "reported"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def workers(visit: Visit) -> Answer:
     stats = visit.app.remote_queue.stats()
     found = _lines(visit, running.runs, stats.threads if stats is not None else {})
     if visit.query.get("format"):
-        return exported(visit.query["format"], "workers", [_row(line) for line in found])
+        return exported(visit.query["format"], "workers", WORKER_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "more": running.cursor is not None, "shared": visit.app.settings.distributed}
     return Page("workers.html", "Workers", {**values, "live": True})
 
