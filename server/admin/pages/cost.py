@@ -146,7 +146,7 @@ def _midnight(day: date, home: Any) -> int:
 
 
 def _group(word: str, groups: Sequence[CostGroup]) -> CostGroup:
-    if not word:
+    if not word or (word == CostGroup.TENANT and word not in groups):  # an address that an operator passed on
         return CostGroup.ACTION
     if word not in groups:
         raise unknown("by", word, groups)

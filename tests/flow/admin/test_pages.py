@@ -658,7 +658,17 @@ async def test_a_tenant_sees_no_cost_of_another_one(shared: Admin) -> None:
         page = (await shared.get(path)).text
         assert "Nothing cost anything" in page
         assert "USD" not in page
-    assert (await shared.get("/cost?by=tenant")).status_code == 400
+    assert (await shared.get("/cost?by=owner")).status_code == 400
+
+
+async def test_costs_by_tenant_stand_by_action_where_one_tenant_is_shown(shared: Admin) -> None:
+    await shared.enter("admin", tenant="acme")
+    page = await shared.get("/cost?by=tenant")
+    assert page.status_code == 200
+    assert '<option value="action" selected>' in page.text
+    assert '<option value="tenant"' not in page.text
+    await shared.enter("admin", tenant="house")
+    assert "<h2>By action</h2>" in (await shared.get("/cost?by=tenant&tenant=acme")).text
 
 
 async def test_a_foreign_run_is_not_found_and_cannot_be_changed(shared: Admin) -> None:
