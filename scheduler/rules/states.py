@@ -48,6 +48,9 @@ FAILURES = frozenset({State.FAILED, State.EXPIRED})
 BLOCKED_PREFIX: Final = "blocked: "
 """The first words in the summary of a blocked run: it needs something that does not come back by itself."""
 
+BLOCKED_ALERT_KEY: Final = "blocked:{}"
+"""The idempotency key of the reminder that reports a blocked run, from the id of the run."""
+
 NOT_RUN_PREFIX: Final = "it did not run: "
 """The first words in the summary of a run that ended before its start by what it waited for, and by no call."""
 

@@ -86,15 +86,18 @@ class Executor:
     def _check_needs(self, handler: Handler, held: ActiveRun) -> AttemptResult | None:
         """Return a wait if what the run needs is missing; notify its user once if it is missing for good.
 
-        A run whose user could not be notified as the database stayed away is handed back, and checked again.
+        The message is read once nothing is missing. A run is handed back, and checked again, where the database stayed
+        away from either.
         """
         run = held.claim.run
         since = run.started_at or self._store.now()
         wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
         known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
+        if wait is None and is_blocked(run.summary):
+            return self._store_message(held, lambda: self._store.blocked.read_alert(run.tenant, run.id))
         if wait is None or not is_blocked(wait.reason) or known:
             return wait
-        return wait if self._alert(held, wait.reason) else GIVEN_BACK_NO_DATABASE
+        return self._alert(held, wait.reason) or wait
 
     def _call_handler(self, handler: Handler, held: ActiveRun) -> AttemptResult:
         """Return the outcome of the handler, or the result that stands for its exception or interrupt."""
@@ -138,17 +141,21 @@ class Executor:
         with attempt_context(held.name, held.log.keep):
             return preflight_wait(handler, context, held.claim.task.payload, since)
 
-    def _alert(self, held: ActiveRun, reason: str) -> bool:
-        """Notify the user; False if the database stayed away until the attempt had to end."""
+    def _alert(self, held: ActiveRun, reason: str) -> AttemptResult | None:
+        """Notify the user."""
         claim, tasks = held.claim, self._store.tasks
         alert = alert_of(claim, reason, self._store.now(), self._reached(claim.task.deliver_to))
+        return self._store_message(held, lambda: tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key))
+
+    def _store_message(self, held: ActiveRun, write: Callable[[], object]) -> AttemptResult | None:
+        """Store what the user is to know; a run is handed back if the database stayed away until it had to end."""
         try:
-            self._store_wait.call(held, lambda: tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key))
+            self._store_wait.call(held, write)
         except StoreUnavailable:
-            return False
+            return GIVEN_BACK_NO_DATABASE
         except DuetimeError as error:
-            log.warning("run %s is blocked, and its user could not be notified: %s", claim.run.id, error)
-        return True
+            log.warning("run %s: its user could not be notified that it is blocked: %s", held.run_id, error)
+        return None
 
     def failed(self, held: ActiveRun, error: BaseException) -> AttemptResult:
         """Return the result of an attempt that failed outside its handler, and report why."""

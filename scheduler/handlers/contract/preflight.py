@@ -20,7 +20,7 @@ from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.failures.secondary_task import secondary_task
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.states import BLOCKED_PREFIX
+from duetime.scheduler.rules.states import BLOCKED_ALERT_KEY, BLOCKED_PREFIX
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, Run, State
@@ -83,7 +83,8 @@ def alert_of(claim: Claim, reason: str, now: datetime, deliver_to: tuple[str, ..
     )
     alert = replace(alert, deliver_to=deliver_to)
     run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
-    return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))
+    key = IdempotencyKey(BLOCKED_ALERT_KEY.format(claim.run.id), {"blocked": claim.run.id})
+    return NewTask(alert, run, task.owner, key)
 
 
 def next_check(run_id: str, since: datetime, now: datetime) -> datetime:

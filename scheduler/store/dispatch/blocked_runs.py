@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.states import BLOCKED_PREFIX
+from duetime.scheduler.rules.states import BLOCKED_ALERT_KEY, BLOCKED_PREFIX
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.tables.deliveries import inbox
+from duetime.scheduler.store.schema.tables.events import keys
 from duetime.scheduler.store.schema.tables.tasks import BLOCKED_RUNS, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
@@ -37,6 +39,12 @@ _TO_CHECK = (
 _NEW = _TO_CHECK.where(runs.c.check_at.is_(null())).order_by(runs.c.id)
 _DUE = _TO_CHECK.where(runs.c.check_at <= bindparam("now", type_=Instant())).order_by(runs.c.check_at)
 _LATER = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(check_at=bindparam("at")))
+_ALERTS = select(keys.c.task_id).where(keys.c.tenant == bindparam("of"), keys.c.key == bindparam("alert"))
+_READ = (
+    update(inbox)
+    .where(inbox.c.tenant == bindparam("of"), inbox.c.task_id.in_(_ALERTS), inbox.c.read_at.is_(None))
+    .values(read_at=bindparam("now", type_=Instant()))
+)
 
 NextCheck = Callable[[str, datetime, datetime], datetime]
 """Returns the time of a run's next check, from its id, the time its task was made, and now."""
@@ -86,6 +94,15 @@ class BlockedRuns:
                 names = (run.tenant, run.task_id, found.id)
                 kind, actor = EventKind.UNBLOCKED, DUETIME_ACTOR
                 event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=message)])
+                _read_alert(connection, run.tenant, run.run_id, now)
             return True
 
         return self._database.write(work)
+
+    def read_alert(self, tenant: str, run_id: str) -> None:
+        """Mark the message that reported a blocked run as read: nothing is missing any more."""
+        self._database.write(lambda connection: _read_alert(connection, tenant, run_id, self._now()))
+
+
+def _read_alert(connection: Connection, tenant: str, run_id: str, now: datetime) -> None:
+    connection.execute(_READ, {"of": tenant, "alert": BLOCKED_ALERT_KEY.format(run_id), "now": now})

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, IdempotencyKey
 from duetime.scheduler.rules.changes import pause
-from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.rules.states import BLOCKED_ALERT_KEY, blocked_by
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
-from tests.builders import TENANT, Clock, a_task, added
+from tests.builders import TENANT, Clock, a_task, added, message, restarted, settlement
 
 HOUR = timedelta(hours=1)
 SAID = "blocked: no key"
@@ -82,3 +82,32 @@ def test_the_result_of_a_check_is_stored_unless_the_run_has_changed(
     other = blocked(store, clock() + HOUR, title="Gone")
     store.tasks.change(TENANT, other.task.id, actor="alice", kind=EventKind.CANCELLED, decide=end)
     assert not store.blocked.checked(BlockedRun(other.run.id, TENANT, other.task.id, SAID), None)
+
+
+def reported(store: Store, record: TaskRecord) -> None:
+    """Put the message that a run is blocked into the inbox of its user."""
+    task, run = a_task(title=f"Blocked: {record.task.title}", tenant=record.task.tenant)
+    key = IdempotencyKey(BLOCKED_ALERT_KEY.format(record.run.id), {"blocked": record.run.id})
+    claim = restarted(store, store.tasks.add(task, run, actor="alice", key=key).record)
+    store.claims.settle([settlement(claim, inbox=message(claim))])
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before its time", "at its time"])
+def test_the_message_about_a_blocked_run_is_read_once_nothing_is_missing(
+    store: Store, clock: Clock, early: bool
+) -> None:
+    first, second = blocked(store, clock() + HOUR, title="First"), blocked(store, clock() + HOUR, title="Second")
+    for record in (first, second):
+        reported(store, record)
+
+    def unread() -> list[str]:
+        return sorted(each.title for each in store.inbox.unread(TENANT, "alice", limit=9))
+
+    assert store.blocked.checked(BlockedRun(second.run.id, TENANT, second.task.id, SAID), "blocked: no account")
+    store.blocked.read_alert("globex", first.run.id)
+    assert unread() == ["Blocked: First", "Blocked: Second"]
+    if early:
+        store.blocked.checked(BlockedRun(first.run.id, TENANT, first.task.id, SAID), None)
+    else:
+        store.blocked.read_alert(TENANT, first.run.id)
+    assert unread() == ["Blocked: Second"]
