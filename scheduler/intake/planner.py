@@ -57,7 +57,7 @@ from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.series.overtake import with_overtake_time
-from duetime.scheduler.rules.signals.signal_waits import early_end_note, signal_wait_of
+from duetime.scheduler.rules.signals.signal_waits import early_end_note, equality_note, signal_wait_of
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.waits.approval import Approval
@@ -166,8 +166,8 @@ class Planner:
         self, request: Request, task: Task, timing: Timing, of_demand: tuple[str, ...], wait: SignalWait | None
     ) -> tuple[str, ...]:
         retries = (retries_in_words(task.retry),) if request.retry is not None else ()
-        early = early_end_note(wait, timing.first, timing.zone)
-        return (*as_assumed(timing.assumptions), *of_demand, *retries, *self._delivery_notes(task), *early)
+        of_wait = (*early_end_note(wait, timing.first, timing.zone), *equality_note(request.wait_for))
+        return (*as_assumed(timing.assumptions), *of_demand, *retries, *self._delivery_notes(task), *of_wait)
 
     def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
         once = not recurs and request.repeat is None

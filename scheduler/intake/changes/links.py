@@ -31,7 +31,7 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
-from duetime.scheduler.rules.signals.signal_waits import read_wait
+from duetime.scheduler.rules.signals.signal_waits import equality_note, read_wait
 from duetime.scheduler.task import State
 
 LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
@@ -89,7 +89,7 @@ def links_step(draft: ChangeDraft) -> ChangeDraft:
 
     A step of a chain that recurs waits for an event, and for an answer, in each generation.
     """
-    draft = _each_run(draft)
+    draft = _each_run(draft.warning(*equality_note(draft.request.wait_for)))
     request, change, run = draft.request, draft.change, draft.change.run
     if all(getattr(request, name) is None for name in LINK_ARGUMENTS):
         return draft

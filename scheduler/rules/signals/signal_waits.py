@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -43,6 +43,11 @@ _MEANT_ENDS: Final = {
 }
 """Words of other schedulers for the end of a wait."""
 
+_OPERATORS: Final = frozenset(
+    ("gt", "gte", "lt", "lte", "ge", "le", "eq", "ne", "in", "nin", "not_in", "not", "regex", "contains", "exists")
+) | {">", ">=", "<", "<=", "=", "==", "!="}
+"""Operators of query languages, which `match` has none of; those of some begin with $."""
+
 _EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
@@ -72,6 +77,30 @@ def early_end_note(wait: SignalWait | None, due: datetime, zone: str) -> tuple[s
     ends = "expires" if wait.on_timeout is OnTimeout.EXPIRE else "is skipped"
     until = describe(wait.until, zone)
     return (f"the timeout counts from now: without the event it {ends} {until}, before it is due",)
+
+
+def equality_note(given: object) -> tuple[str, ...]:
+    """Return a note where a wait, as it was given, wants a member that looks like a comparison: it would be in vain."""
+    if not isinstance(given, Mapping):
+        return ()
+    events = given.get("any")
+    of_each = [each.get("match") for each in events if isinstance(each, Mapping)] if isinstance(events, list) else []
+    found = next((name for match in (given.get("match"), *of_each) for name in _compared("", match)), None)
+    if found is None:
+        return ()
+    problem = f"match compares values for equality, so {found[:40]!r} has to be exactly this"
+    return (f"{problem}; use any with an event for each value, a watch, or a filter in the handler",)
+
+
+def _compared(name: str, value: object) -> Iterator[str]:
+    """Yield the members that are lists, or whose own members are all operators of query languages."""
+    if isinstance(value, list):
+        yield name
+    elif isinstance(value, Mapping):
+        if name and value and all(str(each).startswith("$") or str(each) in _OPERATORS for each in value):
+            yield name
+        for each, inner in value.items():
+            yield from _compared(f"{name}.{each}".lstrip("."), inner)
 
 
 def read_each_wait(given: Mapping[str, Any], now: datetime) -> SignalWait:

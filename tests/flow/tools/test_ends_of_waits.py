@@ -131,6 +131,33 @@ def test_a_wait_that_ends_before_its_task_is_due_is_noted(ask: Ask) -> None:
     assert not noted(wait_for={"event": "paid", "or_when": True})
 
 
+@pytest.mark.parametrize(
+    ("match", "member"),
+    [
+        ({"id": {"gt": 7}}, "id"),
+        ({"id": {"$in": [7, 8]}}, "id"),
+        ({"state": ["paid", "waived"]}, "state"),
+        ({"order": {"total": {"gte": 1, "lte": 9}}}, "order.total"),
+        ({"order.id": 7, "by": {"name": "Ann"}}, None),
+        ({"gt": 7, "note": {}}, None),
+    ],
+)
+def test_a_match_that_looks_like_a_comparison_is_noted(ask: Ask, match: dict[str, Any], member: str | None) -> None:
+    said = "match compares values for equality"
+    noted = f"{said}, so {member!r} has to be exactly this"
+    wait = {"event": "paid", "match": match}
+    text, found = ask("schedule_task", title="Ship", wait_for=wait)
+    several, _ = ask("schedule_task", title="Send", wait_for={"any": [{"event": "waived"}, wait]})
+    plain = ask("schedule_task", title="Pack", wait_for=PAID)[1]["id"]
+    changed, _ = ask("reschedule_task", task_id=plain, wait_for=wait)
+    steps, _ = ask("schedule_task", title="Books", steps=[{"name": "fetch", "wait_for": wait}])
+    series, _ = ask("schedule_task", title="Daily", repeat="every day at 13:00", wait_for=wait)
+    for answer in (text, several, changed, steps, series):
+        assert (noted in answer) == (member is not None), answer
+        assert member or said not in answer
+    assert found["id"]
+
+
 def test_a_task_that_was_cancelled_with_another_offers_no_undo_and_says_why(ask: Ask, runner: VirtualRunner) -> None:
     first = ask("schedule_task", title="Fetch", when="tomorrow")[1]["id"]
     second = ask("schedule_task", title="Load", after=[first])[1]["id"]
