@@ -13,6 +13,7 @@ from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
+from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
@@ -113,7 +114,7 @@ ON_FAILURE = Argument(
     "on_failure",
     Object(listed=False),
     "{notify: a channel, run: {action, payload}, tier: 'high'}",
-    "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'It failed'}}}",
+    RUN_ON_FAILURE,
 )
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 

@@ -20,6 +20,15 @@ _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
 _BY_OTHERS: Final = (State.CANCELLED, State.SKIPPED)
 """Ends that somebody else brought about."""
 
+_ONLY_ON_FAILURE: Final = frozenset(
+    f"{first}{last}"
+    for first in ("on_", "if_", "only_", "only_on_", "only_if_", "when_", "run_on_", "run_if_", "one_", "all_")
+    for last in ("failure", "failed", "error", "fails")
+)
+"""Words of other schedulers for a task that runs only after a failure; here the task that fails makes it."""
+
+AFTER_A_FAILURE: Final = "what runs only after a failure is on_failure={'run': ...} of the task that fails"
+
 _OF_STEPS: Final = ("payload", "needs", "estimate")
 """Arguments of a task that each step of a chain has of its own, as it has its action."""
 
@@ -60,10 +69,16 @@ def _policy(given: str | None) -> AfterFailure:
     """Read what a failure of an upstream means; the steps of a chain have it as any text."""
     word = (given or AfterFailure.FAIL).strip().lower().replace("-", "_")
     if word not in tuple(AfterFailure):
-        problem = f"{(given or '')[:40]!r} is not one of them"
-        example = f"after_failure={AfterFailure.RUN_ANYWAY.value!r}"
+        problem, example = f"{word[:40]!r} is not one of them", f"after_failure={AfterFailure.RUN_ANYWAY.value!r}"
+        if is_only_on_failure(word):
+            problem, example = f"{problem}; {AFTER_A_FAILURE}", "after_failure=null"
         raise InvalidArgument("after_failure", problem, accepted=", ".join(AfterFailure), example=example)
     return AfterFailure(word)
+
+
+def is_only_on_failure(given: object) -> bool:
+    """Whether a word for `after_failure` means a task that runs only after a failure."""
+    return isinstance(given, str) and given.strip().lower().replace("-", "_").replace(" ", "_") in _ONLY_ON_FAILURE
 
 
 def _as_a_chain(request: Request, upstream_ids: Sequence[str]) -> InvalidArgument:

@@ -229,3 +229,21 @@ def test_a_trial_says_what_the_task_would_wait_for(ask: Ask, asked: dict[str, An
     tried = ask("reschedule_task", task_id=task, dry_run=True, **asked)[1]
     done = ask("reschedule_task", task_id=task, **asked)[1]
     assert (tried["state"], tried.get("waits")) == (done["state"], done.get("waits"))
+
+
+@pytest.mark.parametrize("word", ["only_on_failure", "if failed", "One-Failed"])
+def test_a_task_for_a_failure_alone_is_refused_with_the_call_that_makes_it(say: Say, ask: Ask, word: str) -> None:
+    backup = ask("schedule_task", title="Backup", when="tomorrow")[1]["id"]
+    refused = say("schedule_task", title="Alarm", after=[backup], after_failure=word)
+    run = "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'It failed'}}}"
+    hint = "what runs only after a failure is on_failure={'run': ...} of the task that fails"
+    assert hint in refused
+    assert refused.endswith(f"Example: reschedule_task(task_id={backup!r}, {run})")
+    message = {"action": "reminder", "payload": {"message": "It failed"}}
+    assert ask("reschedule_task", task_id=backup, on_failure={"run": message})[1]["on_failure"] == {"run": message}
+    steps = [{"name": "fetch", "when": "tomorrow"}, {"name": "warn", "after": ["fetch"]}]
+    refused = say("schedule_task", title="Books", steps=[steps[0], {**steps[1], "after_failure": word}])
+    assert hint in refused
+    assert refused.endswith(f"Example: steps={steps}")
+    other = say("schedule_task", title="Alarm", after=[backup], after_failure="whatever")
+    assert other.endswith("Example: after_failure='run_anyway'")
