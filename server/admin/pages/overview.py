@@ -191,16 +191,18 @@ class Overview:
 
     def _tiers(self) -> dict[str, Any]:
         """Return a line for each tier; how long the oldest waits is known of all tenants together alone."""
-        ready, running = (self._counts(RunGroup.TIER, (state,)).counts for state in (State.READY, State.RUNNING))
+        ready, running = (self._counts(RunGroup.TIER, (state,)) for state in (State.READY, State.RUNNING))
         visit = self._visit
         shared = {each.tier: each for each in visit.app.backlog.report().tiers} if visit.tenant is None else {}
         found = trends_of(visit)
         lines = [
-            TierLine(tier, ready.get(tier, 0), running.get(tier, 0), shared.get(tier), found.tiers[tier])
+            TierLine(tier, ready.counts.get(tier, 0), running.counts.get(tier, 0), shared.get(tier), found.tiers[tier])
             for tier in Tier
         ]
         return {
             "tiers": lines,
+            "ready_more": "+" if ready.counted_to else "",
+            "running_more": "+" if running.counted_to else "",
             "trends": found,
             "trend_charts": list(charts_of(found)),
             "hours": list(hours_of(found)),

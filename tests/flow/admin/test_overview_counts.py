@@ -66,6 +66,21 @@ async def test_the_overview_says_where_its_counts_end(admin: Admin, monkeypatch:
     assert drawn == sorted(drawn, key=lambda value: value is not None), "hours that are not known are the earliest"
 
 
+async def test_the_tiers_say_where_their_counts_end(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ready(html: str) -> list[str]:
+        return re.findall(r'data-name="(?:Ready|Running)">([^<]*)</td>', html)
+
+    for n in range(MAX_COUNTED_RUNS + 2):
+        admin.site.app.scheduler.schedule(f"Now {n}", when="now", priority="low")
+    admin.site.app.store.claims.make_ready(limit=99)
+    whole = ready((await admin.get("")).text)
+    assert not any(number.endswith("+") for number in whole)
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", MAX_COUNTED_RUNS)
+    partly = ready((await admin.get("?tenant=local")).text)
+    assert all(number.endswith("+") for number in partly[::2]), "of each tier there may be more that are ready"
+    assert not any(number.endswith("+") for number in partly[1::2]), "none runs"
+
+
 async def test_more_dead_letters_than_are_counted_are_at_least_so_many(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
