@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
@@ -40,13 +40,13 @@ from duetime.scheduler.service.letters.letter_call import (
     REPLAYED,
     Closing,
     ClosingCall,
-    as_replayed,
     check_none_current,
     check_one,
     require_reason,
     undo_tokens,
     undone_by,
 )
+from duetime.scheduler.service.letters.trial import ClosingTrial
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
@@ -163,7 +163,8 @@ class DeadLetterService:
         check_reason(call.reason)
         check_key_text(call.idempotency_key)
         if dry_run:
-            tried = Closing(self._trial(call, tenant), call.max_letters)
+            trial = ClosingTrial(self._store.dead_letters, tenant, call, partial(self._replayed, call))
+            tried = Closing(trial.close, call.max_letters, trial.ahead)
             return replace(self._all(tried, call, tenant, where, None), dry_run=True)
         if not (call.kind is REPLAYED and call.run_ids):
             require_reason(call.reason)
@@ -181,21 +182,6 @@ class DeadLetterService:
             return closed
 
         return self._undoable(self._all(Closing(close, call.max_letters), call, tenant, where, key), call, tenant, by)
-
-    def _trial(self, call: ClosingCall, tenant: str) -> Callable[[str, int], ClosedLetter]:
-        """Return what finds whether a letter would be closed, after those before it: nothing is stored."""
-        letters, changed = self._store.dead_letters, dict[str, TaskRecord]()
-        decide, grown = partial(self._replayed, call), dict[str, Any]()
-
-        def close(run_id: str, _number: int) -> ClosedLetter:
-            if call.kind is DISCARDED:
-                return ClosedLetter(run_id, letters.open_task(tenant, run_id))
-            tried = letters.try_replay(tenant, run_id, decide, changed=changed, **grown)
-            task_id, grown["growth"] = tried.record.task.id, tried.growth
-            changed[task_id] = as_replayed(tried.record, tried.change)
-            return ClosedLetter(run_id, task_id)
-
-        return close
 
     def _undoable(self, done: LettersClosed, call: ClosingCall, tenant: str, by: Principal) -> LettersClosed:
         """Return the result with its undo, which is stored; that of an earlier call with the same key stays."""

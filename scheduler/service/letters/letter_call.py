@@ -89,16 +89,17 @@ def undone_by(letter: ClosedLetter) -> str:
 
 @dataclass(slots=True)
 class Closing:
-    """Closes letters one by one, and keeps which ones it could not close."""
+    """Closes letters one by one, and keeps which ones it could not close; `ahead` reads several of them at once."""
 
     close: Callable[[str, int], ClosedLetter]
     room: int
+    ahead: Callable[[Iterable[str]], Iterable[str]] = iter
     closed: list[ClosedLetter] = field(default_factory=list)
     skipped: list[SkippedLetter] = field(default_factory=list)
 
     def all(self, run_ids: Iterable[str], *, alone: bool) -> None:
         """Close as many as there is room for; of one `alone`, raise why it cannot be closed."""
-        for run_id in run_ids if len(self.closed) < self.room else ():
+        for run_id in self.ahead(run_ids) if len(self.closed) < self.room else ():
             try:
                 self.closed.append(self.close(run_id, len(self.closed)))
             except (Refused, DeadLetterNotFound) as problem:

@@ -40,18 +40,29 @@ from duetime.scheduler.store.statements import read, repair
 from duetime.scheduler.store.statements.endings import letters as ends
 from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, Select, bindparam, func, select, tuple_, update
+from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, func, select, tuple_, update
 
 LETTERS_PER_READ = 100
-_FAILED = select(*RUN_FIELDS).where(runs.c.id == bindparam("run_id"))
+_IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
+_FAILED = select(*RUN_FIELDS).where(runs.c.id.in_(_IDS))
+_LETTERS: Select[Any] = select(
+    dead_letters.c.run_id, dead_letters.c.task_id, dead_letters.c.closed_at, dead_letters.c.replayed_as
+).where(dead_letters.c.tenant == bindparam("tenant"), dead_letters.c.run_id.in_(_IDS))
 
 
-class TriedReplay(NamedTuple):
-    """A replay that was only tried: the task and its change, and the growth by all replays of the same trial."""
+TriedLetter = str | Refused | DeadLetterNotFound
+"""The task of a letter that a trial could close, or why not."""
 
-    record: TaskRecord
-    change: Change
-    growth: Growth
+
+class TriedReplays(NamedTuple):
+    """Replays that were only tried: each letter, the tasks as they are left, and the growth by all of the trial."""
+
+    found: Mapping[str, TriedLetter]
+    changed: Mapping[str, TaskRecord]
+    growth: Growth = NO_GROWTH
+
+
+NONE_TRIED = TriedReplays({}, {})
 
 
 class DeadLetters:
@@ -118,40 +129,48 @@ class DeadLetters:
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.LETTER_KEY) > tuple_(*found[-1], types=types))
 
-    def try_replay(
+    def try_replays(
         self,
         tenant: str,
-        run_id: str,
+        run_ids: Sequence[str],
         decide: Callable[[TaskRecord], Change],
         *,
-        changed: Mapping[str, TaskRecord],
-        growth: Growth = NO_GROWTH,
-    ) -> TriedReplay:
-        """Return what `replay` would do, and store nothing; raises as it does.
+        earlier: TriedReplays,
+        left: Callable[[TaskRecord, Change], TaskRecord],
+    ) -> TriedReplays:
+        """Return what `replay` of each would do after the `earlier` ones of a trial, and store nothing.
 
-        `changed` are tasks as earlier replays of the trial leave them, `growth` is what these add.
+        `left` returns a task as a replay leaves it.
         """
 
-        def work(connection: Connection) -> TriedReplay:
-            task_id = _task_of(connection, tenant, run_id)
-            record = changed.get(task_id) or read.record(connection, tenant, task_id)
-            _refuse_closed(connection, run_id)
-            change = _decided(connection, record, run_id, decide)
-            kind, now = EventKind.RUN_NOW, self._now()
-            grown = admit_change(connection, record, change, kind, now, dry_run=True, earlier=growth)
-            return TriedReplay(record, change, grown)
+        def work(connection: Connection) -> TriedReplays:
+            rows, found, growth = _letters(connection, tenant, run_ids), dict[str, TriedLetter](), earlier.growth
+            records = read.records(connection, {row.task_id for row in rows.values()}) | {**earlier.changed}
+            failed = _failed(connection, list(rows))
+            for run_id in run_ids:
+                try:
+                    task_id = found[run_id] = _open_task(rows, run_id)
+                    record = records[task_id]
+                    change = _decided(connection, record, failed[run_id], decide)
+                    now, kind = self._now(), EventKind.RUN_NOW
+                    growth = admit_change(connection, record, change, kind, now, dry_run=True, earlier=growth)
+                    records[task_id] = left(record, change)
+                except (Refused, DeadLetterNotFound) as problem:
+                    found[run_id] = problem
+            return TriedReplays(found, records, growth)
 
         return self._database.read(work)
 
-    def open_task(self, tenant: str, run_id: str) -> str:
-        """Return the task of an open letter. Raises `DeadLetterNotFound`, and `Refused` for one that is closed."""
-
-        def work(connection: Connection) -> str:
-            task_id = _task_of(connection, tenant, run_id)
-            _refuse_closed(connection, run_id)
-            return task_id
-
-        return self._database.read(work)
+    def open_tasks(self, tenant: str, run_ids: Sequence[str]) -> dict[str, TriedLetter]:
+        """Return the task of each letter that is open, and why the others cannot be closed."""
+        rows = self._database.read(lambda connection: _letters(connection, tenant, run_ids))
+        found = dict[str, TriedLetter]()
+        for run_id in run_ids:
+            try:
+                found[run_id] = _open_task(rows, run_id)
+            except (Refused, DeadLetterNotFound) as problem:
+                found[run_id] = problem
+        return found
 
     def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return the runs with an open letter of these tasks, by task."""
@@ -189,13 +208,13 @@ class DeadLetters:
             actor: Acting = {"actor": entry.actor, "via": entry.via}
             if record.damage:
                 record = repair.mended(connection, record, EventKind.RUN_NOW, actor, now)
-            _refuse_closed(connection, run_id)
-            change = _decided(connection, record, run_id, decide)
+            _open_task(_letters(connection, tenant, [run_id]), run_id)
+            change = _decided(connection, record, _failed(connection, [run_id])[run_id], decide)
             admit_change(connection, record, change, EventKind.RUN_NOW, now)
             replayed = change.extra_run or change.next_run
             assert replayed is not None
             number = selection.replays(connection, [run_id]).get(run_id, 0) + 1
-            _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)
+            _close(connection, tenant, run_id, now, replayed_as=replayed.id, replay_number=number)
             changing.apply(
                 connection, record, change, ChangeOrigin(kind=EventKind.RUN_NOW, reason=entry.reason, **actor), now
             )
@@ -212,7 +231,7 @@ class DeadLetters:
 
         def work(connection: Connection) -> ClosedLetter:
             task_id, now = _task_of(connection, tenant, run_id), self._now()
-            _close(connection, run_id, now)
+            _close(connection, tenant, run_id, now)
             entries.store(connection, replace(entry, detail={"task_id": task_id}), now)
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
             return ClosedLetter(run_id, task_id)
@@ -224,8 +243,12 @@ def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime
     return [(at, run_id) for at, run_id in connection.execute(statement).all()]
 
 
-def _decided(connection: Connection, record: TaskRecord, run_id: str, decide: Callable[[TaskRecord], Change]) -> Change:
-    [(failed, _)] = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_id": run_id})
+def _failed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Run]:
+    found = unreadable.values(connection, _FAILED, Run, RUN_FIELDS, {"run_ids": list(run_ids)})
+    return {run.id: run for run, _ in found}
+
+
+def _decided(connection: Connection, record: TaskRecord, failed: Run, decide: Callable[[TaskRecord], Change]) -> Change:
     return _completing(failed, decide(read.since(connection, record, failed)))
 
 
@@ -239,16 +262,32 @@ def _completing(failed: Run, change: Change) -> Change:
     return replace(change, next_run=replace(change.next_run, **of_it)) if change.next_run else change
 
 
+def _letters(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Row[Any]]:
+    given = {"tenant": tenant, "run_ids": list(filter(is_id, run_ids))}
+    return {row.run_id: row for row in connection.execute(_LETTERS, given)}
+
+
 def _task_of(connection: Connection, tenant: str, run_id: str) -> str:
-    of_run = (dead_letters.c.run_id == run_id, dead_letters.c.tenant == tenant)
-    found = connection.execute(select(dead_letters.c.task_id).where(*of_run)).scalar() if is_id(run_id) else None
-    if found is None:
+    letter = _letters(connection, tenant, [run_id]).get(run_id)
+    if letter is None:
         raise DeadLetterNotFound(run_id)
-    return str(found)
+    return str(letter.task_id)
+
+
+def _open_task(letters: Mapping[str, Row[Any]], run_id: str) -> str:
+    """Return the task of an open letter. Raises `DeadLetterNotFound`, and `Refused` for one that is closed."""
+    letter = letters.get(run_id)
+    if letter is None:
+        raise DeadLetterNotFound(run_id)
+    if letter.closed_at is not None:
+        how = f"replayed already, as {letter.replayed_as}" if letter.replayed_as else "discarded already"
+        raise Refused(f"the dead letter of {run_id} was {how}.", argument="run_id")
+    return str(letter.task_id)
 
 
 def _close(
     connection: Connection,
+    tenant: str,
     run_id: str,
     now: datetime,
     *,
@@ -258,12 +297,4 @@ def _close(
     is_open = (dead_letters.c.run_id == run_id, dead_letters.c.closed_at.is_(None))
     closed = {"closed_at": now, "replayed_as": replayed_as, "replay_number": replay_number}
     if connection.execute(update(dead_letters).where(*is_open).values(closed)).rowcount != 1:
-        _refuse_closed(connection, run_id)
-
-
-def _refuse_closed(connection: Connection, run_id: str) -> None:
-    columns = (dead_letters.c.closed_at, dead_letters.c.replayed_as)
-    closed_at, replayed_as = connection.execute(select(*columns).where(dead_letters.c.run_id == run_id)).one()
-    if closed_at is not None:
-        how = f"replayed already, as {replayed_as}" if replayed_as else "discarded already"
-        raise Refused(f"the dead letter of {run_id} was {how}.", argument="run_id")
+        _open_task(_letters(connection, tenant, [run_id]), run_id)

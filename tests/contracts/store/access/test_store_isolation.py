@@ -34,6 +34,7 @@ from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
+from duetime.scheduler.store.dead_letters.letters import NONE_TRIED
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -174,9 +175,15 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dead_letters.closed_by": [lambda: store.dead_letters.closed_by(tenant, ClosingKey("k1", "asked"), 9)],
         "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
         "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
-        "dead_letters.open_task": [lambda: letters.open_task(tenant, run_id)],
-        "dead_letters.try_replay": [
-            partial(letters.try_replay, tenant, run_id, lambda record: run_now(record, NOON), changed={})
+        "dead_letters.open_tasks": [lambda: letters.open_tasks(tenant, [run_id])],
+        "dead_letters.try_replays": [
+            lambda: letters.try_replays(
+                tenant,
+                [run_id],
+                lambda record: run_now(record, NOON),
+                earlier=NONE_TRIED,
+                left=lambda record, _: record,
+            )
         ],
         "dead_letters.failed_runs": [lambda: letters.failed_runs(tenant, [task_id])],
         "dead_letters.open_runs": [lambda: letters.open_runs(tenant, [task_id])],

@@ -30,6 +30,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import update
 
 from tests.builders import TENANT, Clock, restarted, settlement, started
+from tests.contracts.store.statement_log import statements_of
 
 ANN = Principal(TENANT, "ann", frozenset({Scope.ADMIN}), via="cli ann")
 WHY = "the CRM is back"
@@ -142,6 +143,21 @@ def test_a_bulk_replay_needs_a_reason_counts_first_and_takes_the_oldest_up_to_a_
     assert (done.matched, done.left) == (3, 1)
     assert found(desk, action="webhook") == [letters[2].run_id]
     assert len(audit(store, AuditKind.DEAD_LETTER_REPLAYED)) == 2
+
+
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+def test_a_dry_run_reads_all_letters_at_once(store: Store, clock: Clock, desk: Desk, verb: str) -> None:
+    def statements_for(count: int) -> int:
+        for number in range(count):
+            failed(store, clock, repeat="FREQ=DAILY" if number % 2 else None)
+        with statements_of(store) as sent:
+            getattr(desk, verb)(dry_run=True, by=ANN)
+        return len(sent)
+
+    few = statements_for(4)
+    assert statements_for(20) == few
+    tried = getattr(desk, verb)(max_letters=9, dry_run=True, by=ANN)
+    assert (len(tried.closed), tried.matched, tried.skipped) == (9, 24, ())
 
 
 def test_a_run_that_failed_after_each_of_several_replays_is_replayed_only_by_its_name(
