@@ -175,3 +175,16 @@ def test_without_scripts_rows_are_picked_and_changed(
     page.get_by_label("Pick Feed the dog").check()
     page.get_by_role("button", name="Replay", exact=True).click()
     expect(page.get_by_role("heading", name="Replay 1 dead letter?")).to_be_visible()
+
+
+def test_a_long_reason_leaves_the_titles_of_the_audit_their_line(empty_window: Window, empty_site: Served) -> None:
+    for n in range(3):
+        later(empty_site, f"Page the person on call: disk {n} is full")
+    scheduler = empty_site.app.scheduler
+    scheduler.cancel(later(empty_site, "Import"), reason="the supplier has sent a new statement. " * 3)
+    empty_window.page.set_viewport_size({"width": 1280, "height": 800})
+    empty_window.open("/audit?list=tasks")
+    lines: list[int] = empty_window.page.locator("tbody .title a").evaluate_all(
+        "found => found.map(each => each.getClientRects().length)"
+    )
+    assert lines == [1] * 5
