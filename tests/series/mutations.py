@@ -185,7 +185,7 @@ MUTATIONS = (
         "a run is overtaken while its task is paused",
         (
             ("series/timers.py", " AND NOT runs.paused", ""),
-            ("series/timers.py", "is_not(None), tasks.c.paused == false())", "is_not(None))"),
+            ("series/timers.py", "_MAY_HAVE_STARTED, tasks.c.paused == false())", "_MAY_HAVE_STARTED)"),
             ("series/timers.py", "Select, false, literal_column", "Select, literal_column"),
         ),
     ),

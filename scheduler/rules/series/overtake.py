@@ -58,7 +58,7 @@ def overtake_change(record: TaskRecord, now: datetime) -> Change | None:
 
 def next_overtake_try(task: Task, run: Run, now: datetime) -> datetime | None:
     """Return when to try again to overtake a run that cannot be overtaken now."""
-    coming = next_run(task, run, max(_opened(run), now))
+    coming = next_run(task, run, max(_opened(run), now - delay_of(task)))  # one whose time has passed starts later
     return coming.scheduled_for + delay_of(task) if coming else None
 
 

@@ -340,6 +340,51 @@ def test_an_open_generation_gives_way_at_the_first_time_of_a_new_rule(desk: Desk
     assert desk.store.claims.unwanted([claim.run.id], worker="w") == {claim.run.id}
 
 
+def test_a_generation_gives_way_at_the_delayed_start_of_the_next_one_also_after_an_earlier_look(desk: Desk) -> None:
+    chain = Hourly(desk, overlap="cancel_other", jitter="25 min")
+    run = desk.scheduler.get(chain.steps["fetch"]).record.run
+    assert run.wake_at
+    delay = run.wake_at - run.scheduled_for
+    desk.clock.at = run.wake_at
+    desk.store.claims.make_ready(limit=9)
+    desk.clock.at = at(10)
+    desk.scheduler.reschedule(chain.id, title="Figures")
+    overtaken(desk, 10)
+    assert desk.store.claims.next_times().series_at == at(10) + delay
+    desk.clock.at = at(10) + delay
+    assert desk.store.series.overtake(limit=9).tasks
+    assert chain.runs() == {9: CANCELLED, 10: SCHEDULED}
+
+
+def test_a_generation_gives_way_that_only_waits_for_a_task_outside_the_chain(desk: Desk) -> None:
+    outside = desk.scheduler.schedule("Import", when="at 20:00").record.task.id
+    chain = Hourly(desk, [{"name": "fetch"}, {"name": "load", "after": ["fetch", outside]}], overlap="cancel_other")
+    overtaken(desk, 9)
+    chain.end(9)
+    assert desk.store.claims.next_times().series_at == at(10)
+    overtaken(desk, 10)
+    assert (chain.runs(), chain.runs("load")) == ({9: DONE, 10: SCHEDULED}, {9: CANCELLED, 10: WAITING})
+    assert chain.end(10, 1) == [10]
+
+
+def test_a_generation_of_which_all_open_steps_are_paused_gives_way_when_it_is_resumed(desk: Desk) -> None:
+    chain = Hourly(desk, overlap="cancel_other")
+    chain.end(9)
+    desk.scheduler.reschedule(chain.steps["load"], pause=True)
+    overtaken(desk, 10, 30)
+    assert (chain.runs("load"), desk.store.claims.next_times().series_at) == ({9: SCHEDULED}, None)
+    desk.scheduler.reschedule(chain.steps["load"], pause=False)
+    overtaken(desk, 10, 31)
+    assert chain.runs("load") == {9: CANCELLED, 10: WAITING}
+
+
+def test_a_generation_that_has_not_begun_gives_way_to_none(desk: Desk) -> None:
+    chain = Hourly(desk, overlap="cancel_other")
+    overtaken(desk, 11, 30)
+    assert desk.store.claims.next_times().series_at == at(12)
+    assert chain.runs() == {9: SCHEDULED}
+
+
 def test_a_chain_that_recurs_no_more_gives_way_to_nothing(desk: Desk) -> None:
     chain = Hourly(desk, overlap="cancel_other")
     [claim] = desk.start(9)
