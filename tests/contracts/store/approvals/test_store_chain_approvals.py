@@ -11,6 +11,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.run_records import Claim
@@ -352,6 +353,16 @@ def test_a_rejected_generation_is_the_last_run_of_its_chain_and_of_the_step_that
             said = (found.state, found.summary) if found else None
             ended = (last, "imported" if shown != chain_id else None)
             assert said == ((last, "bob rejected it: no rows") if last is SKIPPED else ended)
+
+
+def test_a_chain_shows_the_step_that_failed_and_not_the_one_that_was_skipped_for_it(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, {**ASKING_LAST, "after_failure": "skip"})
+    desk.nothing_due(8, 30)
+    desk.end(desk.start(9), Failed("no rows"))
+    assert due(desk.scheduler.get(chain_id)) == (10, 2)
+    found = task_payload(desk.scheduler.get(chain_id)).last_run
+    assert found
+    assert (found.state, found.summary) == (State.FAILED, "fetch failed: no rows")
 
 
 def test_a_step_that_is_run_again_asks_at_once_and_when_it_is_moved_at_its_new_time(desk: Desk) -> None:
