@@ -25,6 +25,7 @@ from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.tables.pools import server_keys
@@ -283,6 +284,21 @@ def test_runs_that_waited_a_day_longer_before_are_due_when_their_waits_end(url: 
     moved = WAIT_ENDS + LATE["r_moved"]
     assert {row.id: row.wake_at for row in rows} == {"r_asks": WAIT_ENDS, "r_awaits": WAIT_ENDS, "r_moved": moved}
     assert all(row.listed_at == row.wake_at for row in rows)
+
+
+def test_chains_of_before_have_counted_the_generations_that_were_not_left_out(url: str) -> None:
+    as_it_was(url)
+    database = connect(url)
+    database.migrate(lambda connection: running.run(connection, "0052"))
+    old = "INSERT INTO chains (id, tenant, owner, title, timezone, created_at, number) VALUES {}"
+    at = "'2026-11-24 12:00+00'" if url.startswith("postgres") else str(to_microseconds(NOON))
+    row = f"('c_old', 'acme', 'alice', 'Report', 'UTC', {at}, 7)"
+    database.write(lambda connection: connection.exec_driver_sql(old.format(row)))
+    migrate_store(url)
+    count = select(chains.c.number, chains.c.generation)
+    found = database.read(lambda connection: connection.execute(count).all())
+    database.close()
+    assert found == [(7, 7)]
 
 
 OLD_FAILURES = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, attempt,

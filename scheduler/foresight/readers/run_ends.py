@@ -20,8 +20,11 @@ from duetime.scheduler.task import Run
 
 
 def run_key(run: Run) -> str:
-    """Return the id of a run; of a chain, as which each generation is shown, that of its generation."""
-    return f"{run.id}_{run.generation}" if is_chain_id(run.id) else run.id
+    """Return the id of a run; of a chain, as which each generation is shown, that of its generation.
+
+    A process of an earlier version, in a rolling upgrade, counts the generation by its number alone.
+    """
+    return f"{run.id}_{run.generation}_{run.number}" if is_chain_id(run.id) else run.id
 
 
 class OpenRun(NamedTuple):

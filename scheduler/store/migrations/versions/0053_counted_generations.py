@@ -13,3 +13,4 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("chains", sa.Column("generation", sa.Integer(), nullable=False, server_default="1"))
+    op.execute("UPDATE chains SET generation = number")
