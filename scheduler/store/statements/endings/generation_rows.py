@@ -76,6 +76,8 @@ _STEPS = (
     .order_by(chain_steps.c.place, tasks.c.id)
 )
 _TASKS = select(chain_steps.c.task_id).where(chain_steps.c.chain_id == bindparam("chain_id"))
+_OF_CHAINS = select(chain_steps.c.chain_id).where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)))
+_TASKS_OF_CHAINS = select(chain_steps.c.task_id).where(chain_steps.c.chain_id.in_(_OF_CHAINS))
 _RECURRING = (
     select(chains.c.id)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
@@ -114,6 +116,12 @@ def locked_with_steps(connection: Connection, chain_id: str) -> Generation:
     """Return the current generation of a chain, like `locked`; the tasks of its steps are locked before the chain."""
     lock_tasks(connection, connection.execute(_TASKS, {"chain_id": chain_id}).scalars())
     return locked(connection, chain_id)
+
+
+def lock_with_chains(connection: Connection, task_ids: Collection[str]) -> None:
+    """Lock these tasks, and all steps of the chains that they belong to, in the order of all locks of tasks."""
+    steps = connection.execute(_TASKS_OF_CHAINS, {"task_ids": sorted(task_ids)}).scalars()
+    lock_tasks(connection, [*task_ids, *steps])
 
 
 def store(

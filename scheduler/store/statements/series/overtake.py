@@ -20,7 +20,7 @@ from duetime.scheduler.store.statements.ready_runs import RUNS_OF_TASKS
 from duetime.scheduler.store.statements.series import generation_overtake
 from duetime.scheduler.store.statements.series.timers import OVERTAKABLE
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, false, null, select, update
 
 GOES_ON_REASON = "run {} goes on"
 """Why an occurrence began before the run before it had ended."""
@@ -35,7 +35,16 @@ _DUE = (
     .limit(bindparam("most"))
 )
 _DUE_IDS = _DUE.with_only_columns(runs.c.id)
-_DUE_LOCKED = _DUE.with_for_update(of=[runs], skip_locked=True)
+_DUE_STEPS = _DUE.where(tasks.c.repeat.is_(None))
+"""Not locked: the steps of a chain are locked together, in the order of their ids."""
+
+_DUE_LOCKED = _DUE.where(tasks.c.repeat.is_not(None)).with_for_update(of=[runs, tasks], skip_locked=True)
+_LOOKED_AT = (
+    update(runs)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .where(runs.c.ended_at.is_(None), runs.c.cancel_requested == false())  # another process may have looked first
+    .values(overtaken_at=null())
+)
 _PUT_OFF = update(runs).where(runs.c.id == bindparam("run_id")).values(overtaken_at=bindparam("at"))
 
 
@@ -55,18 +64,24 @@ def due(connection: Connection, limit: int, now: datetime) -> list[str]:
 def overtake(connection: Connection, only: Collection[str] | None, limit: int, now: datetime) -> Overtaken:
     """Let the next occurrence overtake at most `limit` due runs, or `only` these."""
     wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, only)
-    found, steps = Overtaken([], []), list[str]()
-    for row in unreadable.rows(connection, wanted, {"now": now, "most": limit}):
-        if row.repeat is not None:
-            _overtake(connection, row.tenant, row.task_id, now, found)
-            continue
-        connection.execute(_PUT_OFF, {"run_id": row.id, "at": None})  # its chain may have a next time
-        steps.append(row.task_id)
-    for chain_id in generation_rows.chains_of(connection, steps) if steps else ():
+    found = Overtaken([], [])
+    alone = unreadable.rows(connection, wanted, {"now": now, "most": limit})
+    for row in alone:
+        _overtake(connection, row.tenant, row.task_id, now, found)
+    wanted = unreadable.without(connection, _DUE_STEPS, runs.c.id, only)
+    if steps := unreadable.rows(connection, wanted, {"now": now, "most": limit - len(alone)}):
+        _overtake_chains(connection, steps, now, found)
+    return found
+
+
+def _overtake_chains(connection: Connection, steps: unreadable.FoundRows, now: datetime, found: Overtaken) -> None:
+    task_ids = [row.task_id for row in steps]
+    generation_rows.lock_with_chains(connection, task_ids)
+    connection.execute(_LOOKED_AT, {"run_ids": [row.id for row in steps]})  # a chain may have a next time
+    for chain_id in generation_rows.chains_of(connection, task_ids):
         moved = generation_overtake.overtake(connection, chain_id, now)
         found.tasks.extend(run.task_id for run in moved)
         found.cancelled.extend(run.id for run in moved if run.state is State.CANCELLED)
-    return found
 
 
 def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, found: Overtaken) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -15,8 +16,9 @@ from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.settlement import StoppedByRequest
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
+from sqlalchemy import text
 
 from tests.builders import Clock, runs_of, settlement
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -226,6 +228,10 @@ def test_a_chain_that_is_resumed_catches_up_with_what_passed_during_the_pause(
 # -- cancel_other
 
 GIVES_WAY = "the next one is due"
+WAITING_SESSIONS = text(
+    "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    " AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
+)
 STOPPED = StoppedByRequest()
 
 
@@ -418,3 +424,28 @@ def test_a_step_that_runs_again_within_its_generation_gives_way_as_well(desk: De
     overtaken(desk, 10)
     desk.end_anew(claims, STOPPED)
     assert chain.runs("load")[10] is WAITING
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("of_chain", [True, False])
+def test_a_run_that_gives_way_is_not_locked_before_its_task_and_keeps_the_look_of_another_process(
+    empty_postgres: str, clock: Clock, *, of_chain: bool
+) -> None:
+    clock.at = MORNING
+    store = open_store(empty_postgres, clock=clock)
+    desk = Desk(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), store, clock)
+    task_id = Hourly(desk, overlap="cancel_other").steps["fetch"] if of_chain else desk.hourly(overlap="cancel_other")
+    desk.start(9)
+    clock.at = at(10)
+    engine = store._database.engine
+    with ThreadPoolExecutor(1) as dispatcher, engine.connect() as other, engine.connect() as watch:
+        other.execute(text("SELECT id FROM tasks WHERE id = :id FOR UPDATE"), {"id": task_id})
+        looked = dispatcher.submit(store.series.overtake, limit=9)
+        while not watch.execute(WAITING_SESSIONS).scalar() and not looked.done():
+            watch.rollback()
+        other.execute(text("SELECT id FROM runs WHERE task_id = :id FOR UPDATE NOWAIT"), {"id": task_id})
+        other.execute(text("UPDATE runs SET cancel_requested = true WHERE task_id = :id"), {"id": task_id})
+        other.commit()
+        looked.result(timeout=60)
+    assert desk.scheduler.get(task_id).record.run.gives_way, "the other process looked first"
+    store.close()
