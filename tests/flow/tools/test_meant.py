@@ -241,7 +241,7 @@ def test_a_task_for_a_failure_alone_is_refused_with_the_call_that_makes_it(say: 
     assert refused.endswith(f"Example: reschedule_task(task_id={backup!r}, {run})")
     message = {"action": "reminder", "payload": {"message": "It failed"}}
     assert ask("reschedule_task", task_id=backup, on_failure={"run": message})[1]["on_failure"] == {"run": message}
-    steps = [{"name": "fetch", "when": "tomorrow"}, {"name": "warn", "after": ["fetch"]}]
+    steps: list[dict[str, Any]] = [{"name": "fetch", "when": "tomorrow"}, {"name": "warn", "after": ["fetch"]}]
     refused = say("schedule_task", title="Books", steps=[steps[0], {**steps[1], "after_failure": word}])
     assert hint in refused
     assert refused.endswith(f"Example: steps={steps}")
