@@ -40,7 +40,7 @@ class Place(Protocol):
     @property
     def name(self) -> str: ...
 
-    def leave(self) -> None:
+    def leave(self, cls: RunClass) -> None:
         """Count one class less that is parked here."""
 
 
@@ -233,19 +233,17 @@ class RunClasses:
 
     def unpark(self, cls: RunClass) -> None:
         """Return a class, which must have a head, to the candidates of the next take."""
-        if cls.behind is not None:
-            cls.behind.leave()
-            cls.behind = None
+        self._leave_place(cls)
         self._offer(cls)
 
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MAX_RUNS_COUNTED_AHEAD`."""
         return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MAX_RUNS_COUNTED_AHEAD)
 
-    def is_parked_on(self, pool: str, tier: int, rank: Rank) -> bool:
-        """Whether the class whose head is `rank` is parked on a pool, in a tier."""
+    def parked_on(self, pool: str, rank: Rank) -> RunClass | None:
+        """Return the class whose head is `rank` if it is parked on a pool."""
         cls = self._headed_by(rank)
-        return cls is not None and cls.tier == tier and cls.behind is not None and cls.behind.name == pool
+        return cls if cls is not None and cls.behind is not None and cls.behind.name == pool else None
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""
@@ -258,10 +256,14 @@ class RunClasses:
             self._count(cls, -1)
             self.ring_in(cls.lane, cls.tier).forget(cls.tenant)
             self.enter(cls, MAIN_LANE)
-            if cls.behind is not None:
-                cls.behind.leave()
+            self._leave_place(cls)
         elif cls.head != before:
             self.unpark(cls)
+
+    def _leave_place(self, cls: RunClass) -> None:
+        if cls.behind is not None:
+            place, cls.behind = cls.behind, None
+            place.leave(cls)
 
     def _count(self, cls: RunClass, classes: int) -> None:
         """Count classes of a tier, and of an action; every worker may take the runs without one."""

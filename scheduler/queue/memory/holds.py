@@ -9,8 +9,9 @@ earns the other tiers that have an overdue run here their share of it. So the fi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 
-from duetime.scheduler.queue.constants import MAX_BARRED_HEADS_PASSED
 from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank
@@ -19,13 +20,17 @@ from duetime.scheduler.rules.limits.admission import Limits, PoolState, advance,
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import MAX_DISPATCHES_SAVED, TIER_COUNT, Shares
 
+LineName = tuple[int, int, str]
+"""Tier, units and action: a pool can give either all heads of a line what they need, or none."""
+
 
 @dataclass(slots=True, eq=False)
 class HeldPool:
     """One pool; without `limits` it is undeclared, and only its use is kept.
 
     Its limits are the `declared` ones, with the times of the queue. Units that runs were requested to release are
-    `promised` to a class before `promised_until`. `lines` are by tier the heads that are parked here, of all sizes.
+    `promised` to a class before `promised_until`. `lines` are the heads that are parked here,
+    and `firsts` by tier the first one of each line.
     """
 
     name: str
@@ -34,7 +39,8 @@ class HeldPool:
     state: PoolState = field(default_factory=PoolState)
     promised: ClassName | None = None
     promised_until: float = 0.0
-    lines: dict[int, LazyHeap[Rank]] = field(default_factory=dict)
+    lines: dict[LineName, LazyHeap[Rank]] = field(default_factory=dict)
+    firsts: dict[int, LazyHeap[Rank]] = field(default_factory=dict)
 
     def at(self, now: float) -> PoolState:
         """Return the state as of `now` without storing it."""
@@ -60,12 +66,44 @@ class HeldPool:
 
     def holder(self, tier: int, waiting: RunClasses, time: QueueTime) -> Entry | None:
         """Return the run of a tier with a hold: the first overdue one parked here that lacks units it can still get."""
-        line = self.lines.get(tier)
-        first = line.top() if line is not None else None
-        if line is None or first is None or first[0] >= time.wall:
+        firsts = self.firsts.get(tier)
+        first = firsts.top() if firsts is not None else None
+        if firsts is None or first is None or first[0] >= time.wall:
             return None
-        found = line.find(lambda head: self._lacks_units(head, waiting, time.now), 1 + MAX_BARRED_HEADS_PASSED)
-        return waiting.entry(found[2]) if found is not None and found[0] < time.wall else None
+        overdue = takewhile(lambda head: head[0] < time.wall, firsts.ascending())
+        found = next((head for head in overdue if self._lacks_units(head, waiting, time.now)), None)
+        return waiting.entry(found[2]) if found is not None else None
+
+    def join_line(self, cls: RunClass, waiting: RunClasses) -> None:
+        """Add a class that is parked here now."""
+        name, head = self._line_of(cls), cls.head
+        assert head is not None
+        line = self.lines.setdefault(name, LazyHeap(partial(self._is_in, name, waiting)))
+        line.push(head)
+        if line.top() == head:
+            firsts = self.firsts.setdefault(cls.tier, LazyHeap(partial(self._is_first, cls.tier, waiting)))
+            firsts.push(head)
+
+    def leave_line(self, cls: RunClass) -> None:
+        """Remove a class that is no longer parked here: another one may be the first of its line."""
+        name = self._line_of(cls)
+        first = self.lines[name].top()
+        if first is None:
+            del self.lines[name]
+        else:
+            self.firsts[cls.tier].push(first)
+
+    def _line_of(self, cls: RunClass) -> LineName:
+        return cls.tier, dict(cls.needs)[self.name], cls.action
+
+    def _is_in(self, line: LineName, waiting: RunClasses, head: Rank) -> bool:
+        cls = waiting.parked_on(self.name, head)
+        return cls is not None and self._line_of(cls) == line
+
+    def _is_first(self, tier: int, waiting: RunClasses, head: Rank) -> bool:
+        cls = waiting.parked_on(self.name, head)
+        line = self.lines.get(self._line_of(cls)) if cls is not None and cls.tier == tier else None
+        return line is not None and line.top() == head
 
     def _is_kept_from(self, entry: Entry, kept: Entry, waiting: RunClasses, now: float) -> bool:
         """Whether a run that may be admitted would take units from one that is parked elsewhere, or not parked."""
@@ -97,7 +135,7 @@ class HeldPool:
 
     def count_start(self, tier: int, shares: Shares, wall: float) -> None:
         """Count a start of a tier: each tier with an overdue run parked here earns its share of it."""
-        firsts = {each: line.top() for each, line in self.lines.items()}
+        firsts = {each: heads.top() for each, heads in self.firsts.items()}
         late = {each for each, first in firsts.items() if first is not None and first[0] < wall}
         earned = [owed + shares.guaranteed[i] * (i + 1 in late) for i, owed in enumerate(self.state.owed)]
         earned[tier - 1] -= 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 MIN_ITEMS_CLEANED = 32
@@ -44,7 +45,7 @@ class LazyHeap(Generic[T]):
         top = self.top()
         if top is None or holds(top):
             return top
-        return next(filter(holds, self.first(most)), None)
+        return next(filter(holds, islice(self.ascending(), most)), None)
 
     def all(self) -> list[T]:
         """Return every live item once, in no order."""
@@ -52,16 +53,20 @@ class LazyHeap(Generic[T]):
 
     def first(self, most: int) -> list[T]:
         """Return the `most` smallest live items in order, without a look at most of the others."""
-        found: list[T] = []
+        return list(islice(self.ascending(), most))
+
+    def ascending(self) -> Iterator[T]:
+        """Yield every live item once, in order; the heap must not change before the last one."""
+        last: T | None = None
         places = [(self._items[0], 0)] if self._items else []
-        while places and len(found) < most:
+        while places:
             item, place = heapq.heappop(places)
-            if self._alive(item) and item not in found:
-                found.append(item)
+            if item != last and self._alive(item):
+                yield item
+            last = item
             for child in (2 * place + 1, 2 * place + 2):
                 if child < len(self._items):
                     heapq.heappush(places, (self._items[child], child))
-        return found
 
     def before(self, item: T, most: int) -> int:
         """Count the smaller live items, up to `most`; larger subtrees of the heap are skipped."""

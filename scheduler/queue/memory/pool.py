@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from duetime.scheduler.queue.constants import MAX_BARRED_HEADS_PASSED, MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
@@ -54,7 +53,8 @@ class ParkedSize:
     def name(self) -> str:
         return self.pool.name
 
-    def leave(self) -> None:
+    def leave(self, cls: RunClass) -> None:
+        self.pool.leave_line(cls)
         self.count -= 1
         if not self.count:
             self.pool.drop(self)
@@ -66,7 +66,7 @@ class ParkedSize:
             cls = next((cls for cls in classes if self.waiting.lanes.of(cls.action) != self.lane), None)
             if cls is None:
                 return True
-            self.leave()
+            self.leave(cls)
             self.pool.park(cls, self.units, self.waiting)
         return False
 
@@ -117,9 +117,7 @@ class LivePool(HeldPool):
         size.count += 1
         cls.behind = size
         size.heads.push(head)
-        if cls.tier not in self.lines:
-            self.lines[cls.tier] = LazyHeap(partial(waiting.is_parked_on, self.name, cls.tier))
-        self.lines[cls.tier].push(head)
+        self.join_line(cls, waiting)
         if cls.tenant:
             size.ring.add(cls.tenant, head)
 

@@ -96,7 +96,7 @@ class LivePools:
 
     def _check_holds(self, pool: LivePool, now: float) -> None:
         """Look again later at a pool with a hold: it counts while a worker reports that has the run's action."""
-        holders = [pool.holder(tier, self._waiting, self.time) for tier in pool.lines]
+        holders = [pool.holder(tier, self._waiting, self.time) for tier in pool.firsts]
         if any(holder is not None and holder.action for holder in holders):
             self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
 

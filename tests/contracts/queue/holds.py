@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Entry, Kind, Limits, Shares, ThreadUse, Why
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Kind, Limits, Shares, ThreadUse, Why
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
@@ -106,6 +107,42 @@ class HoldsContract(QueueCase):
         queue.set_pool("gpu", smaller)
         clock.ms += 2000
         assert self.leased(queue) == ["small"]
+
+    @pytest.mark.parametrize("n", [10, 40])
+    def test_runs_too_large_for_the_pool_hide_no_hold_behind_them(
+        self, queue: DispatchQueue, clock: Clock, n: int
+    ) -> None:
+        queue.set_pool("gpu", slots(4))
+        queue.put([self.entry(clock, f"s{i}", -9, {"gpu": 1}) for i in range(2)])
+        running = self.leased(queue)
+        queue.put([run for i in range(n) for run in self.overdue(clock, 1, 3, tenant=f"t{i}", units=4)])
+        assert self.leased(queue) == []
+        queue.set_pool("gpu", slots(2))
+        assert self.leased(queue) == []
+        queue.put([self.entry(clock, "overdue", -1, {"gpu": 2})])
+        queue.put([self.entry(clock, f"later{i}", 1e7, {"gpu": 1}) for i in range(300)])
+        assert self.starts_before(queue, clock, "overdue", running) == []
+
+    @pytest.mark.parametrize("n", [10, 40])
+    def test_runs_of_an_action_without_workers_hide_no_hold_behind_them(
+        self, queue: DispatchQueue, clock: Clock, n: int
+    ) -> None:
+        small = frozenset({"small"})
+        queue.set_pool("gpu", slots(4))
+        queue.put([replace(self.entry(clock, f"s{i}", -9, {"gpu": 1}), action="small") for i in range(2)])
+        running = list(queue.take("w", 9, LEASE_MS, actions=small).grants)
+        videos = [run for i in range(n) for run in self.overdue(clock, 1, 3, tenant=f"t{i}", units=4)]
+        queue.put([replace(run, action="video") for run in videos])
+        assert not queue.take("video", 9, LEASE_MS, actions=frozenset({"video"})).grants
+        clock.ms += 60_000
+        queue.put([replace(self.entry(clock, "overdue", -1, {"gpu": 4}), action="small")])
+        queue.put([replace(self.entry(clock, f"later{i}", 1e7, {"gpu": 1}), action="small") for i in range(9)])
+        started = list[str]()
+        for grant in running:
+            clock.ms += 1000
+            started += queue.take("w", 9, LEASE_MS, actions=small).run_ids
+            queue.finish("w", [Finish(grant.run_id, grant.token)])
+        assert [*started, *queue.take("w", 9, LEASE_MS, actions=small).run_ids] == ["overdue"]
 
     def test_headroom_of_a_pool_is_for_urgent_runs_while_a_less_urgent_one_is_overdue(
         self, queue: DispatchQueue, clock: Clock

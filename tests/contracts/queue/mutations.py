@@ -29,15 +29,17 @@ class Mutation:
 
 
 MUTATIONS = (
-    Mutation("an overdue run has no hold", "holds", "if not first or first.key >= WALL then", "if true then"),
-    Mutation("a run that is not overdue has a hold", "holds", "if key >= WALL then return nil end", ""),
-    Mutation("a run has a hold on units that it can have", "holds", "units_of(class, p.name) <= free(p", "0 > free(p"),
+    Mutation("an overdue run has no hold", "holds", "if not first or first.key >= WALL or", "if true or"),
+    Mutation("a run that is not overdue has a hold", "holds", "if key >= WALL then return false end", ""),
+    Mutation("a run has a hold on units that it can have", "holds", "units_of(class, p.name) > left and", ""),
     Mutation(
         "a hold stays while the pool is too small",
         "holds",
         "units_of(class, p.name) > available_in_time(",
         "0 > (",
     ),
+    Mutation("a line has no first head when that leaves", "holds", "if first[1] then call(", "if false then call("),
+    Mutation("a hold is looked for once", "holds", "found.left ~= left or found.most_left ~= most_left or", ""),
     Mutation("a hold binds every tier", "holds", "  return tier < other\n", "  return true\n"),
     Mutation(
         "tiers earn nothing at a pool", "take", "HOLDS.count_start(pool(need.pool), class.tier)", "pool(need.pool)"

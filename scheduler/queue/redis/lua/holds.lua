@@ -1,6 +1,9 @@
 -- Units of a pool that are kept for a waiting run: holds and promises. Twin: queue/memory/holds.py, which has the rules.
 --
---   line:<pool> <tier>  ZSET  heads of the classes parked there, of all sizes, by key
+-- A pool can give either all heads of a line what they need, or none.
+--
+--   line:<pool> <tier> <units>@<action>  ZSET  heads of the classes parked there, by key
+--   firsts:<pool> <tier>                 ZSET  the first head of each of these lines, by key
 
 local function units_of(class, name)
   for _, need in ipairs(class.needs) do
@@ -8,35 +11,48 @@ local function units_of(class, name)
   end
 end
 
-local function line_of(p, tier) return P .. 'line:' .. p.name .. ' ' .. tier end
+local function line_of(p, class)
+  return P .. 'line:' .. p.name .. string.format(' %d %.0f@', class.tier, units_of(class, p.name)) .. class.action
+end
 
--- By line the first head: its entry and key, false for none; nil when not known.
-local LINE = {}
+local function firsts_in(p, tier) return P .. 'firsts:' .. p.name .. ' ' .. tier end
+
+-- By tier of a pool the first head: its entry and key, false for none; nil when not known. And the run with a hold,
+-- with what it was found by.
+local LINE, HOLDER = {}, {}
 
 -- Functions by name: one function may use 60 names from outside.
 local HOLDS = {}
 
 function HOLDS.join_line(p, class, key, entry)
-  local line = line_of(p, class.tier)
+  local line, firsts = line_of(p, class), firsts_in(p, class.tier)
+  p.parks = true
   call('ZADD', line, key, entry)
-  LINE[line], p.parks = nil, true
+  local heads = call('ZRANGE', line, 0, 1)
+  if heads[1] ~= entry then return end
+  if heads[2] then call('ZREM', firsts, heads[2]) end
+  call('ZADD', firsts, key, entry)
+  LINE[firsts], HOLDER[firsts] = nil, nil
 end
 
 function HOLDS.leave_line(p, class, entry)
-  local line = line_of(p, class.tier)
+  local line, firsts = line_of(p, class), firsts_in(p, class.tier)
   call('ZREM', line, entry)
-  LINE[line] = nil
+  if call('ZREM', firsts, entry) == 0 then return end
+  local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
+  if first[1] then call('ZADD', firsts, first[2], first[1]) end
+  LINE[firsts], HOLDER[firsts] = nil, nil
 end
 
 local function first_in_line(p, tier)
   if p.parks == nil then p.parks = call('EXISTS', P .. 'sizes:' .. p.name) == 1 end
   if not p.parks then return false end
-  local line = line_of(p, tier)
-  if LINE[line] == nil then
-    local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
-    LINE[line] = first[1] and {entry = first[1], key = tonumber(first[2])} or false
+  local firsts = firsts_in(p, tier)
+  if LINE[firsts] == nil then
+    local first = call('ZRANGE', firsts, 0, 0, 'WITHSCORES')
+    LINE[firsts] = first[1] and {entry = first[1], key = tonumber(first[2])} or false
   end
-  return LINE[line]
+  return LINE[firsts]
 end
 
 -- Whether releases can give a class what it needs of a pool, and a worker can start it.
@@ -45,28 +61,36 @@ local function can_use(p, class)
   return not is_unserved(class.action)
 end
 
--- A head in a line that lacks units it can still get: its id, key and class.
-local function short_of_units(p, entry, key)
-  local cut = string.find(entry, '\n', 1, true)
-  local class = class_of(string.sub(entry, cut + 1))
-  if not p.limits or units_of(class, p.name) <= free(p, class.tier) or not can_use(p, class) then return nil end
-  local _, id = parts_of(string.sub(entry, 1, cut - 1))
-  return {id = id, key = key, class = class}
+-- The first overdue run of the lines of a tier that lacks units it can still get: its id, key and class; else false.
+local function first_short_of_units(p, tier, left)
+  local firsts, seen = firsts_in(p, tier), 0
+  while true do
+    local heads = call('ZRANGE', firsts, seen, seen + MAX_BARRED_HEADS_PASSED, 'WITHSCORES')
+    if not heads[1] then return false end
+    for i = 1, #heads, 2 do
+      local key, class = tonumber(heads[i + 1]), class_of_entry(heads[i])
+      if key >= WALL then return false end
+      if units_of(class, p.name) > left and can_use(p, class) then
+        local _, id = parts_of(string.sub(heads[i], 1, string.find(heads[i], '\n', 1, true) - 1))
+        return {id = id, key = key, class = class}
+      end
+    end
+    seen = seen + #heads / 2
+  end
 end
 
 -- The run of a tier with a hold: the first overdue one parked on a pool that lacks units it can still get.
 local function holder(p, tier)
   local first = first_in_line(p, tier)
-  if not first or first.key >= WALL then return nil end
-  local found = short_of_units(p, first.entry, first.key)
-  if found then return found end
-  local heads = call('ZRANGE', line_of(p, tier), 1, MAX_BARRED_HEADS_PASSED, 'WITHSCORES')
-  for i = 1, #heads, 2 do
-    local key = tonumber(heads[i + 1])
-    if key >= WALL then return nil end
-    found = short_of_units(p, heads[i], key)
-    if found then return found end
+  if not first or first.key >= WALL or not p.limits then return nil end
+  local firsts, left, most_left = firsts_in(p, tier), free(p, tier), available_in_time(p, tier)
+  local found = HOLDER[firsts]
+  if not found or found.left ~= left or found.most_left ~= most_left or found.taker ~= taker then
+    local run = left < most_left and first_short_of_units(p, tier, left)
+    found = {left = left, most_left = most_left, taker = taker, run = run}
+    HOLDER[firsts] = found
   end
+  return found.run or nil
 end
 
 -- Whether a run goes before another one: between tenants of a tier by turn, else by key.

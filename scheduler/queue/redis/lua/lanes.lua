@@ -102,12 +102,26 @@ local function drop_from_lane(place, class, entry)
   return ''
 end
 
+-- By action, whether a worker that knows it has reported lately; nil when not known. And what such workers know.
+local HAS_WORKER, REPORTED = {}, nil
+
+local function has_worker(action)
+  if not REPORTED then
+    REPORTED = {}
+    for _, raw in ipairs(call('HVALS', P .. 'threads')) do
+      local report = cmsgpack.unpack(raw)
+      if NOW - report[1] <= THREADS_KNOWN_MS then REPORTED[#REPORTED + 1] = report[11] end
+    end
+  end
+  for _, actions in ipairs(REPORTED) do
+    if knows_action(actions, action) then return true end
+  end
+  return false
+end
+
 -- Whether no worker that knows an action takes now or has reported lately (see threads.lua).
 local function is_unserved(action)
   if action == '' or (taker and knows_action(taker, action)) then return false end
-  for _, raw in ipairs(call('HVALS', P .. 'threads')) do
-    local report = cmsgpack.unpack(raw)
-    if NOW - report[1] <= THREADS_KNOWN_MS and knows_action(report[11], action) then return false end
-  end
-  return true
+  if HAS_WORKER[action] == nil then HAS_WORKER[action] = has_worker(action) end
+  return not HAS_WORKER[action]
 end

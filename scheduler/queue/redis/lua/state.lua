@@ -34,7 +34,7 @@
 --   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
 --   behind:<pool> <tier> <units>@<action>, and its rings  ZSET  the same in the lane of an action
 --   sizes:<pool>        ZSET    '<tier> <units>', and the lane, parked there, scored tier * SIZE_SCORES_PER_TIER + units
---   line:<pool> <tier>  ZSET    heads of the classes parked there, of all sizes, by key
+--   line:<pool> <tier> <units>@<action>, firsts:<pool> <tier>  ZSET  the same, and the first of each (in holds.lua)
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
