@@ -149,8 +149,8 @@ class HeldPool:
         """Return the class for which units were requested, while it waits."""
         return waiting.named(self.promised) if now < self.promised_until else None
 
-    def drop_hold(self, run_id: str, name: ClassName | None) -> bool:
-        """Drop the hold of a run parked elsewhere, and the promise to its class unless None; return whether any was."""
+    def drop_hold(self, run_id: str | None, name: ClassName | None) -> bool:
+        """Drop the hold of a run parked elsewhere and the promise to its class, unless None; return whether any was."""
         had, was_promised = self.state.hold == run_id, name is not None and self.promised == name
         if had:
             self.state.hold, self.state.hold_until = "", 0.0

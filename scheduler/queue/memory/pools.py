@@ -67,9 +67,14 @@ class LivePools:
         self._check_holds(pool, now)
 
     def hold(self, pool: LivePool, entry: Entry, part: float, now: float) -> None:
-        """Hold units for an overdue run parked on another pool, for a `part` of the time that it is overdue."""
-        if entry.key < self.time.wall and pool.limits is not None:
-            self._hold(self.keep(pool), entry, now + part * (self.time.wall - entry.key), now)
+        """Hold units for an overdue run parked on another pool, for a `part` of the time that it is overdue.
+
+        A run that had a hold here gets no other one before as long has passed since.
+        """
+        length = part * (self.time.wall - entry.key)
+        had_lately = pool.state.hold == entry.run_id and now < pool.state.hold_until + length
+        if length > 0 and pool.limits is not None and not had_lately:
+            self._hold(self.keep(pool), entry, now + length, now)
 
     def _hold(self, pool: LivePool, entry: Entry, until: float, now: float) -> None:
         if pool.hold(entry, until, self._waiting, now):
@@ -127,15 +132,15 @@ class LivePools:
         self.forget(pool, now)
         return True
 
-    def drop_holds(self, entry: Entry, now: float) -> None:
+    def drop_holds(self, entry: Entry, now: float, *, is_overdue: bool = False) -> None:
         """Drop the holds of a run that has left its place, and unpark those it kept out.
 
-        A promise stays while another run of its class is late.
+        A promise stays while another run of its class is late, and holds while the run itself `is_overdue`.
         """
         cls = self._waiting.named(class_name(entry))
         is_late = cls is not None and cls.head is not None and cls.head[0] <= self.time.wall + YIELD_NOTICE_MS
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
-            dropped = pool.drop_hold(entry.run_id, None if is_late else class_name(entry))
+            dropped = pool.drop_hold(None if is_overdue else entry.run_id, None if is_late else class_name(entry))
             if dropped or entry.key < self.time.wall:
                 self.wake(pool, now)
             self.forget(pool, now)

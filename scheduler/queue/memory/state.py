@@ -169,7 +169,7 @@ class QueueState:
         waiting = self._waiting.get(run_id)
         if waiting is not None and waiting.key != key:
             self._waiting.move(replace(waiting, key=key))
-            self.pools.drop_holds(waiting, now)
+            self.pools.drop_holds(waiting, now, is_overdue=key < self.pools.time.wall)
         return waiting is not None
 
     def reserve(self, entry: Entry, worker: str, now: float, until: float) -> Grant | None:

@@ -226,3 +226,36 @@ class HoldsContract(QueueCase):
         assert (found.shortage.why, found.shortage.held_for) == (Why.HELD, "large")
         self.finish(queue, "s0", "s1")
         assert self.leased(queue) == ["large"]
+
+    @pytest.mark.parametrize("n", [0, 1])
+    def test_new_keys_of_an_overdue_run_keep_no_pool_from_others_for_longer(
+        self, queue: DispatchQueue, clock: Clock, n: int
+    ) -> None:
+        began = clock.ms
+        for name in ("gpu", "quota"):
+            queue.set_pool(name, slots(1))
+        queue.put([self.entry(clock, "running", -9, {"quota": 1})])
+        assert self.leased(queue) == ["running"]
+        queue.put(
+            [self.entry(clock, "overdue", -3.6e6, {"gpu": 1, "quota": 1}), self.entry(clock, "other", 1e8, {"gpu": 1})]
+        )
+        share = Shares().guaranteed[2]
+        while not self.leased(queue):
+            clock.ms += 30_000
+            assert clock.ms - began <= share * 3.6e6 + 30_000, "the hold was renewed"
+            for i in range(n):
+                assert queue.rescore("overdue", began - 3.6e6 - clock.ms / 1e9 - i)
+        assert clock.ms - began >= share * 3.6e6
+
+    def test_a_run_whose_new_key_is_not_past_keeps_no_pool_from_others(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        for name in ("gpu", "quota"):
+            queue.set_pool(name, slots(1))
+        queue.put([self.entry(clock, "running", -9, {"quota": 1})])
+        assert self.leased(queue) == ["running"]
+        both = self.entry(clock, "both", -3.6e6, {"gpu": 1, "quota": 1})
+        queue.put([both, self.entry(clock, "other", 1e8, {"gpu": 1})])
+        assert self.leased(queue) == []
+        assert queue.rescore("both", clock.ms + 1e7)
+        assert self.leased(queue) == ["other"]

@@ -229,13 +229,14 @@ local function set_timer_for_rest(p)
   set_timer(p.name, at)
 end
 
--- A run that is removed or moved drops its holds. A promise stays while another run of its class is late.
-local function drop_holds(run)
+-- A run that is removed or moved drops its holds. A promise stays while another run of its class is late, and holds while
+-- the run itself is overdue.
+local function drop_holds(run, is_overdue)
   local key = run.class.needs[1] and head_of(run.class)
   local is_late = key and key <= WALL + YIELD_NOTICE_MS
   for _, need in ipairs(run.class.needs) do
     local p = pool(need.pool)
-    if HOLDS.drop(p, run.id, not is_late and run.class) or run.key < WALL then wake(p) end
+    if HOLDS.drop(p, not is_overdue and run.id, not is_late and run.class) or run.key < WALL then wake(p) end
     forget_if_idle(p)
   end
 end

@@ -163,7 +163,15 @@ function HOLDS.hold(p, id, key, class, until_then)
   set_timer(p.name, until_then)
 end
 
--- Drop the hold of a run that is not parked here, and the promise to its class unless nil; return whether any was.
+-- Hold units for an overdue run parked on another pool, for a part of the time that it is overdue. A run that had a hold
+-- here gets no other one before as long has passed since.
+function HOLDS.hold_part(p, id, key, class)
+  local length = GUARANTEED[class.tier] * (WALL - key)
+  if p.state.hold == id and NOW < p.state.hold_until + length then return end
+  HOLDS.hold(p, id, key, class, NOW + length)
+end
+
+-- Drop the hold of a run that is not parked here and the promise to its class, unless nil; return whether any was.
 function HOLDS.drop(p, id, class)
   local had, was_promised = p.state.hold == id, class and p.state.promised == class.name
   if had then set_hold(p, '', 0) end

@@ -11,7 +11,7 @@ if not call('ZSCORE', P .. 'delayed', run.member) then
   local head_key, head = head_of(run.class)
   call('ZADD', P .. 'q:' .. run.class.name, 'XX', key, run.member)
   look_again(run.class, head_key, head)
-  drop_holds(run)
+  drop_holds(run, key < WALL)
   store_pools()
 end
 pass_wakeup_token()

@@ -48,7 +48,7 @@ local function park_behind(p, class, key, member, units, why)
       HOLDS.drop(other, id, class)
     elseif why == 'short' and other.name < p.name and key < WALL and other.limits then
       -- A release may bring this pool soon, and what admitted the run must not be gone by then.
-      HOLDS.hold(other, id, key, class, NOW + GUARANTEED[class.tier] * (WALL - key))
+      HOLDS.hold_part(other, id, key, class)
     end
   end
   for _, need in ipairs(class.needs) do
