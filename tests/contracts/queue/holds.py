@@ -259,3 +259,24 @@ class HoldsContract(QueueCase):
         assert self.leased(queue) == []
         assert queue.rescore("both", clock.ms + 1e7)
         assert self.leased(queue) == ["other"]
+
+    def test_what_a_run_parked_elsewhere_kept_is_free_at_the_end_of_its_hold(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        """An earlier timer of the pool fires while nothing is parked there."""
+        began = clock.ms
+        queue.set_pool("gpu", slots(1, steps=((began + 1000, 1.0),)))
+        queue.set_pool("quota", slots(1))
+        queue.put([self.entry(clock, "gpu", -9, {"gpu": 1}), self.entry(clock, "quota", -9, {"quota": 1})])
+        assert sorted(self.leased(queue)) == ["gpu", "quota"]
+        queue.put([self.entry(clock, "gone", 1e8, {"gpu": 1})])
+        assert self.leased(queue) == []
+        queue.cancel("gone")
+        self.finish(queue, "gpu")
+        queue.put([self.entry(clock, "both", -3.6e6, {"gpu": 1, "quota": 1})])
+        assert self.leased(queue) == []
+        clock.ms += 1000
+        assert self.leased(queue) == []
+        queue.put([self.entry(clock, "other", 1e8, {"gpu": 1})])
+        waited, started = self.patiently(queue, clock)
+        assert (waited, started) == (round(Shares().guaranteed[2] * 3.6e6) - 1000, ["other"])

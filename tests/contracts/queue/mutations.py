@@ -51,6 +51,7 @@ MUTATIONS = (
     Mutation("a new key ends a hold", "rescore", "drop_holds(run, key < WALL)", "drop_holds(run)"),
     Mutation("what is kept is kept for ever", "holds", "NOW < p.state.hold_until and", "p.state.hold ~= '' and"),
     Mutation("what is kept binds more urgent tiers", "holds", "run.class.tier > class.tier or", ""),
+    Mutation("nothing looks when a hold ends", "classes", "if NOW < ends then at =", "if false then at ="),
     Mutation("what is left over is kept as well", "holds", "units > free(p, run.class.tier) and", ""),
     Mutation("a hold outlives the run it is for", "holds", "if had then set_hold", "if false then set_hold"),
     Mutation(

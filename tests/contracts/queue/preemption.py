@@ -219,6 +219,20 @@ class PreemptionContract(QueueCase):
         queue.rescore("late", clock.ms + 1e6)
         assert self.taken(queue) == ["small"]
 
+    def test_units_are_free_at_the_end_of_a_promise_though_an_earlier_timer_has_fired(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(2, steps=((clock.ms + 1000, 2.0),)))
+        self.hold(queue, clock, "long", {"gpu": 1})
+        self.hold(queue, clock, "longer", {"gpu": 1})
+        self.park(queue, self.urgent(clock, "late", {"gpu": 2}, tier=2))
+        assert self.asked(queue, "long", "longer") == ["long", "longer"]
+        clock.ms += 1000
+        assert self.taken(queue) == []
+        self.finish(queue, "long")
+        queue.put([self.urgent(clock, "small", {"gpu": 1})])
+        assert self.patiently(queue, clock) == (PROMISE_MS - 1000, ["small"])
+
     def test_a_run_that_is_cancelled_frees_what_was_kept_for_it(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))
         self.hold(queue, clock, "long", {"gpu": 1})

@@ -214,10 +214,13 @@ local function wake(p)
   check_holds(p)
 end
 
--- Set the timer for when time may help the classes still parked.
+-- Set the timer for when time may help the classes still parked, and those parked before a hold or promise ends.
 local function set_timer_for_rest(p)
   if not p.limits then return end
   local sizes, at = P .. 'sizes:' .. p.name, nil
+  for _, ends in ipairs({p.state.hold_until, p.state.promised_until}) do
+    if NOW < ends then at = earlier(at, ends) end
+  end
   for tier = 1, TIER_COUNT do
     local from, to = fitting(p, tier)
     if call('ZCOUNT', sizes, from, to) > 0 then at = earlier(at, NOW + THROTTLE_CHECK_INTERVAL_MS) end
