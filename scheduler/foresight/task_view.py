@@ -18,12 +18,13 @@ from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.moved_overlap import waits_for
+from duetime.scheduler.rules.series.occurrence_wait import names_awaited
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from duetime.scheduler.view_parts import Occurrence, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -68,7 +69,7 @@ def view_of(
 
 def _awaited(record: TaskRecord) -> tuple[str, ...]:
     awaited = event_of_each_run(record.task)
-    return (f"each run waits for {awaited}",) if awaited else ()
+    return (_each_time(f"each run waits for {awaited}", record.task),) if awaited else ()
 
 
 def _awaited_in_chain(found: ChainRecord) -> tuple[str, ...]:
@@ -76,14 +77,21 @@ def _awaited_in_chain(found: ChainRecord) -> tuple[str, ...]:
     awaited = {step.name: event_of_each_run(step.record.task) for step in found.steps}
     first = {awaited[step.name] for step in found.steps if not step.after}
     if len(first) == 1 and (of_all := first.pop()):
-        return (f"each generation waits for {of_all}", *_of_steps(found, awaited, of_all))
+        first_task = next(step.record.task for step in found.steps if not step.after)
+        return (_each_time(f"each generation waits for {of_all}", first_task), *_of_steps(found, awaited, of_all))
     return tuple(_of_steps(found, awaited))
 
 
 def _of_steps(found: ChainRecord, awaited: Mapping[str, str], of_all: str = "") -> Iterator[str]:
     for step in found.steps:
         if awaited[step.name] and (step.after or awaited[step.name] != of_all):
-            yield f"step {step.name} waits each time for {awaited[step.name]}"
+            text = f"step {step.name} waits each time for {awaited[step.name]}"
+            yield _each_time(text, step.record.task, step=step.name)
+
+
+def _each_time(text: str, task: Task, *, step: str | None = None) -> str:
+    kind = NoteKind.STEP_EVENT_EACH_TIME if step else NoteKind.EVENT_EACH_TIME
+    return Translatable.of(kind, text, event=", ".join(names_awaited(task.asks)), step=step)
 
 
 def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:

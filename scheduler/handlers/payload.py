@@ -24,6 +24,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator, to_jsonable_python
 
+_EXAMPLE: Final = '{"message": "Stretch"}'
 _CLOSABLE: Final = frozenset({"model", "dataclass", "typed-dict"})
 _AS_THEY_ARE: Final = frozenset({"cls", "metadata", "serialization", "default"})
 """Parts of a schema that hold no schema."""
@@ -59,7 +60,7 @@ def as_json(payload: Any) -> Any:
 def check_bounds(payload: object) -> None:
     """Raise InvalidArguments unless it is a JSON object that every database keeps."""
     if not isinstance(payload, Mapping):
-        raise InvalidArguments([InvalidArgument("payload", "is not an object", example='{"message": "Stretch"}')])
+        raise InvalidArguments([InvalidArgument("payload", "is not an object", example=_EXAMPLE)])
     try:
         check_json("payload", payload)
     except InvalidArgument as problem:
@@ -71,8 +72,8 @@ def _of_model(value: BaseModel) -> Any:
         dumped = value.model_dump(mode="json", by_alias=by_alias, round_trip=True)
         if _is_read_as(value, dumped):
             return dumped
-    accepted = "the JSON object that the model reads"
-    raise InvalidArguments([InvalidArgument("payload", "its model is not read from its own dump", accepted=accepted)])
+    problem, accepted = "its model is not read from its own dump", "the JSON object that the model reads"
+    raise InvalidArguments([InvalidArgument("payload", problem, accepted=accepted, example=_EXAMPLE)])
 
 
 def _is_read_as(value: BaseModel, dumped: Mapping[str, Json]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.task import RetryPolicy, Run, State
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 MAX_DOUBLINGS: Final = 40
 """Failures after which every backoff has reached its cap, which keeps the power small."""
@@ -81,10 +82,11 @@ def retries_in_words(policy: RetryPolicy) -> str:
     """Say how often a run that fails is tried again, and after which mean pauses: `up to 3 times, about 1 h apart`."""
     again = policy.max_attempts - 1
     if again == 0:
-        return "it is not tried again after a failure"
+        return Translatable.of(NoteKind.NOT_RETRIED, "it is not tried again after a failure")
     first, last = (length(ceiling(failures, policy) / 2) for failures in (1, again))
     pauses = first if first == last else f"{first} to {last}"
-    return f"it is tried again up to {again} time{'' if again == 1 else 's'}, about {pauses} apart"
+    text = f"it is tried again up to {again} time{'' if again == 1 else 's'}, about {pauses} apart"
+    return Translatable.of(NoteKind.RETRIED, text, count=f"{policy.max_attempts}", pause=first)
 
 
 def ceiling(failures: int, policy: RetryPolicy) -> timedelta:

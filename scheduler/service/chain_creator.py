@@ -68,4 +68,4 @@ class ChainCreator:
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
         warnings = plan.warnings if added else (repeat_note(found.steps[0].record),)
-        return answer_of(self._chains.view_of(found, created=bool(added), warnings=warnings))
+        return answer_of(self._chains.view_of_new(found, created=bool(added), warnings=warnings))

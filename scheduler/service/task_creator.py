@@ -26,7 +26,7 @@ from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
-from duetime.scheduler.views import TaskRecord, TaskView, due_at
+from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.scheduler.waits.signal import KeptWait
 
 
@@ -75,10 +75,8 @@ class TaskCreator:
         added = self._add(plan, by, now)
         if added.created:
             self._start_or_wake(added.record, plan, now)
-        view = self._view_of_added(added, plan, now)
-        if due_at(added.record.run) > now:
-            return view
-        return replace(view, waits=(*view.waits, *self._facts.unserved(added.record)))
+        [view] = self._views_of_added([(added, plan)], now)
+        return view
 
     def _rehearse(self, plan: Plan, by: Principal, now: datetime, *, has_key: bool) -> TaskView:
         """Return the view of a task that is not stored. Raises what its quotas would refuse.
@@ -140,7 +138,7 @@ class TaskCreator:
             made = self._store.tasks.add_many(traced, admission)
             span.stored([each.record.task.id for each in made])
         self._on_change([each.record.task.id for each in made if each.created])
-        views = iter([self._view_of_added(added, plan, now) for added, plan in zip(made, plans, strict=True)])
+        views = iter(self._views_of_added(list(zip(made, plans, strict=True)), now))
         return [self._view_of_repeated(each, now) if isinstance(each, Repeated) else next(views) for each in planned]
 
     def _planned(
@@ -175,6 +173,11 @@ class TaskCreator:
         record = repeated.record
         facts = self._facts.of(record) if record.run.state is State.WAITING else None
         return answer_of(view_of(record, now, created=False, warnings=(repeat_note(record),), facts=facts))
+
+    def _views_of_added(self, made: Sequence[tuple[Added, Plan]], now: datetime) -> list[TaskView]:
+        unserved = self._facts.unserved([added.record for added, _ in made])
+        views = [(added.record.run.id, self._view_of_added(added, plan, now)) for added, plan in made]
+        return [replace(view, waits=(*view.waits, *unserved.get(run_id, ()))) for run_id, view in views]
 
     def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None

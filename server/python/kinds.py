@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import InvalidArguments
 from duetime.scheduler.handlers import Handler, WatchCheck
 from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.rules.limits.price import read_amount
@@ -169,19 +169,21 @@ class ChainSteps(PythonKind):
     """Steps of a chain; the payload of each is what that of a task may be."""
 
     def read(self, given: Any) -> Any:
-        return [_with_json(step) if isinstance(step, Mapping) else step for step in Steps().read(given)]
+        return [
+            _with_json(step, number) if isinstance(step, Mapping) else step
+            for number, step in enumerate(Steps().read(given))
+        ]
 
 
-def _with_json(step: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_json(step: Mapping[str, Any], number: int) -> Mapping[str, Any]:
     if step.get("payload") is None:
         return step
     try:
         return {**step, "payload": as_json(step["payload"])}
     except InvalidArguments as wrong:
-        place = f"steps.{step.get('name')}.payload"
-        raise InvalidArguments(
-            [InvalidArgument(place, each.problem, accepted=each.accepted) for each in wrong.problems]
-        ) from None
+        name = step.get("name")
+        place = f"steps.{name}" if name and isinstance(name, str) else f"steps[{number}]"
+        raise InvalidArguments([each.at(place) for each in wrong.problems]) from None
 
 
 @dataclass(frozen=True, slots=True)

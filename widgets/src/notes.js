@@ -5,7 +5,7 @@ import { isNamed, speaksEnglish, t } from "./language.js";
 import { withoutIds } from "./words.js";
 
 /** Kinds whose English sentence says more than that of the catalogue can. */
-const DETAILED = new Set(["time_assumed", "deadline_assumed", "damaged"]);
+const DETAILED = new Set(["time_assumed", "deadline_assumed", "damaged", "early_end", "retried", "event_each_time", "step_event_each_time"]);
 
 /** A sentence of the server; one of a kind that this card does not know stays as it is written. */
 export function noteWords(text, { words }, env) {

@@ -70,6 +70,13 @@ class ChainReader:
         each_once = {reason.sentence: reason for reason in reversed((*pause_reasons(found, view, now), *waits, *later))}
         return replace(view, waits=tuple(reversed(each_once.values())))
 
+    def view_of_new(self, found: ChainRecord, *, created: bool, warnings: Sequence[str]) -> TaskView:
+        """Return the view of a chain to the call that made it, with why no worker can take what is due already."""
+        view = self.view_of(found, created=created, warnings=warnings)
+        unserved = self._facts.unserved([step.record for step in front_steps(found)])
+        each_once = {reason.sentence: reason for reasons in unserved.values() for reason in reasons}
+        return replace(view, waits=(*view.waits, *each_once.values()))
+
     def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:
         """Return what later steps ask already, by their names: the limit of an answer may pass before their turn."""
         next_ids = {step.record.run.id for step in front_steps(found)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
-from duetime.scheduler.foresight.reasons.processes import LeftRunning, unserved
+from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now, unserved
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store import Store
@@ -49,11 +49,15 @@ class RunFactReader:
             return found
         return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
 
-    def unserved(self, record: TaskRecord) -> tuple[WaitReason, ...]:
-        """Return why no worker can take a new run that is due already; the queue is not asked."""
-        served = self._explainer.served(record) if self._explainer else RunFacts()
-        action = record.task.action
-        return tuple(unserved(action, working=served.working, drained=served.drained, known=served.known))
+    def unserved(self, records: Sequence[TaskRecord]) -> Mapping[str, tuple[WaitReason, ...]]:
+        """Return why no worker can take those new runs that are due already, by run; the queue is not asked."""
+        explainer, now = self._explainer, self._store.now()
+        if explainer is None:
+            return {}
+        due = [each for each in records if is_due_now(each, now)]
+        of_actions = {each.task.action: each for each in due}
+        reasons = {action: _unserved(action, explainer.served(each)) for action, each in of_actions.items()}
+        return {each.run.id: reasons[each.task.action] for each in due}
 
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the facts about the runs of a list, by run; the queue is asked only about the first ready ones."""
@@ -80,6 +84,10 @@ class RunFactReader:
             run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, side_approvals=wait.side_approvals)
             for run_id, wait in open_waits(self._store, records).items()
         }
+
+
+def _unserved(action: str, served: RunFacts) -> tuple[WaitReason, ...]:
+    return tuple(unserved(action, working=served.working, drained=served.drained, known=served.known))
 
 
 def last_skipped(store: Store, record: TaskRecord) -> Run | None:

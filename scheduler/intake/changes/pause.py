@@ -16,6 +16,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import DeadlineType, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 _UNTIL: Final = re.compile(r"^\s*(?:until|till)\s+", re.IGNORECASE)
@@ -72,7 +73,8 @@ def deadline_warning(draft: ChangeDraft) -> tuple[str, ...]:
         return ()
     if run.deadline is None or (run.drop_at or run.deadline) > until:
         return ()
-    return (f"its hard deadline {describe(run.deadline, task.timezone)} passes first: it expires when the pause ends",)
+    text = f"its hard deadline {describe(run.deadline, task.timezone)} passes first: it expires when the pause ends"
+    return (Translatable.of(NoteKind.DEADLINE_IN_PAUSE, text, deadline=run.deadline.isoformat()),)
 
 
 def ended_warning(draft: ChangeDraft) -> tuple[str, ...]:

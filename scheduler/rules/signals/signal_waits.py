@@ -14,6 +14,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.time.times import describe, parse_duration
 from duetime.scheduler.task import Json
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.waits.signal import MAX_EVENTS_AWAITED, SIGNAL_KEPT, OnTimeout, SignalWait
 
 USUAL_TIMEOUT: Final = timedelta(days=30)
@@ -76,7 +77,8 @@ def early_end_note(wait: SignalWait | None, due: datetime, zone: str) -> tuple[s
         return ()
     ends = "expires" if wait.on_timeout is OnTimeout.EXPIRE else "is skipped"
     until = describe(wait.until, zone)
-    return (f"the timeout counts from now: without the event it {ends} {until}, before it is due",)
+    text = f"the timeout counts from now: without the event it {ends} {until}, before it is due"
+    return (Translatable.of(NoteKind.EARLY_END, text, at=wait.until.isoformat()),)
 
 
 def equality_note(given: object) -> tuple[str, ...]:

@@ -50,9 +50,9 @@ LOST_PLACE: Final = sys.maxsize
 CHANGES_OPERATION: Final = "stream_changes"
 CHANGES_PATH: Final = "/changes"
 ABOUT_DATA: Final = (
-    "JSON: of a change, an event as in /events. Of an inbox, message_id, task_id, run_id and state of an outcome "
-    "that came for the caller. For operators: of a pool, its name (pool) and revision, or removed; of a worker, "
-    "worker_id, state and drain, or removed."
+    "JSON: of a change, an event as in /events. Of an inbox, message_id, task_id, run_id and state of an outcome, or "
+    "of a question (waiting), that came for the caller. For operators: of a pool, its name (pool) and revision, or "
+    "removed; of a worker, worker_id, state and drain, or removed."
 )
 _ARGUMENTS = Arguments(f"GET /v1{CHANGES_PATH}", (STREAM_SECONDS,))
 

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from duetime.scheduler.events import Event
+from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.nodes.heartbeat import state_of
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import InboxMessage, Json
+from duetime.scheduler.task import InboxMessage, Json, State
 from duetime.widgets.formats.rows import present
 
 POOL, WORKER, INBOX = "pool", "worker", "inbox"
 _NAMED_BY: Final = {POOL: "pool", WORKER: "worker_id"}
+
+_WAITING: Final = frozenset({State.WAITING, State.SUSPENDED})
+_ASKING: Final = frozenset({EventKind.ASKED, EventKind.UNDONE})
+"""Kinds of events that may bring a question to a run which waits already; an undo takes its answer back."""
 
 NamedState = Mapping[str, Mapping[str, Json]]
 
@@ -40,7 +44,7 @@ class StateChange:
 
 
 class StateWatch:
-    """Compares pools and workers with those of the last look, and finds the messages of runs that have ended."""
+    """Compares pools and workers with those of the last look, and finds the messages that came with events."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -57,8 +61,7 @@ class StateWatch:
 
     def look(self, events: Sequence[Event], place: int) -> list[StateChange]:
         """Return what has changed since the last look, and the messages of these events."""
-        ended = [event.run_id for event in events if event.run_id and event.to_state in TERMINAL]
-        messages = self._store().inbox.of_runs(ended) if ended else []
+        messages = _messages(self._store(), events)
         before, now = self._seen, _installation(self._store()) if self._seen is not None else None
         found = [_arrival(message, place) for message in messages]
         if before is not None and now is not None:
@@ -66,6 +69,22 @@ class StateWatch:
         if before is not None and self._seen is before:  # else operators came or left during the look
             self._seen = now
         return found
+
+
+def _messages(store: Store, events: Sequence[Event]) -> list[InboxMessage]:
+    """Return the outcomes of runs that have ended, and the questions that came with these events."""
+    ended = {event.run_id for event in events if event.run_id and event.to_state in TERMINAL}
+    asked = {event.run_id for event in events if event.run_id and _may_ask(event)}
+    found = store.inbox.of_runs(sorted(ended | asked)) if ended or asked else []
+    return [each for each in found if each.run_id in (asked if each.state is State.WAITING else ended)]
+
+
+def _may_ask(event: Event) -> bool:
+    """Whether an open question of the run came with the event: it began to wait, or asks although it waited before.
+
+    Other changes of a run that waits leave its question as it is.
+    """
+    return event.to_state in _WAITING or event.kind in _ASKING or "asks" in (event.after or {})
 
 
 def _installation(store: Store) -> Mapping[str, NamedState]:

@@ -482,9 +482,15 @@ def test_a_model_that_loses_something_as_json_is_refused_by_the_name_of_its_step
         message: str
         size: int = Field(3, exclude=True)
 
-    steps: Any = [{"name": "stretch", "payload": Lossy(message="Stretch", size=4)}]
-    with pytest.raises((InvalidArgument, InvalidArguments), match=r"steps\.stretch\.payload: its model is not read"):
+    lossy = Lossy(message="Stretch", size=4)
+    steps: Any = [{"name": "stretch", "payload": lossy}]
+    with pytest.raises((InvalidArgument, InvalidArguments)) as of_step:
         scheduler.schedule("Pause", when="in 2 hours", steps=steps)
+    said = "payload: its model is not read from its own dump. Accepted: the JSON object that the model reads. Example: "
+    assert str(of_step.value) == f'steps.stretch.{said}{{"message": "Stretch"}}'
+    unnamed: Any = [{"name": "walk"}, {"payload": lossy}]
+    with pytest.raises((InvalidArgument, InvalidArguments), match=r"^steps\[1\]\.payload: its model is not read"):
+        scheduler.schedule("Pause", when="in 2 hours", steps=unnamed)
 
 
 @pytest.mark.parametrize(("fold", "hour"), [(0, 0), (1, 1)])

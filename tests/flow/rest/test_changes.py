@@ -15,7 +15,8 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.workers import DrainMode
-from duetime.scheduler.task import State
+from duetime.scheduler.task import ApprovalAnswer, State
+from duetime.scheduler.waits.approval import Approval, question_of
 from duetime.server.rest.streams import change_feed, changes, state_changes
 from duetime.server.rest.streams.change_feed import MAX_WAITING_EVENTS, ChangeStream
 from duetime.server.rest.streams.state_changes import StateChange, StateWatch
@@ -206,6 +207,36 @@ async def test_a_user_receives_the_outcomes_that_come_and_nobody_else_does(guard
         await of_others.event("change")
     assert (told["task_id"], told["run_id"], told["state"]) == (claim.task.id, claim.run.id, "failed")
     assert [len(each.events("inbox")) for each in (stream, of_bob, of_others)] == [1, 0, 0]
+
+
+async def test_a_user_receives_each_question_once_when_it_is_asked_and_the_outcome_after_it(guarded: Site) -> None:
+    ann, bob = guarded.key("acme", "ann"), guarded.key("acme", "bob")
+    store = guarded.app.store
+
+    async with listening(guarded, ann) as stream, listening(guarded, bob) as of_bob:
+        await stream.event("open")
+        await of_bob.event("open")
+        task = await made(guarded, ann, approval={"question": "Go?"})
+        [asked] = await stream.event("inbox")
+        await sent(guarded, "PATCH", f"/tasks/{task['id']}", token=ann, body={"priority": "high"})
+        await stream.event("change", 2)
+        claim = started(store, store.now(), tenant="acme", owner="ann")
+        asks = Approval(claim.run.id, claim.run.attempt, "Send it?", ApprovalAnswer.REJECT, store.now(), None)
+        question = question_of(claim.task, claim.run, asks)
+        store.claims.settle([settlement(claim, State.SUSPENDED, asks=asks, inbox=question.message)])
+        of_handler = (await stream.event("inbox", 2))[1]
+        await sent(guarded, "POST", f"/tasks/{claim.task.id}/cancel", token=ann)
+        other = started(store, store.now(), tenant="acme", owner="ann")
+        store.claims.settle([settlement(other, State.FAILED, inbox=message(other, user="ann", state=State.FAILED))])
+        ended = (await stream.event("inbox", 3))[2]
+        await of_bob.event("change", len(stream.events("change")))
+
+    assert [(each["task_id"], each["state"]) for each in (asked, of_handler, ended)] == [
+        (task["id"], "waiting"),
+        (claim.task.id, "waiting"),
+        (other.task.id, "failed"),
+    ]
+    assert [len(each.events("inbox")) for each in (stream, of_bob)] == [3, 0]
 
 
 async def test_the_stream_of_a_revoked_key_ends(guarded: Site, monkeypatch: pytest.MonkeyPatch) -> None:

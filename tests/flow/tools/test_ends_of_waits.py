@@ -9,7 +9,9 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.outcomes import Failed, Outcome, Wait
 from duetime.scheduler.store import Store
+from duetime.scheduler.views import TaskView
 from duetime.widgets.formats.speech import speech
+from duetime.widgets.payload import task_words
 from duetime.widgets.schema.task import TaskPayload
 
 from tests.builders import Clock
@@ -208,3 +210,27 @@ def test_a_retry_policy_is_said_in_a_clause_where_the_caller_gave_one(ask: Ask) 
     text, _ = ask("schedule_task", title="Load", action="look", retry={"max_attempts": 4, "backoff_seconds": 3600})
     assert "it is tried again up to 3 times, about 1 h apart" in text
     assert "tried again" not in ask("schedule_task", title="Fetch", action="look")[0]
+
+
+def test_the_notes_on_waits_retries_and_pauses_have_kinds_for_cards(runner: VirtualRunner) -> None:
+    def kinds(view: TaskView) -> list[dict[str, Any]]:
+        return list((task_words(view).sentences or {}).values())
+
+    schedule: Any = runner.scheduler.schedule
+    early = {"kind": "early_end", "at": "2026-11-24T13:00:00+00:00"}
+    assert early in kinds(schedule("Ship", when="tomorrow 9:00", wait_for=PAID))
+    assert early in kinds(schedule("Ships", when="tomorrow 9:00", wait_for=PAID, steps=STEPS))
+    tries = kinds(schedule("Load", action="look", retry={"max_attempts": 4, "backoff_seconds": 3600}))
+    assert tries == [{"kind": "retried", "count": "4", "pause": "1 h"}]
+    assert kinds(schedule("Fetch", action="look", retry={"max_attempts": 1})) == [{"kind": "not_retried"}]
+
+    bound = schedule("File", when="tomorrow 9:00", deadline="2026-11-25T12:00:00Z", deadline_type="hard")
+    paused = runner.scheduler.reschedule(bound.record.task.id, pause_until="friday")
+    assert {"kind": "deadline_in_pause", "deadline": "2026-11-25T12:00:00+00:00"} in kinds(paused)
+
+    daily = {"repeat": "every day at 13:00", "wait_for": PAID}
+    assert {"kind": "event_each_time", "event": "paid"} in kinds(schedule("Books", **daily))
+    assert {"kind": "event_each_time", "event": "paid"} in kinds(schedule("Chain", **daily, steps=STEPS))
+    own: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "wait_for": PAID}]
+    chain = schedule("Own", repeat="every day at 13:00", steps=own)
+    assert kinds(chain) == [{"kind": "step_event_each_time", "step": "load", "event": "paid"}]

@@ -20,6 +20,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import RemoteQueue, answer
+from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
@@ -129,6 +130,34 @@ def test_a_task_that_is_scheduled_for_now_says_that_no_worker_knows_its_action(
     assert said in task_text(task_payload(view))
     assert scheduler.schedule("Shrink", when="in 2 hours", action="resize").waiting_for == ()
     assert scheduler.schedule("Stretch", when="now").waiting_for == ()
+
+
+def test_several_tasks_and_chains_that_are_due_now_say_that_no_worker_knows_their_actions(
+    store: Store, queue: MemoryQueue
+) -> None:
+    known = partial(any_worker_handles, store)
+    explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, known=known)
+    planner = Planner(Handlers.load(entry_points=False, added=[resize()]), "UTC")
+    scheduler = Scheduler(store, planner, explainer=explainer)
+    Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
+    said = "a worker with a handler for 'resize': no running worker has one, so start one whose setting `handlers` "
+    said += "names its module"
+    due, later, other = (
+        Request("Shrink", when="now", action="resize"),
+        Request("Shrink later", when="in 2 hours", action="resize"),
+        Request("Stretch", when="now"),
+    )
+    assert [view.waiting_for for view in scheduler.task_creator.create_many([due, later, other])] == [(said,), (), ()]
+
+    steps: Any = [
+        {"name": "a", "action": "resize"},
+        {"name": "b", "action": "resize"},
+        {"name": "c", "after": ["a", "b"]},
+    ]
+    assert scheduler.schedule("Shrink both", when="now", steps=steps).waiting_for == (said,)
+    assert scheduler.schedule("Shrink both later", when="in 2 hours", steps=steps).waiting_for == ()
+    last: Any = [{"name": "a"}, {"name": "b", "after": ["a"], "action": "resize"}]
+    assert scheduler.schedule("Stretch first", when="now", steps=last).waiting_for == ()
 
 
 @pytest.mark.parametrize("when", [{"when": "in 2 hours"}, {"repeat": "every day at 9:00"}])
