@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
@@ -92,10 +93,11 @@ class Executor:
         run = held.claim.run
         since = run.started_at or self._store.now()
         wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
-        known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
-        if wait is None and is_blocked(run.summary):
-            return self._store_message(held, lambda: self._store.blocked.read_alert(run.tenant, run.id))
-        if wait is None or not is_blocked(wait.reason) or known:
+        was_blocked = bool(run.summary) and is_blocked(run.summary)
+        if wait is None:
+            read = partial(self._store.blocked.read_alert, run.tenant, run.id)
+            return self._store_message(held, read) if was_blocked else None
+        if not is_blocked(wait.reason) or (was_blocked and run.attempt > 1):  # a first one was in the answer to a call
             return wait
         return self._alert(held, wait.reason) or wait
 

@@ -155,7 +155,7 @@ class LivePool(HeldPool):
                     yield head
 
     def rest(self, now: float) -> float | None:
-        """Return when to examine the classes parked here now, or parked before a hold or promise ends; None if never."""
+        """Return when to examine the classes parked here now, or before a hold or promise ends; None if never."""
         times = [time for tier in range(1, TIER_COUNT + 1) for time in self._rest_of(tier, now)]
         ends = [end for end in (self.state.hold_until, self.promised_until) if now < end]
         return min(times + ends, default=None)
