@@ -248,7 +248,7 @@ MUTATIONS = (
         (
             (
                 "dead_letters/letters.py",
-                "            _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)\n",
+                "            _close(connection, tenant, run_id, now, replayed_as=replayed.id, replay_number=number)\n",
                 "            _ = number\n",
             ),
         ),
