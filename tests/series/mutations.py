@@ -268,7 +268,7 @@ MUTATIONS = (
         (
             (
                 "dead_letters/letters.py",
-                "            _close(connection, run_id, now)\n            entries",
+                "            _close(connection, tenant, run_id, now)\n            entries",
                 "            entries",
             ),
         ),
