@@ -94,7 +94,9 @@ WITH given AS MATERIALIZED (
 )
 SELECT id, CASE WHEN :twins::boolean THEN (
     SELECT alike.task_id
-    FROM (SELECT * FROM runs WHERE twin_hash = run_twin_hash AND scheduled_for = run_scheduled_for OFFSET 0) AS alike
+    FROM (SELECT * FROM runs  -- pairs: no other index can serve them, however little the server has counted
+          WHERE (twin_hash, scheduled_for) >= (run_twin_hash, run_scheduled_for)
+              AND (twin_hash, scheduled_for) <= (run_twin_hash, run_scheduled_for) OFFSET 0) AS alike
     WHERE alike.current AND alike.ended_at IS NULL AND alike.listed_at = alike.scheduled_for
         AND (SELECT tasks.tenant = new.tenant AND tasks.owner = new.owner AND tasks.title_folded = new.title_folded
              FROM tasks WHERE tasks.id = alike.task_id)

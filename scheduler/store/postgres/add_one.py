@@ -90,7 +90,9 @@ WITH claimed AS (
 )
 SELECT task.id, (
     SELECT alike.task_id
-    FROM (SELECT * FROM runs WHERE twin_hash = :twin_hash AND scheduled_for = :scheduled_for OFFSET 0) AS alike
+    FROM (SELECT * FROM runs  -- pairs: no other index can serve them, however little the server has counted
+          WHERE (twin_hash, scheduled_for) >= (:twin_hash, :scheduled_for)
+              AND (twin_hash, scheduled_for) <= (:twin_hash, :scheduled_for) OFFSET 0) AS alike
     WHERE alike.current AND alike.ended_at IS NULL AND alike.listed_at = alike.scheduled_for
         AND (SELECT tenant = :tenant AND owner = :owner AND title_folded = :title_folded
              FROM tasks WHERE tasks.id = alike.task_id)
