@@ -151,7 +151,7 @@ class FailsafeQueue:
                 self._unanswered = ""
         return taken
 
-    def preemptors(
+    def assign_preemptors(
         self,
         worker: str,
         n: int,
@@ -164,7 +164,7 @@ class FailsafeQueue:
         found: tuple[int, ...] = ()
         if self.away is None:
             with self._noticing():
-                found = self.within.preemptors(worker, n, tiers, notice, threads=threads, actions=actions)
+                found = self.within.assign_preemptors(worker, n, tiers, notice, threads=threads, actions=actions)
         return found
 
     def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ class DispatchQueue(Protocol):
         With `record`, it returns what it saw at each look, up to `MAX_LOOKS_RECORDED`; a repeated take returns none.
         """
 
-    def preemptors(
+    def assign_preemptors(
         self,
         worker: str,
         n: int,
@@ -166,10 +166,11 @@ class DispatchQueue(Protocol):
         threads: ThreadUse | None = None,
         actions: KnownActions = None,
     ) -> tuple[int, ...]:
-        """Return the tiers of up to `n` runs for which this worker should preempt others, the most urgent first.
+        """Assign to a worker up to `n` runs for which it should preempt others; return their tiers, most urgent first.
 
         The runs are of `actions` and of `tiers` (first and last), lack only a thread, and reach their key within
-        `notice` ms. Each is returned to one worker only, for `PREEMPTOR_HOLD_MS`.
+        `notice` ms. Each is assigned to one worker only, for `PREEMPTOR_HOLD_MS`.
+        `threads` is the report of this worker, as at a take.
         """
 
     def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:

@@ -52,6 +52,11 @@ def may_start(headroom: Headroom, tier: int, idle: int) -> bool:
     return idle > headroom[tier - 1]
 
 
+def are_reserved(headroom: Headroom, idle: int) -> bool:
+    """Whether this many idle threads are all reserved, so that only urgent runs may start on them."""
+    return idle <= max(headroom)
+
+
 def least_urgent(headroom: Sequence[int], idle: int) -> int:
     """Return the least urgent tier that may start on this many idle threads; 0 when none may."""
     return sum(idle > kept for kept in headroom)

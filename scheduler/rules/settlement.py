@@ -70,28 +70,25 @@ def settle(
     With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that reports changes.
     """
     settlement = with_follow_up(_settled(claim, ending, now, jitter), claim, now)
-    return _quieted(_alarmed(settlement, now), ending, previous)
+    return _quieted(_alarmed(settlement, claim, now), claim, ending, previous)
 
 
-def _quieted(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
+def _quieted(settlement: Settlement, claim: Claim, ending: AttemptResult, previous: Run | None) -> Settlement:
     """Make an outcome quiet that the task's `notify` leaves out: it counts as read, and goes to no channel."""
-    message, claim = settlement.inbox, settlement.claim
-    if message is None or claim is None or settlement.asks:
+    message = settlement.inbox
+    if message is None or settlement.asks or settlement.pauses:
         return settlement
     is_quiet = isinstance(ending, Done) and ending.quiet and not has_failed(settlement)
-    if settlement.pauses:
-        return settlement
     if not is_quiet and _is_notified(claim.task.notify, settlement, previous):
         return settlement
     kept = tuple(each for each in settlement.deliveries if _is_alarm(claim, settlement, each.channel))
     return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=kept)
 
 
-def _alarmed(settlement: Settlement, now: datetime) -> Settlement:
+def _alarmed(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
     """Add the delivery to the channel that the task names for runs that fail, expire or stay unverified."""
-    claim = settlement.claim
-    channel = claim.task.on_failure.get(ON_FAILURE_NOTIFY) if claim else None
-    if claim is None or channel is None or not has_failed(settlement):
+    channel = claim.task.on_failure.get(ON_FAILURE_NOTIFY)
+    if channel is None or not has_failed(settlement):
         return settlement
     if channel == INBOX_CHANNEL or any(each.channel == channel for each in settlement.deliveries):
         return settlement
@@ -136,20 +133,19 @@ def with_consequences(claim: Claim, settlement: Settlement, *, now: datetime, fo
     """
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         gives_way = settlement.to is State.CANCELLED and claim.run.gives_way
-        return replace(continue_series(settlement, claim, now), claim=settlement.claim) if gives_way else settlement
+        return continue_series(settlement, claim, now) if gives_way else settlement
     words = settlement.reason or settlement.to.value
-    ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
+    ended = _followed(replace(settlement, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
-    message = _quieted(_alarmed(ended, now), Failed(words), claim.previous)
-    return replace(message, claim=settlement.claim)
+    return _quieted(_alarmed(ended, claim, now), claim, Failed(words), claim.previous)
 
 
 def with_notice(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
     """Add the message that a run was skipped, as no event came in time."""
     words = settlement.reason or settlement.to.value
-    noticed = replace(settlement, claim=claim, deliveries=_deliveries(claim, now))
-    noticed = replace(noticed, inbox=_message(claim, now, settlement.to, words))
-    return replace(_quieted(noticed, Done(words), claim.previous), claim=settlement.claim)
+    message = _message(claim, now, settlement.to, words)
+    noticed = replace(settlement, inbox=message, deliveries=_deliveries(claim, now))
+    return _quieted(noticed, claim, Done(words), claim.previous)
 
 
 def refresh(claim: Claim, record: TaskRecord) -> Claim:

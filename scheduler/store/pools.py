@@ -57,7 +57,7 @@ class Pools:
         self._database = database
         self._now = now
         self.on_change: Callable[[], None] = lambda: None
-        """Called when whoever looks what is due sees a change, on his thread: so no other loop has to poll."""
+        """Called when the thread that looks for due runs sees a new revision, so that no other loop has to poll."""
         self._seen: int | None = None
 
     def see(self, revision: int) -> None:

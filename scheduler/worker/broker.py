@@ -18,7 +18,7 @@ from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, QueueChange, Take, ThreadUse
-from duetime.scheduler.rules.headroom import Headroom, least_urgent
+from duetime.scheduler.rules.headroom import Headroom, are_reserved, least_urgent
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
@@ -134,7 +134,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def take(self, timeout: float) -> list[str]:
         """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
-        most = timeout if self.idle.behind else min(timeout, PREEMPTION_INTERVAL_S)
+        most = timeout if self.idle.is_overcommitted else min(timeout, PREEMPTION_INTERVAL_S)
         idle = 0 if self.closed else self.idle.take_all(most)
         if not idle:
             self._wait_without_thread(timeout)
@@ -167,10 +167,10 @@ class DispatchBroker(dramatiq.Broker):
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
-            if wanted > max(self.headroom()):
+            if not are_reserved(self.headroom(), wanted):
                 self.idle.forget()
             self._await(taken, wanted, idle)
-        elif taken and 0 < wanted - len(taken.grants) <= max(self.headroom()):
+        elif taken and wanted > len(taken.grants) and are_reserved(self.headroom(), wanted - len(taken.grants)):
             self._kept_idle = KeptIdle(taken, wanted - len(taken.grants))
         return started
 
@@ -192,10 +192,11 @@ class DispatchBroker(dramatiq.Broker):
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
         timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIER_COUNT
-        if wanted > max(self.headroom()) and taken.hint is None:
+        urgent_only = are_reserved(self.headroom(), wanted)
+        if not urgent_only and taken.hint is None:
             self._awaited = QueueChange(taken.generation, timeout)
             return
-        if wanted <= max(self.headroom()):
+        if urgent_only:
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
             self._make_room()
             self.idle.call_when_more(idle, self.queue.wake)
@@ -206,15 +207,15 @@ class DispatchBroker(dramatiq.Broker):
         now = time.monotonic()
         if self._preemption is not None and now - self._room_made_at >= PREEMPTION_INTERVAL_S:
             self._room_made_at = now
-            threads, allowed = self._threads(0), self._allowed()
-            report = self._preemption.make_room if 0 < allowed >= threads.busy else self._preemption.report
-            report(threads)
+            threads = self._threads(0)
+            one_more_starts = 0 < self._allowed() >= threads.busy
+            (self._preemption.make_room if one_more_starts else self._preemption.report)(threads)
 
     def _wait_without_thread(self, timeout: float) -> None:
         """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
         if self.draining:
             time.sleep(DRAINING_PAUSE_S)
-        elif self.idle.behind:
+        elif self.idle.is_overcommitted:
             self.idle.forget()
             self.runs.let_go()
         elif not self.closed:
@@ -228,7 +229,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:
         """Take runs, after the change that the last take left to await; None while closed."""
-        after, self._awaited = self._awaited if n > max(self.headroom()) else None, None
+        after, self._awaited = None if are_reserved(self.headroom(), n) else self._awaited, None
         if self.closed:
             return None
         nonce, actions, options = new_id("n"), self._actions, self._options
@@ -250,10 +251,7 @@ class DispatchBroker(dramatiq.Broker):
             return self._start(grants, asked_at if taken.asked_at is None else taken.asked_at)
 
     def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
-        """Claim granted runs. A run that cannot be claimed now returns to the queue.
-
-        A run that must not start is dropped.
-        """
+        """Claim granted runs. A run that cannot be claimed now returns to the queue. Others are dropped."""
         if not grants:
             return []
         try:

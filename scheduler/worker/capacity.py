@@ -52,7 +52,7 @@ class ThreadCapacity:
         return self._ahead > 0
 
     @property
-    def behind(self) -> bool:
+    def is_overcommitted(self) -> bool:
         """Whether more runs were handed out than threads were idle."""
         return self.out > self.total
 

@@ -100,10 +100,10 @@ class Worker:
         self._logs = RunLogWriter(store, lambda: [held.log for held in self._active_runs.all()])
         self._active_runs = ActiveRuns(notifier, self._logs.wake)
         self._loop = EventLoop()
-        self._threads = ThreadReplacement()
+        self._thread_replacement = ThreadReplacement()
         self._lost = self._make_lost_threads()
         self._watchdog = self._make_watchdog()
-        self._execution = Executor(store, handlers, self._loop, options.reached, started=self._watchdog.started)
+        self._executor = Executor(store, handlers, self._loop, options.reached, started=self._watchdog.started)
         self._claimer = self._make_claimer(handlers, epoch)
         self.threads = 0 if options.hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)
@@ -115,7 +115,7 @@ class Worker:
         self._completer = BatchCompleter(
             store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit, notifier=notifier
         )
-        self._dramatiq = self._make_threads() if options.hosted is None else None
+        self._dramatiq = self._make_dramatiq_worker() if options.hosted is None else None
 
     @property
     def running(self) -> int:
@@ -177,7 +177,7 @@ class Worker:
         return LostThreads(
             self._loop,
             limit=lambda: self.threads,
-            end=lambda held: self._completer.hand_in(held, self._execution.unstopped(held), wait=False),
+            end=lambda held: self._completer.hand_in(held, self._executor.unstopped(held), wait=False),
             replace=self._replace,
             notifier=self._notifier,
         )
@@ -206,7 +206,7 @@ class Worker:
             notifier=replace(self._notifier, on_replaced=self._drain),
         )
 
-    def _make_threads(self) -> dramatiq.Worker:
+    def _make_dramatiq_worker(self) -> dramatiq.Worker:
         return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=IDLE_POLL_MS)
 
     def _host(self, threads: int) -> None:
@@ -222,7 +222,7 @@ class Worker:
                 options.name, self.threads, lease_ms, handlers, options.headroom, options.allowance, options.recorder
             ),
             preemption=self._preemption,
-            middleware=[self._threads, *([Hosting(self._host, options.hosted)] if options.hosted else [])],
+            middleware=[self._thread_replacement, *([Hosting(self._host, options.hosted)] if options.hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
         dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=RUN_QUEUE)(self._run)
@@ -256,7 +256,7 @@ class Worker:
         """Run a claim on this thread; return whether the thread may run others."""
         held.yielding, held.thread = self._broker.draining, threading.current_thread()
         self._preemption.began(held)
-        ending = self._preemption.ended(held, self._execution.run(held))
+        ending = self._preemption.ended(held, self._executor.run(held))
         failpoints.hit(failpoints.Step.HANDLED)
         if held.hand_over():
             self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
@@ -264,16 +264,16 @@ class Worker:
             return True
         if self._lost.returned(held, ending):
             self._broker.idle.count_out(1)
-            self._threads.end_this()
+            self._thread_replacement.end_this()
             return False
         return True
 
     def _fail(self, held: ActiveRun, error: BaseException) -> None:
-        self._hand_in(held, self._execution.failed(held, error), wait=False)
+        self._hand_in(held, self._executor.failed(held, error), wait=False)
 
     def _replace(self, lost_thread: threading.Thread) -> None:
         self._gate.replaced(lost_thread)
-        self._threads.replace(lost_thread)
+        self._thread_replacement.replace(lost_thread)
         self._broker.idle.give(1)
 
     def _hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:

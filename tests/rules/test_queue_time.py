@@ -41,7 +41,7 @@ def test_when_the_clock_was_set_back_it_goes_on_from_where_it_was(back: float) -
 
 def test_after_a_small_step_back_it_stands_still_until_the_clock_is_there_again() -> None:
     time = after(NOW_MS - MAX_CLOCK_STEP_MS, NOW_MS - 1)
-    assert (time.now, time.behind) == (NOW_MS, 0)
+    assert (time.now, time.wall_lag) == (NOW_MS, 0)
     assert time.at(NOW_MS + 1).now == NOW_MS + 1
 
 

@@ -35,7 +35,7 @@ def class_name(entry: Entry) -> ClassName:
 
 
 class Place(Protocol):
-    """The place a class is parked in: `name` is that of the pool."""
+    """The place a class is parked at: `name` is that of the pool."""
 
     @property
     def name(self) -> str: ...
@@ -46,7 +46,7 @@ class Place(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RunClass:
-    """The runs of one class; `behind` is the place it is parked in, None while takes examine it.
+    """The runs of one class; `parked_at` is the place it is parked at, None while takes examine it.
 
     `lane` is where its head stands, parked or not.
     """
@@ -60,7 +60,7 @@ class RunClass:
     runs: LazyHeap[Rank] = field(init=False)
     head: Rank | None = None
     """The best of `runs`; kept, because every take compares it several times."""
-    behind: Place | None = None
+    parked_at: Place | None = None
     lane: str = MAIN_LANE
 
     def __post_init__(self) -> None:
@@ -112,12 +112,12 @@ class RunClasses:
     def entry(self, run_id: str) -> Entry:
         return self._class_of[run_id].entries[run_id]
 
-    def behind(self) -> dict[str, int]:
+    def parked_by_pool(self) -> dict[str, int]:
         """Count the runs that are parked, by pool."""
         found: dict[str, int] = {}
         for cls in self._classes.values():
-            if cls.behind is not None:
-                found[cls.behind.name] = found.get(cls.behind.name, 0) + cls.size
+            if cls.parked_at is not None:
+                found[cls.parked_at.name] = found.get(cls.parked_at.name, 0) + cls.size
         return found
 
     def classes(self) -> list[RunClass]:
@@ -243,12 +243,12 @@ class RunClasses:
     def parked_on(self, pool: str, rank: Rank) -> RunClass | None:
         """Return the class whose head is `rank` if it is parked on a pool."""
         cls = self._headed_by(rank)
-        return cls if cls is not None and cls.behind is not None and cls.behind.name == pool else None
+        return cls if cls is not None and cls.parked_at is not None and cls.parked_at.name == pool else None
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""
         cls = self._headed_by(rank)
-        return cls is not None and cls.behind is place
+        return cls is not None and cls.parked_at is place
 
     def _look_again(self, cls: RunClass, before: Rank | None) -> None:
         if cls.head is None:
@@ -261,8 +261,8 @@ class RunClasses:
             self.unpark(cls)
 
     def _leave_place(self, cls: RunClass) -> None:
-        if cls.behind is not None:
-            place, cls.behind = cls.behind, None
+        if cls.parked_at is not None:
+            place, cls.parked_at = cls.parked_at, None
             place.leave(cls)
 
     def _count(self, cls: RunClass, classes: int) -> None:
@@ -284,7 +284,7 @@ class RunClasses:
 
     def _is_candidate(self, lane: str, tier: int, rank: Rank) -> bool:
         cls = self._headed_by(rank)
-        return cls is not None and cls.behind is None and cls.tier == tier and cls.lane == lane
+        return cls is not None and cls.parked_at is None and cls.tier == tier and cls.lane == lane
 
     def _is_head_of(self, is_here: Callable[[Rank], bool], tenant: str, rank: Rank) -> bool:
         return is_here(rank) and self._class_of[rank[2]].tenant == tenant

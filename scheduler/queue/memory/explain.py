@@ -53,7 +53,7 @@ def explained(
         return None
     cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
     head = cls.head
-    if cls.behind is None or head is None:
+    if cls.parked_at is None or head is None:
         return Explanation("waiting", ahead, threads=threads, others_first=_others_first(waiting, cls, wall))
     return Explanation("parked", ahead, lacks(waiting.entry(head[2])), threads=threads)
 
@@ -68,16 +68,15 @@ def _others_first(waiting: RunClasses, cls: RunClass, wall: float) -> bool:
 
 def stats_of(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
     """Count runs by tier and by place, and the use of each pool."""
-    by_tier, parked = [0] * TIER_COUNT, 0
+    by_tier, parked = [0] * TIER_COUNT, waiting.parked_by_pool()
     for cls in waiting.classes():
-        if cls.behind is None:
+        if cls.parked_at is None:
             by_tier[cls.tier - 1] += cls.size
-        else:
-            parked += cls.size
-    behind = waiting.behind()
     used = [pool for pool in pools.all() if not pool.is_idle(now)]
-    uses = {pool.name: _use(pool, behind.get(pool.name, 0), pools.time, now) for pool in used}
-    return Stats(tuple(by_tier), delayed, parked, leased, {name: use for name, use in uses.items() if use})
+    uses = {pool.name: _use(pool, parked.get(pool.name, 0), pools.time, now) for pool in used}
+    return Stats(
+        tuple(by_tier), delayed, sum(parked.values()), leased, {name: use for name, use in uses.items() if use}
+    )
 
 
 def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | None:
@@ -92,7 +91,7 @@ def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | 
 
 def _shown(at: float | None, time: QueueTime) -> float | None:
     """Return the time that the wall clock shows at a time of the queue."""
-    return None if at is None else at - time.behind
+    return None if at is None else at - time.wall_lag
 
 
 def _status(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:

@@ -107,7 +107,7 @@ class HeldPool:
 
     def _is_kept_from(self, entry: Entry, kept: Entry, waiting: RunClasses, now: float) -> bool:
         """Whether a run that may be admitted would take units from one that is parked elsewhere, or not parked."""
-        last = TIER_COUNT if waiting.class_of(kept.run_id).behind is not None else kept.tier
+        last = TIER_COUNT if waiting.class_of(kept.run_id).parked_at is not None else kept.tier
         if self.limits is None or not kept.tier <= entry.tier <= last or not waiting.is_ahead(kept, entry):
             return False
         units = entry.needs[self.name] + kept.needs[self.name]

@@ -101,7 +101,7 @@ class LivePool(HeldPool):
     def fits_promised(self, waiting: RunClasses, now: float) -> RunClass | None:
         """Return that class if it is parked here and may be admitted now."""
         cls = self.promised_class(waiting, now)
-        if cls is None or self.limits is None or cls.behind is None or cls.behind.name != self.name:
+        if cls is None or self.limits is None or cls.parked_at is None or cls.parked_at.name != self.name:
             return None
         return cls if dict(cls.needs)[self.name] <= available(self.limits, self.at(now), cls.tier, now) else None
 
@@ -115,7 +115,7 @@ class LivePool(HeldPool):
             size = self.sizes[cls.tier, units, cls.lane] = ParkedSize(self, cls.tier, units, cls.lane, waiting)
             insort(self.units[cls.tier - 1], (units, cls.lane))
         size.count += 1
-        cls.behind = size
+        cls.parked_at = size
         size.heads.push(head)
         self.join_line(cls, waiting)
         if cls.tenant:

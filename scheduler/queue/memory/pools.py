@@ -47,7 +47,7 @@ class LivePools:
 
     def pass_time(self, time: QueueTime) -> None:
         """Advance to `time`; after the clock was set back, calendar windows end later in time of the queue."""
-        set_back, self.time = time.behind != self.time.behind, time
+        set_back, self.time = time.wall_lag != self.time.wall_lag, time
         for pool in self._pools.values() if set_back else ():
             pool.limits = pool.declared and time.limits(pool.declared)
 

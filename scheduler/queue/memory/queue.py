@@ -86,7 +86,7 @@ class MemoryQueue:
                 self._wake()
             return Take(granted, self._generation, hint, asked_at, tuple(seen or ()))
 
-    def preemptors(
+    def assign_preemptors(
         self,
         worker: str,
         n: int,
@@ -102,7 +102,7 @@ class MemoryQueue:
                 return ()
             if threads is not None:
                 self._state.threads.report(worker, threads, 0, now, actions)
-            found, moved = self._state.preemptors(n, tiers, self._time.wall + notice, now, actions)
+            found, moved = self._state.assign_preemptors(n, tiers, self._time.wall + notice, now, actions)
             if moved:
                 self._wake()
             return found

@@ -110,7 +110,7 @@ class QueueState:
         again = view.is_cut_short or (looks == MAX_CLASSES_PER_TAKE and left)
         return tuple(granted), 0.0 if again else self._hint(now), left or view.moved > 0
 
-    def preemptors(
+    def assign_preemptors(
         self, n: int, tiers: tuple[int, int], before: float, now: float, actions: KnownActions
     ) -> tuple[tuple[int, ...], bool]:
         """Return the tiers of up to `n` runs that lack a thread, are late by `before` and await no preemption.
@@ -190,9 +190,9 @@ class QueueState:
     def explain(self, run_id: str, now: float) -> Explanation | None:
         lease, delayed = self._leases.get(run_id), self._delayed.get(run_id)
         if lease is not None:
-            return Explanation("leased", worker=lease.worker, not_before=lease.until - self.pools.time.behind)
+            return Explanation("leased", worker=lease.worker, not_before=lease.until - self.pools.time.wall_lag)
         if delayed is not None:
-            return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
+            return Explanation("delayed", not_before=delayed[1] - self.pools.time.wall_lag)
         waiting = self._waiting.get(run_id)
         threads = sum_thread_use(self.threads.known(now, waiting.action).values()) if waiting else None
         return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads, self.pools.time.wall)

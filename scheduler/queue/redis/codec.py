@@ -170,21 +170,21 @@ def stats_of(
     classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, ThreadUse]
 ) -> Stats:
     """Add up the pages of the script `stats`: parked classes, and pools."""
-    parked, behind = [0] * TIER_COUNT, dict[str, int]()
+    parked_by_tier, parked_by_pool = [0] * TIER_COUNT, dict[str, int]()
     totals: list[int] = []
     for page in classes:
         totals = [int(word) for word in page[:_TOTALS_COLUMNS]]
         for tier, pool, runs in _rows(page[_TOTALS_COLUMNS:], _CLASS_COLUMNS):
-            parked[int(tier) - 1] += int(runs)
-            behind[pool] = behind.get(pool, 0) + int(runs)
-    waiting = tuple(ready - aside for ready, aside in zip(totals[:TIER_COUNT], parked, strict=True))
+            parked_by_tier[int(tier) - 1] += int(runs)
+            parked_by_pool[pool] = parked_by_pool.get(pool, 0) + int(runs)
+    waiting = tuple(ready - aside for ready, aside in zip(totals[:TIER_COUNT], parked_by_tier, strict=True))
     uses = (row for page in pools for row in _rows(page[_TOTALS_COLUMNS:], _USE_COLUMNS))
     delayed, leased, policy = totals[TIER_COUNT:]
-    return Stats(waiting, delayed, sum(parked), leased, _uses(uses, behind), threads, policy)
+    return Stats(waiting, delayed, sum(parked_by_tier), leased, _uses(uses, parked_by_pool), threads, policy)
 
 
-def _uses(rows: Iterable[Sequence[str]], behind: Mapping[str, int]) -> dict[str, PoolUse]:
-    return {row[0]: _use(row, behind.get(row[0], 0)) for row in rows}
+def _uses(rows: Iterable[Sequence[str]], parked_by_pool: Mapping[str, int]) -> dict[str, PoolUse]:
+    return {row[0]: _use(row, parked_by_pool.get(row[0], 0)) for row in rows}
 
 
 def _use(row: Sequence[str], parked: int) -> PoolUse:

@@ -120,7 +120,7 @@ class RedisQueue:
             return None
         return replace(_take_of(following.reply, following.generation), asked_at=following.asked_at)
 
-    def preemptors(
+    def assign_preemptors(
         self,
         worker: str,
         n: int,
@@ -131,7 +131,7 @@ class RedisQueue:
         actions: KnownActions = None,
     ) -> tuple[int, ...]:
         known = actions_word(actions)
-        return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, known, *threads_words(threads)))
+        return tuple(self._scripts.call("assign_preemptors", worker, n, *tiers, notice, known, *threads_words(threads)))
 
     def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:
         return tuple(self._scripts.call("runs_to_preempt", notice, *willing))

@@ -42,7 +42,7 @@ SCRIPTS = {
     "explain": (*_PARTS, "shortages", "explain_parts", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild", "set_shares"), ("state",)),
     "take": (*_PARTS, "shortages", "threads", "shares", "view", "decisions"),
-    "preemptors": (*_PARTS, "shortages", "threads", "view"),
+    "assign_preemptors": (*_PARTS, "shortages", "threads", "view"),
     "runs_to_preempt": (*_PARTS, "shortages"),
     "known_threads": (*_PARTS, "threads"),
     "finish": (*_PARTS, "feedback"),

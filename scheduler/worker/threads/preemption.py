@@ -67,7 +67,7 @@ class Preemption:
         idle = threads.idle
         tiers = (least_urgent(threads.headroom, idle) + 1, max((turn.tier for turn in willing), default=1) - 1)
         with suppress(QueueLost, QueueUnavailable):
-            waiting = self._queue.preemptors(
+            waiting = self._queue.assign_preemptors(
                 self._worker, len(willing), tiers, YIELD_NOTICE_MS, threads=threads, actions=self._actions
             )
             for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
@@ -76,7 +76,7 @@ class Preemption:
     def report(self, threads: ThreadUse) -> None:
         """Report the threads of a worker whose machine starts nothing more, also if a run yields."""
         with suppress(QueueLost, QueueUnavailable):
-            self._queue.preemptors(self._worker, 0, (1, 0), 0.0, threads=threads, actions=self._actions)
+            self._queue.assign_preemptors(self._worker, 0, (1, 0), 0.0, threads=threads, actions=self._actions)
 
     def release_units(self) -> float | None:
         """Look for urgent runs that lack units of pools, and request that runs which hold some yield.

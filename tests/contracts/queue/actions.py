@@ -191,10 +191,10 @@ class ActionsContract(QueueCase):
                 self.acting(clock, "crop.2", 1),
             ]
         )
-        assert queue.preemptors("old", 9, (1, TIER_COUNT), 0, actions=OLD) == (2,)
+        assert queue.assign_preemptors("old", 9, (1, TIER_COUNT), 0, actions=OLD) == (2,)
         assert self.by(queue, OLD) == ["mail.1"]
-        assert queue.preemptors("old", 9, (1, TIER_COUNT), 0, actions=OLD) == ()
-        assert queue.preemptors("new", 9, (1, TIER_COUNT), 1, actions=NEW) == (1, 3)
+        assert queue.assign_preemptors("old", 9, (1, TIER_COUNT), 0, actions=OLD) == ()
+        assert queue.assign_preemptors("new", 9, (1, TIER_COUNT), 1, actions=NEW) == (1, 3)
 
     def test_a_worker_makes_room_for_its_urgent_run_behind_many_that_it_does_not_know(
         self, queue: DispatchQueue, clock: Clock
@@ -202,7 +202,7 @@ class ActionsContract(QueueCase):
         tenants = [f"t{n:02}" for n in range(2 * MAX_PREEMPTORS)]
         queue.put([self.acting(clock, f"crop.{tenant}", tier=1, tenant=tenant) for tenant in tenants])
         queue.put([self.acting(clock, "mail.1", 1, tier=1)])
-        assert queue.preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
+        assert queue.assign_preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
         assert self.by(queue, NEW) == [*(f"crop.{tenant}" for tenant in tenants), "mail.1"]
 
     def test_room_is_made_for_runs_that_an_unknown_one_kept_out_of_a_pool(
@@ -214,7 +214,7 @@ class ActionsContract(QueueCase):
         queue.put([self.acting(clock, f"{action}.1", tier=1, needs={"gpu": 1}) for action in ("crop", "mail")])
         assert self.by(queue, NEW) == []
         assert self.finish(queue, "mail.0")
-        assert queue.preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
+        assert queue.assign_preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
         assert self.by(queue, OLD) == ["mail.1"]
 
     def test_explain_counts_the_threads_of_workers_that_know_the_action(

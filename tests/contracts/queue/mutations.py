@@ -235,10 +235,10 @@ MUTATIONS = (
     Mutation(
         "a window ends each time that the clock shows its end",
         "pools",
-        "at + (at <= S.shown and S.behind_then or S.behind)",
-        "at + S.behind",
+        "at + (at <= S.shown and S.wall_lag_then or S.wall_lag)",
+        "at + S.wall_lag",
     ),
-    Mutation("hours do not follow the clock", "pools", "steps[i] + S.behind,", "steps[i],"),
+    Mutation("hours do not follow the clock", "pools", "steps[i] + S.wall_lag,", "steps[i],"),
     Mutation("a worker takes whatever comes", "view", "head.known = not action or", "head.known = true or"),
     Mutation(
         "a head that comes first is overlooked", "classes", "then TOP[place] = head end", "then local _ = top end"

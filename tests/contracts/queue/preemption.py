@@ -376,6 +376,6 @@ class PreemptionContract(QueueCase):
         queue.set_pool("gpu", slots(1))
         self.hold(queue, clock, "long", {"gpu": 1})
         queue.put([self.urgent(clock, "late", {"gpu": 1}), self.urgent(clock, "free", {}, tier=2)])
-        assert queue.preemptors("w", 9, (1, 5), NOTICE_MS, threads=ThreadUse(1, 1)) == (2,)
+        assert queue.assign_preemptors("w", 9, (1, 5), NOTICE_MS, threads=ThreadUse(1, 1)) == (2,)
         assert self.found(queue, "late").status == "parked"
         assert self.asked(queue, "long") == ["long"]

@@ -86,7 +86,7 @@ class Walk:
             self.put_again: 4,
             self.take: 24,
             self.replace_worker: 0.5,
-            self.preemptors: 3,
+            self.assign_preemptors: 3,
             self.runs_to_preempt: 4,
             self.finish: 16,
             self.advance: 14,
@@ -228,13 +228,13 @@ class Walk:
         willing = list(dict.fromkeys([*leased, self.chance.choice(RUNS)]))
         self.both("runs_to_preempt", willing, self.chance.choice([0.0, 1500.0, 60_000.0]))
 
-    def preemptors(self) -> None:
+    def assign_preemptors(self) -> None:
         """Ask for whom a worker should make room; those that it may already be asked to are of any tier."""
         first = self.chance.randint(1, 5)
         tiers, threads = (first, self.chance.randint(first - 1, 5)), self.some_threads()
         notice = self.chance.choice([0.0, 1000.0, 60_000.0])
         worker, n = self.chance.choice(WORKERS), self.chance.randint(0, 5)
-        self.both("preemptors", worker, n, tiers, notice, threads=threads, actions=self.actions.get(worker))
+        self.both("assign_preemptors", worker, n, tiers, notice, threads=threads, actions=self.actions.get(worker))
 
     def check_nothing_stands_still(self, taken: Take, tier: int, actions: KnownActions) -> None:
         """See that a take with nothing left nothing up to `tier` that fits, but for what is looked at in a moment."""
@@ -243,7 +243,7 @@ class Walk:
         able = [head for head in heads if head.tier <= tier and knows(actions, head.action)]
         fitting = [head for head in able if floor.shortage(head, self.memory._time.now) is None]
         # A hold ends with the reports of the workers that know its action: that is looked at less often.
-        held = {cls.behind.name for cls in floor._waiting.classes() if cls.behind is not None and cls.action}
+        held = {cls.parked_at.name for cls in floor._waiting.classes() if cls.parked_at is not None and cls.action}
         slow = bool(floor._waiting.lanes) or any(held & head.needs.keys() for head in fitting)
         often = HOLD_CHECK_INTERVAL_MS if slow else THROTTLE_CHECK_INTERVAL_MS
         soon = taken.hint is not None and taken.hint <= often / 1000

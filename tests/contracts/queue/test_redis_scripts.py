@@ -66,7 +66,7 @@ def keys_of(queue: RedisQueue, server: redis.Redis) -> list[str]:
 EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "put": ([Entry("a", 1)],),
     "take": ("w", 1, LEASE_MS),
-    "preemptors": ("w", 1, (1, 4), 0.0),
+    "assign_preemptors": ("w", 1, (1, 4), 0.0),
     "runs_to_preempt": (["a"], 0.0),
     "renew": ("w", {"a": "t"}, LEASE_MS),
     "finish": ("w", [Finish("a", "t")]),

@@ -71,7 +71,7 @@ class ThreadsContract(QueueCase):
             "x": ThreadUse(4, 3, preempted=2, lost=1, withheld=1),
         }
         clock.ms += THREADS_KNOWN_MS
-        queue.preemptors("x", 0, ALL, 0, threads=ThreadUse(4, 1))
+        queue.assign_preemptors("x", 0, ALL, 0, threads=ThreadUse(4, 1))
         clock.ms += 1
         assert queue.stats().threads == {"x": ThreadUse(4, 1)}
 
@@ -92,8 +92,8 @@ class ThreadsContract(QueueCase):
         found = queue.explain("a")
         assert found is not None
         assert found.threads == ThreadUse(32, 29, (0, 2, 4, 4, 4))
-        queue.preemptors("w", 0, (1, 0), 0, threads=ThreadUse(16, 4, withheld=12))
-        queue.preemptors("x", 0, (1, 0), 0, threads=ThreadUse(16, 6, withheld=7))
+        queue.assign_preemptors("w", 0, (1, 0), 0, threads=ThreadUse(16, 4, withheld=12))
+        queue.assign_preemptors("x", 0, (1, 0), 0, threads=ThreadUse(16, 6, withheld=7))
         found = queue.explain("a")
         assert found is not None
         assert found.threads is not None
@@ -104,41 +104,41 @@ class ThreadsContract(QueueCase):
     def test_a_worker_makes_room_for_runs_past_their_key_in_order(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, f"normal{n}", -n) for n in range(2)])
         queue.put([self.entry(clock, "critical", 900, tier=1), self.entry(clock, "high", 1001, tier=2)])
-        assert queue.preemptors("w", 9, (1, 4), 1000) == (1, 3, 3)
+        assert queue.assign_preemptors("w", 9, (1, 4), 1000) == (1, 3, 3)
 
     def test_runs_of_other_tiers_are_no_preemptors(self, queue: DispatchQueue, clock: Clock) -> None:
         self.one_of_each(queue, clock)
-        assert queue.preemptors("w", 9, (2, 3), 0) == (2, 3)
+        assert queue.assign_preemptors("w", 9, (2, 3), 0) == (2, 3)
 
     def test_one_worker_alone_makes_room_for_a_run_until_nothing_came_of_it(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         queue.put([self.entry(clock, f"r{n}", tier=1) for n in range(3)])
-        assert queue.preemptors("w", 1, ALL, 0) == (1,)
-        assert queue.preemptors("x", 1, ALL, 0) == (1,)
-        assert queue.preemptors("w", 9, ALL, 0) == (1,)
-        assert queue.preemptors("x", 9, ALL, 0) == ()
+        assert queue.assign_preemptors("w", 1, ALL, 0) == (1,)
+        assert queue.assign_preemptors("x", 1, ALL, 0) == (1,)
+        assert queue.assign_preemptors("w", 9, ALL, 0) == (1,)
+        assert queue.assign_preemptors("x", 9, ALL, 0) == ()
         clock.ms += PREEMPTOR_HOLD_MS - 1
-        assert queue.preemptors("x", 9, ALL, 0) == ()
+        assert queue.assign_preemptors("x", 9, ALL, 0) == ()
         clock.ms += 1
-        assert queue.preemptors("x", 9, ALL, 0) == (1, 1, 1)
+        assert queue.assign_preemptors("x", 9, ALL, 0) == (1, 1, 1)
 
     def test_a_worker_that_can_make_no_room_promises_none(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a", tier=1)])
-        assert queue.preemptors("full", 0, ALL, 0) == ()
-        assert queue.preemptors("w", 1, ALL, 0) == (1,)
+        assert queue.assign_preemptors("full", 0, ALL, 0) == ()
+        assert queue.assign_preemptors("w", 1, ALL, 0) == (1,)
 
     def test_a_run_that_lacks_a_pool_is_no_preemptor(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(0))
         queue.put([self.entry(clock, "a", needs={"gpu": 1}, tier=1)])
         assert self.taken(queue) == []
-        assert queue.preemptors("w", 9, ALL, 0) == ()
+        assert queue.assign_preemptors("w", 9, ALL, 0) == ()
 
     def test_nobody_makes_room_while_the_queue_is_rebuilt(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a", tier=1)])
         assert queue.begin_rebuild("me")
         queue.put([self.entry(clock, "a", tier=1)])
-        assert queue.preemptors("w", 9, ALL, 0) == ()
+        assert queue.assign_preemptors("w", 9, ALL, 0) == ()
 
     def test_a_wait_for_urgent_runs_ends_when_one_is_there(self, queue: DispatchQueue, clock: Clock) -> None:
         generation = queue.take("w", 1, LEASE_MS, threads=ThreadUse(16, 15, HEADROOM)).generation

@@ -43,7 +43,7 @@ def idle() -> ThreadCapacity:
 
 def test_while_runs_are_brief_some_are_taken_ahead(idle: ThreadCapacity) -> None:
     assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREAD_COUNT
-    assert idle.behind
+    assert idle.is_overcommitted
     assert idle.take_all(0) == 0
 
 

@@ -16,8 +16,8 @@ local before = S
 S = {
   fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, turn = 0, ready = {0, 0, 0, 0, 0},
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
-  now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
-  behind_then = before and before.behind_then or 0, emptied = NOW,
+  now = NOW, wall_lag = before and before.wall_lag or 0, shown = before and before.shown or 0,
+  wall_lag_then = before and before.wall_lag_then or 0, emptied = NOW,
   lanes = 0,
 }
 drop_wakeup_tokens('')

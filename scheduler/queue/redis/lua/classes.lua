@@ -32,10 +32,10 @@ end
 
 local function leave_size(name, class, entry)
   local size = size_of(class, name)
-  local behind = P .. 'behind:' .. name .. ' ' .. size
-  local lane = drop_from_lane(behind, class, entry)
+  local place = P .. 'behind:' .. name .. ' ' .. size
+  local lane = drop_from_lane(place, class, entry)
   HOLDS.leave_line({name = name}, class, entry)
-  if call('EXISTS', behind .. lane) == 0 then call('ZREM', P .. 'sizes:' .. name, size .. lane) end
+  if call('EXISTS', place .. lane) == 0 then call('ZREM', P .. 'sizes:' .. name, size .. lane) end
 end
 
 -- Remove a head from the candidates.

@@ -20,10 +20,10 @@ local run = read_run(ARGV[4])
 if not run then return {} end
 if run.token then
   local ends = tonumber(call('ZSCORE', P .. 'leases', ARGV[4]) or '')
-  return {'leased', '0', run.worker, number(ends and ends - S.behind)}
+  return {'leased', '0', run.worker, number(ends and ends - S.wall_lag)}
 end
 local delayed = call('ZSCORE', P .. 'delayed', run.member)
-if delayed then return {'delayed', '0', '', number(delayed - S.behind)} end
+if delayed then return {'delayed', '0', '', number(delayed - S.wall_lag)} end
 local ahead = tostring(min(call('ZRANK', P .. 'q:' .. run.class.name, run.member) or 0, MAX_RUNS_COUNTED_AHEAD))
 local status, others, short = 'waiting', '0', {}
 if call('HEXISTS', P .. 'parked', run.class.name) == 1 then

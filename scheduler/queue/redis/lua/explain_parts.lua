@@ -29,7 +29,7 @@ local function shortage(class, id, key)
       reply[7] = promised and first_of_class(promised) or held_for(p, id, key, class).id
     elseif why ~= 'too_small' then
       local helped = helped_at(p, units, class.tier)
-      reply[6] = number(helped and helped - S.behind)
+      reply[6] = number(helped and helped - S.wall_lag)
     end
   end
   for _, holder in ipairs(holders(p.name)) do reply[#reply + 1] = holder end

@@ -17,19 +17,19 @@ local LIMITS = {}
 -- Steps in queue time.
 local function steps_from(steps)
   local found = {}
-  for i = 1, #steps, 2 do found[i], found[i + 1] = steps[i] + S.behind, steps[i + 1] end
+  for i = 1, #steps, 2 do found[i], found[i + 1] = steps[i] + S.wall_lag, steps[i + 1] end
   return found
 end
 
 -- Resets in queue time; a window that has ended once stays ended after the clock is set back.
 local function resets_from(resets)
   local found = {}
-  for i, at in ipairs(resets) do found[i] = at + (at <= S.shown and S.behind_then or S.behind) end
+  for i, at in ipairs(resets) do found[i] = at + (at <= S.shown and S.wall_lag_then or S.wall_lag) end
   return found
 end
 
 local function limits_from(v)
-  local moved = S.behind ~= 0
+  local moved = S.wall_lag ~= 0
   return {
     kind = v[1], capacity = v[2], refill = v[3], headroom = v[4], failures = v[5], error_rate = v[6], samples = v[7],
     cooldown = v[8], latency = v[9], steps = moved and steps_from(v[10]) or v[10],

@@ -179,8 +179,8 @@ local function late_heads(p)
   local found = {}
   local from, to = number(SIZE_SCORES_PER_TIER), '(' .. number(5 * SIZE_SCORES_PER_TIER)
   for _, size in ipairs(call('ZRANGEBYSCORE', P .. 'sizes:' .. p.name, from, to, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) do
-    local behind = P .. 'behind:' .. p.name .. ' ' .. size
-    local heads = call('ZRANGEBYSCORE', behind, '-inf', number(before), 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
+    local place = P .. 'behind:' .. p.name .. ' ' .. size
+    local heads = call('ZRANGEBYSCORE', place, '-inf', number(before), 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
     for i = 1, #heads, 2 do
       local cut = string.find(heads[i], '\n', 1, true)
       local class = class_of(string.sub(heads[i], cut + 1))

@@ -54,7 +54,7 @@ local DAMAGED, OLDER = false, false
 -- Whether a list is a state as `save` writes it; a state of another layout is not examined. In this order:
 --   the layout version; texts: fill, epoch, builder; numbers: build_until, last, calm, serial;
 --   lists with a number for each tier: ready, owed, room; numbers, or nothing from an older process of this layout:
---   now, behind, shown, behind_then, turn, emptied, lanes; and the policy (shares.lua), or nothing.
+--   now, wall_lag, shown, wall_lag_then, turn, emptied, lanes; and the policy (shares.lua), or nothing.
 local function is_state(v)
   if type(v) ~= 'table' or type(v[1]) ~= 'number' then return false end
   if v[1] ~= LAYOUT_VERSION then return true end
@@ -81,11 +81,11 @@ local function read_state()
     return nil
   end
   local _, fill, epoch, builder, build_until, last, calm, serial, ready, owed, room,
-    now, behind, shown, behind_then, turn, emptied, lanes, policy = unpack(v, 1, 19)
+    now, wall_lag, shown, wall_lag_then, turn, emptied, lanes, policy = unpack(v, 1, 19)
   return {
     fill = fill, epoch = epoch, builder = builder, build_until = build_until, last = last, calm = calm, serial = serial,
-    ready = ready, owed = owed, room = room, now = now or last, behind = behind or 0, shown = shown or 0,
-    behind_then = behind_then or 0, turn = turn, emptied = emptied or 0, lanes = lanes or 0, policy = policy or nil,
+    ready = ready, owed = owed, room = room, now = now or last, wall_lag = wall_lag or 0, shown = shown or 0,
+    wall_lag_then = wall_lag_then or 0, turn = turn, emptied = emptied or 0, lanes = lanes or 0, policy = policy or nil,
   }
 end
 
@@ -105,10 +105,10 @@ end
 -- The queue time when the wall clock shows `wall`: rules/limits/queue_time.py.
 local function time_at(wall)
   if not S then return wall end
-  local now = wall + S.behind
+  local now = wall + S.wall_lag
   if now < S.now - MAX_CLOCK_STEP_MS then
-    if S.now - S.behind > S.shown then S.shown, S.behind_then = S.now - S.behind, S.behind end
-    S.behind = S.behind + (S.now - now)
+    if S.now - S.wall_lag > S.shown then S.shown, S.wall_lag_then = S.now - S.wall_lag, S.wall_lag end
+    S.wall_lag = S.wall_lag + (S.now - now)
   elseif now > S.now then
     S.now = now
   end
@@ -116,7 +116,7 @@ local function time_at(wall)
 end
 
 local NOW = time_at(tonumber(ARGV[1]) or shown_now())
-local WALL = S and S.now - S.behind or NOW
+local WALL = S and S.now - S.wall_lag or NOW
 
 -- After a while without calls no worker could have renewed, so no lease counts as expired yet.
 local function touch()
@@ -127,7 +127,7 @@ end
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
     LAYOUT_VERSION, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied, S.lanes, S.policy,
+    S.now, S.wall_lag, S.shown, S.wall_lag_then, S.turn or 0, S.emptied, S.lanes, S.policy,
   }))
 end
 

@@ -31,8 +31,8 @@ local function pool_state(limits, s)
   return 'admitting'
 end
 
-local function count_class(name, behind)
-  add(string.sub(name, 1, 1), behind, call('ZCARD', P .. 'q:' .. name))
+local function count_class(name, pool_name)
+  add(string.sub(name, 1, 1), pool_name, call('ZCARD', P .. 'q:' .. name))
 end
 
 local function count_pool(name)
@@ -41,7 +41,7 @@ local function count_pool(name)
   local s = p.state
   local whole, left = capacity(p.limits, NOW), free(p, 1)
   local state, ends = pool_state(p.limits, s)
-  add(name, number(whole), number(taken(p.limits, s)), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.behind))
+  add(name, number(whole), number(taken(p.limits, s)), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.wall_lag))
 end
 
 for i = 1, #page[2], 2 do

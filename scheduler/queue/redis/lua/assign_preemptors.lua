@@ -1,4 +1,4 @@
--- preemptors: waiting runs for which a worker should preempt others. ARGV from 4: worker, how many, first and last tier,
+-- assign_preemptors: waiting runs for which a worker should preempt others. ARGV from 4: worker, how many, first and last tier,
 -- notice in ms, its actions (see lanes.lua), and its threads (see threads.lua) if it reports them. Returns the tiers of these runs.
 
 filled()
