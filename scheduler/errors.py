@@ -228,16 +228,17 @@ class IdempotencyConflict(DuetimeError):
 
     code = "idempotency_conflict"
 
-    def __init__(self, key: str, task_id: str, differences: Mapping[str, tuple[str, str]]) -> None:
-        self.key = key
-        self.task_id = task_id
+    def __init__(
+        self, key: str, task_id: str, differences: Mapping[str, tuple[str, str]], *, remedy: Remedy | None = None
+    ) -> None:
+        self.key, self.task_id = key, task_id
         self.differences = dict(differences)
         parts = [f"{name} was {_quoted(first)}, now {_quoted(now)}" for name, (first, now) in differences.items()]
         shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
             f"{key[:60]!r} was used before, for {task_id}, with other content ({shown}).",
             argument="idempotency_key",
-            remedy=UseNewKey(task_id),
+            remedy=remedy or UseNewKey(task_id),
         )
 
 

@@ -63,6 +63,13 @@ class UseNewKey:
 
 
 @dataclass(frozen=True, slots=True)
+class UseNewKeyForChange:
+    """Give another idempotency key: this one stands for an earlier call."""
+
+    plain: ClassVar[str] = "Use a new key for this change."
+
+
+@dataclass(frozen=True, slots=True)
 class MoveDeadline:
     """Give a later time together with a later deadline."""
 
@@ -149,6 +156,7 @@ Remedy = (
     | ListAll
     | RepeatAtRevision
     | UseNewKey
+    | UseNewKeyForChange
     | MoveDeadline
     | MoveEarlier
     | RunAgain

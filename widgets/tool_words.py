@@ -15,6 +15,7 @@ TOOL_SENTENCES: Sentences = {
     remedies.ListAll: "list_tasks shows your tasks and their ids.",
     remedies.RepeatAtRevision: "Read it with get_task and repeat the call with revision={revision}.",
     remedies.UseNewKey: "Use a new key for a new task, or reschedule_task to change that one.",
+    remedies.UseNewKeyForChange: remedies.UseNewKeyForChange.plain,
     remedies.MoveDeadline: "reschedule_task takes a later when together with a later deadline.",
     remedies.MoveEarlier: "reschedule_task takes an earlier when.",
     remedies.RunAgain: "Give when in the same call to run it again, or schedule another task with schedule_task.",

@@ -18,6 +18,7 @@ METHOD_SENTENCES: Sentences = {
     remedies.ListAll: "{owner}.list() returns your tasks and their ids.",
     remedies.RepeatAtRevision: "Read it with {owner}.get({task_id!r}) and repeat the call with revision={revision}.",
     remedies.UseNewKey: "Use a new key for a new task, or {owner}.reschedule({task_id!r}, ...) to change that one.",
+    remedies.UseNewKeyForChange: remedies.UseNewKeyForChange.plain,
     remedies.MoveDeadline: "{owner}.reschedule({task_id!r}, ...) takes a later when together with a later deadline.",
     remedies.MoveEarlier: "{owner}.reschedule({task_id!r}, when=...) moves it to an earlier time.",
     remedies.RunAgain: "Give when in the same call to run it again, or schedule another task with {owner}.schedule.",

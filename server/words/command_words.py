@@ -21,6 +21,7 @@ COMMAND_SENTENCES: Sentences = {
     remedies.ListAll: "`duetime list` shows your tasks and their ids.",
     remedies.RepeatAtRevision: "Read it with `duetime show {task_id}` and repeat this with --revision {revision}.",
     remedies.UseNewKey: "Use a new key for a new task, or `duetime reschedule {task_id}` to change that one.",
+    remedies.UseNewKeyForChange: remedies.UseNewKeyForChange.plain,
     remedies.MoveDeadline: "`duetime reschedule {task_id}` takes a later --when together with a later --deadline.",
     remedies.MoveEarlier: "`duetime reschedule {task_id} --when` moves it to an earlier time.",
     remedies.RunAgain: "Give --when in the same command to run it again, or schedule another task with "

@@ -15,6 +15,7 @@ REST_SENTENCES: Sentences = {
     remedies.ListAll: "GET /v1/tasks shows your tasks and their ids.",
     remedies.RepeatAtRevision: 'Read it with GET /v1/tasks/{task_id} and repeat with If-Match: "{revision}".',
     remedies.UseNewKey: "Use a new key for a new task, or PATCH /v1/tasks/{task_id} to change that one.",
+    remedies.UseNewKeyForChange: remedies.UseNewKeyForChange.plain,
     remedies.MoveDeadline: "PATCH /v1/tasks/{task_id} takes a later when together with a later deadline.",
     remedies.MoveEarlier: "PATCH /v1/tasks/{task_id} takes an earlier when.",
     remedies.RunAgain: "Give when in the same request to run it again, or schedule another task with POST /v1/tasks.",

@@ -16,6 +16,7 @@ from typing import Any
 
 from duetime.scheduler.errors import IdempotencyConflict, StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.remedies import Remedy, UseNewKeyForChange
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import DamagedValue
@@ -170,7 +171,9 @@ def is_changed_by_maker(connection: Connection, task_id: str) -> bool:
     return connection.execute(_CHANGED_BY_MAKER, {"of_task": task_id}).first() is not None
 
 
-def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | None) -> None:
+def check_same(
+    key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | None, *, remedy: Remedy | None = None
+) -> None:
     """Raise `IdempotencyConflict` when the content differs from that of the first call; None is unknown content."""
     if first is None:
         return
@@ -179,7 +182,7 @@ def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | No
     differing = [name for name in names if first.get(name) != now.get(name)]
     if differing:
         differences = {name: (_shown(first.get(name)), _shown(now.get(name))) for name in differing}
-        raise IdempotencyConflict(key.key, task_id, differences)
+        raise IdempotencyConflict(key.key, task_id, differences, remedy=remedy)
 
 
 def _shown(value: Json) -> str:
@@ -272,7 +275,7 @@ def is_repeat(connection: Connection, task: Task, key: IdempotencyKey, actor: st
     if not row_holds(connection, row, now) or _is_over(connection, row, actor):
         forget(connection, [(row.tenant, row.key, row.task_id)])
         return False
-    check_same(key, row.task_id, row.fingerprint)
+    check_same(key, row.task_id, row.fingerprint, remedy=UseNewKeyForChange())
     return True
 
 
@@ -292,5 +295,5 @@ def store_change(connection: Connection, task: Task, key: IdempotencyKey) -> Non
         return
     found = find(connection, task.tenant, key.key)
     if found is not None:
-        check_same(key, found.task_id, found.fingerprint)
+        check_same(key, found.task_id, found.fingerprint, remedy=UseNewKeyForChange())
     raise StoreUnavailable("Another call used the same idempotency_key at this moment. Nothing was stored; try again.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments, StaleRevision
+from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, StaleRevision
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
@@ -278,5 +278,5 @@ def test_a_repeated_call_is_made_once(scheduler: Scheduler) -> None:
     first, second = (scheduler.reschedule(task_id, **given) for _ in range(2))  # type: ignore[arg-type] # of several types
     assert (first.warnings, second.warnings) == ((), (REPEATED_CALL,))
     assert second.record.task.revision == 2
-    with pytest.raises(DuetimeError, match="used before"):
+    with pytest.raises(IdempotencyConflict, match=r"used before.* Use a new key for this change\.$"):
         scheduler.reschedule(task_id, retry=THREE_TRIES, labels=["newer"], idempotency_key="k")

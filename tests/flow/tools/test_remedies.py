@@ -28,6 +28,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.ListAll(),
     remedies.RepeatAtRevision("t_1", 7),
     remedies.UseNewKey("t_1"),
+    remedies.UseNewKeyForChange(),
     remedies.MoveDeadline("t_1"),
     remedies.MoveEarlier("t_1"),
     remedies.RunAgain("t_1"),
