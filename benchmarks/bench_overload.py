@@ -39,7 +39,7 @@ from duetime.scheduler.queue.port import Entry, Finish
 from duetime.scheduler.rules.estimates import Estimate, Histogram, estimate
 from duetime.scheduler.rules.limits.admission import Kind as PoolKind
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.order import VALUE, drop_at, order_key
+from duetime.scheduler.rules.order import VALUE, KeyFacts, drop_at, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.task import Tier
 
@@ -181,14 +181,8 @@ class Ours:
         self.now = job.arrives
         ready, deadline = EPOCH + timedelta(seconds=job.arrives), EPOCH + timedelta(seconds=job.deadline)
         takes = self.estimate(job.kind)
-        key = order_key(
-            first_ready=ready,
-            tier=job.kind.tier,
-            deadline=deadline,
-            p90=takes.p90,
-            cost=1 / THREAD_COUNT,
-            value=job.kind.value,
-        )
+        facts = KeyFacts(ready, deadline, takes.p90, cost=1 / THREAD_COUNT)
+        key = order_key(facts, job.kind.tier, value=job.kind.value)
         self.jobs[job.id] = job
         heapq.heappush(self.drops, ((drop_at(deadline, takes.p50) - EPOCH).total_seconds(), job.id))
         self.queue.put([Entry(job.id, key, job.kind.tier.rank, {"slots": 1}, created=ready.timestamp() * 1000)])

@@ -12,8 +12,9 @@ from typing import Final
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.ids import is_id, new_id
+from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Look
-from duetime.scheduler.rules.policies.decision_record import Decision, KeyFacts
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store

@@ -13,12 +13,10 @@ from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find_pool
-from duetime.scheduler.rules.order import drop_at, goes_by_deadline
-from duetime.scheduler.rules.policies.decision_record import KeyFacts
+from duetime.scheduler.rules.order import KeyFacts, drop_at, goes_by_deadline
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.run_records import ReadyRun, Waiter
-from duetime.scheduler.task import Tier
 
 LAST_CHANCE_DELAY_MS = 5000.0
 """Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""
@@ -76,19 +74,19 @@ class Placement:
         created, facts = _ms(run.created_at or run.scheduled_for), self.facts(run)
         return Entry(
             run.run_id,
-            facts.key(run.tier, self.policy()),
+            self.policy().key(facts, run.tier),
             run.tier.rank,
             needs,
             created,
             delay,
             tenant=run.tenant,
-            by_deadline=self._goes_by_deadline(run.tier, facts),
+            by_deadline=goes_by_deadline(facts, run.tier, self.policy().patience),
             action=run.action,
         )
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run, in milliseconds since 1970: smaller goes first."""
-        return self.facts(run).key(run.tier, self.policy())
+        return self.policy().key(self.facts(run), run.tier)
 
     def facts(self, run: ReadyRun) -> KeyFacts:
         """Return what the key of a run is computed from, apart from the policy."""
@@ -102,16 +100,6 @@ class Placement:
     def _length(self, tenant: str, waiter: Waiter) -> timedelta:
         declared = self.declared.get(waiter.action)
         return waiter.estimate or self.estimates(tenant, waiter.action, declared).p90
-
-    def _goes_by_deadline(self, tier: Tier, facts: KeyFacts) -> bool:
-        return goes_by_deadline(
-            first_ready=facts.first_ready,
-            tier=tier,
-            deadline=facts.deadline,
-            p90=facts.p90,
-            late=facts.late,
-            patience=self.policy().patience,
-        )
 
     def drop_at(self, run: ReadyRun) -> datetime | None:
         """Return the new time of the run's deadline timer; None where the stored one is good enough."""

@@ -18,6 +18,7 @@ whatever the key says.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -59,64 +60,70 @@ MIN_NODE_RATIO: Final = 0.05
 MIN_TIME_ALLOWED: Final = timedelta(seconds=60)
 """A linear penalty is counted against at least this much, so that a deadline of a second does not explode it."""
 
-NOTHING_WAITS: Final[Mapping[Tier, int]] = {}
-
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """The facts of a run from which its key is computed, under any policy.
+
+    `first_ready` is when it first could start, and is kept over retries, so that an attempt more costs no age. `p90` is
+    what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
+    more, only its patience. `cost` is what it needs as the largest part of any pool's capacity, 0 to 1. `unblocks`
+    counts the runs that wait for this one, by tier; the deadline may be one that it inherits from these.
+    """
+
+    first_ready: datetime
+    deadline: datetime | None = None
+    p90: timedelta = timedelta(seconds=1)
+    late: bool = False
+    cost: float = 0.0
+    unblocks: Mapping[Tier, int] = field(default_factory=dict)
+
+
 def order_key(
-    *,
-    first_ready: datetime,
+    facts: KeyFacts,
     tier: Tier,
-    deadline: datetime | None = None,
-    p90: timedelta = timedelta(seconds=1),
-    late: bool = False,
-    unblocks: Mapping[Tier, int] = NOTHING_WAITS,
-    cost: float = 0.0,
+    *,
     value: float | None = None,
     patience: Mapping[Tier, timedelta] = PATIENCE,
     values: Mapping[Tier, float] = VALUE,
 ) -> float:
     """Place a run in the order: milliseconds since 1970, smaller first.
 
-    `first_ready` is when it first could start, and is kept over retries, so that an attempt more costs no age. `p90` is
-    what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
-    more, only its patience. `unblocks` counts the runs that wait for this one, by tier. `cost` is what it needs as the
-    largest part of any pool's capacity, 0 to 1. With `p90` it makes the effort that `value` is weighed against: what
-    finishing it is worth, by default that of its tier. `patience` and `values` of the tiers are those of the policy.
+    Cost and `p90` make the effort that `value` is weighed against: what finishing the run is worth, by default that of
+    its tier. `patience` and `values` of the tiers are those of the policy.
 
     The bonus is smaller than the time from first ready to latest start. So no run goes before one that had to start
     before this one was there. The cost term is at most half of that time.
     """
-    ready = _milliseconds(first_ready)
+    ready = _milliseconds(facts.first_ready)
     latest = ready + patience[tier] / _MILLISECOND
-    if deadline is not None and not late:
-        latest = min(latest, _milliseconds(deadline) - p90 / _MILLISECOND)
+    if facts.deadline is not None and not facts.late:
+        latest = min(latest, _milliseconds(facts.deadline) - facts.p90 / _MILLISECOND)
     span = max(latest - ready, 0.0)
-    effort = min(max(cost, MIN_NODE_RATIO), 1.0) * max(p90.total_seconds(), 0.0)
-    worth = VALUE[Tier.CRITICAL] / values[Tier.CRITICAL] * (values[tier] if value is None else value)
-    term = cost_term(effort, worth)
+    effort = min(max(facts.cost, MIN_NODE_RATIO), 1.0) * max(facts.p90.total_seconds(), 0.0)
+    term = cost_term(effort, _worth(values[tier] if value is None else value, values))
     # In this form rounding cannot put a later deadline before an earlier one.
-    return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + term)
+    return min(latest, ready) + span * (1.0 - unblock_bonus(facts.unblocks, values) + term)
 
 
-def goes_by_deadline(
-    *,
-    first_ready: datetime,
-    tier: Tier,
-    deadline: datetime | None,
-    p90: timedelta,
-    late: bool = False,
-    patience: Mapping[Tier, timedelta] = PATIENCE,
-) -> bool:
+def goes_by_deadline(facts: KeyFacts, tier: Tier, patience: Mapping[Tier, timedelta] = PATIENCE) -> bool:
     """Say whether the deadline of a run orders it, and not how long it has waited: no other tenant goes before it."""
-    return deadline is not None and not late and deadline - p90 < first_ready + patience[tier]
+    if facts.deadline is None or facts.late:
+        return False
+    return facts.deadline - facts.p90 < facts.first_ready + patience[tier]
 
 
-def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
+def unblock_bonus(unblocks: Mapping[Tier, int], values: Mapping[Tier, float] = VALUE) -> float:
     """Say how much earlier a run goes for what waits for it: 0 for nothing, growing with number and tiers, below 1."""
-    weight = sum(VALUE[tier] * max(count, 0) for tier, count in unblocks.items())
+    weight = sum(_worth(values[tier], values) * max(count, 0) for tier, count in unblocks.items())
     return weight / (weight + HALF_BONUS_WEIGHT)
+
+
+def _worth(value: float, values: Mapping[Tier, float]) -> float:
+    """Return a value on the scale of `VALUE`: of the values of a policy only the ratios count."""
+    return VALUE[Tier.CRITICAL] / values[Tier.CRITICAL] * value
 
 
 def cost_term(effort: float, value: float) -> float:

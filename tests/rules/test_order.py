@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.rules.order import (
@@ -16,6 +17,7 @@ from duetime.scheduler.rules.order import (
     MIN_TIME_ALLOWED,
     PATIENCE,
     VALUE,
+    KeyFacts,
     cost_term,
     drop_at,
     order_key,
@@ -39,6 +41,10 @@ EFFORTS = st.floats(0, 1e6)
 VALUES = st.none() | st.floats(0, 1e9)
 
 
+def key_of(tier: Tier, first_ready: datetime = NOW, *, value: float | None = None, **facts: Any) -> float:
+    return order_key(KeyFacts(first_ready, **facts), tier, value=value)
+
+
 @dataclass(frozen=True)
 class Waiting:
     """The law's view of one run that waits."""
@@ -52,14 +58,8 @@ class Waiting:
     cost: float = 0.0
 
     def key(self) -> float:
-        return order_key(
-            first_ready=self.ready,
-            tier=self.tier,
-            deadline=self.deadline,
-            p90=self.p90,
-            unblocks=self.unblocks,
-            cost=self.cost,
-        )
+        facts = KeyFacts(self.ready, self.deadline, self.p90, cost=self.cost, unblocks=self.unblocks)
+        return order_key(facts, self.tier)
 
     def seconds_left(self, now: datetime) -> float:
         """Compute the law at one instant: the smaller of laxity and patience left, less the bonus, plus the cost."""
@@ -117,19 +117,19 @@ def test_a_later_deadline_never_comes_earlier(run: Waiting, later: timedelta) ->
     deadline = run.deadline or NOW
 
     def key(when: datetime | None) -> float:
-        return order_key(first_ready=run.ready, tier=run.tier, deadline=when, p90=run.p90, cost=run.cost)
+        return key_of(run.tier, run.ready, deadline=when, p90=run.p90, cost=run.cost)
 
     assert key(deadline) <= key(deadline + later) <= key(None)
 
 
 @given(RUNS, SPANS)
 def test_the_run_that_could_start_first_comes_first(run: Waiting, later: timedelta) -> None:
-    keys = [order_key(first_ready=moment, tier=run.tier, cost=run.cost) for moment in (run.ready, run.ready + later)]
+    keys = [key_of(run.tier, moment, cost=run.cost) for moment in (run.ready, run.ready + later)]
     assert keys == sorted(keys)
 
 
 def test_each_tier_is_more_patient_and_worth_less_than_the_one_above() -> None:
-    keys = [order_key(first_ready=NOW, tier=tier) for tier in Tier]
+    keys = [key_of(tier) for tier in Tier]
     assert keys == sorted(set(keys))
     assert [*VALUE.values()] == sorted({*VALUE.values()}, reverse=True)
     assert [*VALUE] == [*PATIENCE] == [*Tier]
@@ -137,30 +137,30 @@ def test_each_tier_is_more_patient_and_worth_less_than_the_one_above() -> None:
 
 def test_the_key_is_in_milliseconds_since_1970() -> None:
     now = NOW.timestamp() * 1000
-    instant = partial(order_key, first_ready=NOW, p90=timedelta(0))
-    assert instant(tier=Tier.HIGH) == now + PATIENCE[Tier.HIGH].total_seconds() * 1000
-    assert instant(tier=Tier.LOW, deadline=NOW + 90 * SECOND) == now + 90_000
-    later = order_key(first_ready=NOW, tier=Tier.LOW, deadline=NOW + 90 * SECOND, p90=30 * SECOND, value=1e12)
+    instant = partial(key_of, p90=timedelta(0))
+    assert instant(Tier.HIGH) == now + PATIENCE[Tier.HIGH].total_seconds() * 1000
+    assert instant(Tier.LOW, deadline=NOW + 90 * SECOND) == now + 90_000
+    later = key_of(Tier.LOW, deadline=NOW + 90 * SECOND, p90=30 * SECOND, value=1e12)
     assert later == pytest.approx(now + 60_000, abs=1e-3)
 
 
 def test_a_background_run_that_waited_long_enough_goes_before_a_critical_one_of_now() -> None:
-    old = order_key(first_ready=NOW - 1.5 * PATIENCE[Tier.BACKGROUND], tier=Tier.BACKGROUND)
-    assert old < order_key(first_ready=NOW, tier=Tier.CRITICAL)
+    old = key_of(Tier.BACKGROUND, NOW - 1.5 * PATIENCE[Tier.BACKGROUND])
+    assert old < key_of(Tier.CRITICAL)
 
 
 def test_another_attempt_costs_no_age() -> None:
     """A retry keeps first_ready: it stands where the first attempt stood, before what became ready in between."""
     first_ready, between = NOW, NOW + 5 * SECOND
-    retried = order_key(first_ready=first_ready, tier=Tier.NORMAL)
-    assert retried < order_key(first_ready=between, tier=Tier.NORMAL)
+    retried = key_of(Tier.NORMAL, first_ready)
+    assert retried < key_of(Tier.NORMAL, between)
 
 
 def test_a_soft_run_past_its_drop_at_has_its_patience_only() -> None:
     missed = NOW + SECOND
-    late = order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND, late=True)
-    assert late == order_key(first_ready=NOW, tier=Tier.LOW, p90=10 * SECOND)
-    assert order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND) < late
+    late = key_of(Tier.LOW, deadline=missed, p90=10 * SECOND, late=True)
+    assert late == key_of(Tier.LOW, p90=10 * SECOND)
+    assert key_of(Tier.LOW, deadline=missed, p90=10 * SECOND) < late
 
 
 # --- the bonus and the cost -----------------------------------------------------------------------------------------
@@ -178,6 +178,12 @@ def test_a_waiting_run_of_a_higher_tier_gives_more() -> None:
     assert unblock_bonus({}) == unblock_bonus({Tier.CRITICAL: 0}) == 0
 
 
+def test_the_values_of_a_policy_weigh_what_waits() -> None:
+    doubled = {tier: 2 * value for tier, value in VALUE.items()}
+    assert unblock_bonus({Tier.LOW: 1}, doubled) == unblock_bonus({Tier.LOW: 1})
+    assert unblock_bonus({Tier.LOW: 1}, {**VALUE, Tier.LOW: 4.0}) == unblock_bonus({Tier.NORMAL: 1})
+
+
 @given(EFFORTS, EFFORTS, st.floats(0, 1e9), st.floats(0, 1e9))
 def test_the_cost_grows_with_effort_falls_with_value_and_is_bounded(
     effort: float, more: float, value: float, worth: float
@@ -190,25 +196,25 @@ def test_the_cost_grows_with_effort_falls_with_value_and_is_bounded(
 
 def test_a_run_that_takes_nothing_pays_nothing() -> None:
     assert cost_term(0, 0) == cost_term(0, 16) == 0
-    place = partial(order_key, first_ready=NOW, tier=Tier.LOW, p90=timedelta(0))
+    place = partial(key_of, Tier.LOW, p90=timedelta(0))
     assert place(cost=1) == place(cost=0)
 
 
 @pytest.mark.parametrize(("cost", "same"), [(7.0, 1.0), (-1.0, 0.0), (0.0, MIN_NODE_RATIO)])
 def test_a_cost_counts_from_a_thread_to_a_whole_pool(cost: float, same: float) -> None:
-    one, other = (order_key(first_ready=NOW, tier=Tier.LOW, cost=each) for each in (cost, same))
+    one, other = (key_of(Tier.LOW, cost=each) for each in (cost, same))
     assert one == other
 
 
 def test_of_two_equal_runs_the_shorter_and_the_smaller_goes_first() -> None:
-    place = partial(order_key, first_ready=NOW, tier=Tier.NORMAL)
+    place = partial(key_of, Tier.NORMAL)
     assert place(p90=SECOND, cost=0.5) < place(p90=60 * SECOND, cost=0.5)
     assert place(p90=SECOND, cost=0.1) < place(p90=SECOND, cost=0.9)
 
 
 @given(RUNS, VALUES)
 def test_no_run_comes_before_its_first_ready_nor_long_after_its_latest_start(run: Waiting, value: float | None) -> None:
-    place = partial(order_key, first_ready=run.ready, tier=run.tier, deadline=run.deadline, p90=run.p90)
+    place = partial(key_of, run.tier, run.ready, deadline=run.deadline, p90=run.p90)
     key = place(unblocks=run.unblocks, cost=run.cost, value=value)
     ready = run.ready.timestamp() * 1000
     latest = ready + PATIENCE[run.tier].total_seconds() * 1000
@@ -219,7 +225,7 @@ def test_no_run_comes_before_its_first_ready_nor_long_after_its_latest_start(run
 
 
 def test_a_stated_value_replaces_that_of_the_tier() -> None:
-    keys = [order_key(first_ready=NOW, tier=Tier.LOW, cost=0.5, value=value) for value in (100, 2, None, 0)]
+    keys = [key_of(Tier.LOW, cost=0.5, value=value) for value in (100, 2, None, 0)]
     assert keys == sorted(keys)
     assert keys[1] == keys[2]
     assert keys[0] < keys[1] < keys[3]

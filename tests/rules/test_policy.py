@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.order import VALUE, order_key
+from duetime.scheduler.rules.order import VALUE, KeyFacts, order_key
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, differences, read_policy, spec_of
 from duetime.scheduler.task import Tier
 
@@ -81,7 +81,7 @@ def test_of_values_only_the_ratios_count() -> None:
     doubled = {tier: 2 * value for tier, value in VALUE.items()}
 
     def key(**more: Any) -> float:
-        return order_key(first_ready=NOON, tier=Tier.LOW, p90=timedelta(minutes=1), cost=0.5, **more)
+        return order_key(KeyFacts(NOON, p90=timedelta(minutes=1), cost=0.5), Tier.LOW, **more)
 
     assert key(values=doubled) == key()
     assert key(values={**VALUE, Tier.LOW: 16.0}) < key()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.decision_record import TIERS, Decision, KeyFacts
+from duetime.scheduler.rules.policies.decision_record import TIERS, Decision
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy, read_policy
 from duetime.scheduler.rules.policies.shadow import ShadowDifference, compare_policies
 from duetime.scheduler.task import Tier
@@ -24,7 +25,7 @@ def decision(
         for tier, waited in waits_s.items()
     }
     heads = tuple(
-        Contender(f"r_{tier}", facts[tier].key(tier, DEFAULT_POLICY), "acme") if tier in facts else None
+        Contender(f"r_{tier}", DEFAULT_POLICY.key(facts[tier], tier), "acme") if tier in facts else None
         for tier in TIERS
     )
     run = heads[chosen.rank - 1]

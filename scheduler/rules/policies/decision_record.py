@@ -7,43 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duetime.scheduler.rules.order import order_key
+from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.policy import OrderPolicy
 from duetime.scheduler.task import Json, Tier
 
 TIERS: Final = tuple(Tier)
 """Tiers by rank less 1, critical first."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """The facts of a run from which a policy computes its key.
-
-    `cost` is the largest part of a pool that it needs, `unblocks` counts the tasks that wait for it. The deadline may
-    be one that it inherits from these.
-    """
-
-    first_ready: datetime
-    deadline: datetime | None
-    p90: timedelta
-    late: bool
-    cost: float
-    unblocks: Mapping[Tier, int] = field(default_factory=dict)
-
-    def key(self, tier: Tier, policy: OrderPolicy) -> float:
-        """Return the key of the run under a policy."""
-        return order_key(
-            first_ready=self.first_ready,
-            tier=tier,
-            deadline=self.deadline,
-            p90=self.p90,
-            late=self.late,
-            unblocks=self.unblocks,
-            cost=self.cost,
-            patience=policy.patience,
-            values=policy.value,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.rules.order import PATIENCE, VALUE
+from duetime.scheduler.rules.order import PATIENCE, VALUE, KeyFacts, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread
@@ -35,6 +35,10 @@ class OrderPolicy:
     value: Mapping[Tier, float]
     shares: Shares
     headroom: HeadroomParts | None = None
+
+    def key(self, facts: KeyFacts, tier: Tier) -> float:
+        """Return the key of a run under this policy, in milliseconds since 1970: smaller goes first."""
+        return order_key(facts, tier, patience=self.patience, values=self.value)
 
 
 DEFAULT_POLICY: Final = OrderPolicy(PATIENCE, VALUE, Shares())

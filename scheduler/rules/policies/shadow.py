@@ -80,7 +80,7 @@ def _count(counts: _Counts, decision: Decision, in_force: OrderPolicy, shadow: O
     for tier, head in zip(TIERS, look.heads, strict=True):
         facts = decision.facts.get(head.run_id) if head is not None else None
         if head is not None and facts is not None:
-            shift = facts.key(tier, shadow) - facts.key(tier, in_force)
+            shift = shadow.key(facts, tier) - in_force.key(facts, tier)
             keys[head.run_id] = head.key + shift
             counts.shifts[tier][head.run_id] = shift
     counts.starts[decision.tier] += 1

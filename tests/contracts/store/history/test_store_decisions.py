@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.queue import Why
+from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.decision_record import Decision, KeyFacts
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from duetime.scheduler.rules.order import KeyFacts
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
-from duetime.scheduler.rules.policies.decision_record import Decision, KeyFacts
+from duetime.scheduler.rules.policies.decision_record import Decision
 from duetime.scheduler.task import State
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT
 from playwright.sync_api import Browser, expect
