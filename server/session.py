@@ -40,13 +40,17 @@ def cli_caller() -> Principal:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The global options of one command; with a `server`, its verb works there, with the API key `key`."""
+    """The global options of one command; with a `server`, its verb works there, with the API key `key`.
+
+    `call_server` runs a verb there.
+    """
 
     config: Path | None = None
     database_url: str | None = None
     handlers: str | None = None
     server: str | None = None
     key: str | None = None
+    call_server: Callable[[typer.Context], Any] | None = None
 
     def settings(self, **overrides: Any) -> Settings:
         """Load the settings; the options of the command line win. Raises InvalidSetting.
@@ -91,6 +95,15 @@ class Session:
         """Open the service for the duration of the block; changes wake the runner, in any process."""
         with self.app() as app:
             yield app.scheduler
+
+    def serve_client(self) -> int:
+        """Serve one chat client until its input ends, and return the exit code."""
+        if sys.stdin.isatty():
+            sys.stderr.write(
+                "duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n"
+            )
+        settings = self.settings()
+        return int(import_module("duetime.server.transport.serve_stdio").serve_stdio(settings))
 
     def invocation(self) -> Invocation:
         """Return the command that starts this `duetime` from any directory with the same options."""

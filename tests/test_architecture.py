@@ -88,6 +88,9 @@ EXCUSE = re.compile(
     r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
 )
 LATE_IMPORT = re.compile(r'import_module\(\s*"(duetime[\w.]*)"\s*\)(?:\.(\w+))?')
+MODULE_NAME = re.compile(r"(duetime(?:\.[a-z_][a-z0-9_]*)+)(?::\w+)?")
+"""A string that may name a module of the product, or what is in one, as `module:name`."""
+
 INDIRECT_OPENING = re.compile(
     r"(?:\A|(?<=[.!?]\s)|(?<=\n\n))\s*((?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b)"
 )
@@ -216,6 +219,14 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             start = f"{node.module}." if node.module else ""
             yield from ((node.lineno, f"{'.' * node.level}{start}{alias.name}") for alias in node.names)
+
+
+def imported_late(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every module that a string names, for an import when it is needed: in a call, a constant or a table."""
+    texts = ((node.lineno, node.value) for node in nodes_of(tree) if isinstance(node, ast.Constant))
+    for line, text in texts:
+        if isinstance(text, str) and (found := MODULE_NAME.fullmatch(text)):
+            yield line, found[1]
 
 
 # --- the checks -----------------------------------------------------------------------------------------------------
@@ -390,15 +401,51 @@ def defines(root: Path, module: str, name: str) -> bool:
     return False
 
 
+def late_imports_upwards(root: Path) -> list[str]:
+    """List imports by a string against the layers of import-linter, which reads no strings."""
+    inside = {module_of(root, path): path for path in product_files(root, ".py")}
+    layers = layers_of(root)
+    return [
+        f"{where(root, path, line)}: {one} imports {other}, which is above it or apart from it"
+        for module, path in inside.items()
+        for line, name in imported_late(parsed(path))
+        if (late := exact(name, inside))
+        for folder, one, other in [parted(module, late)]
+        if not may_import_layer(layers.get(f"{folder}.{one}"), layers.get(f"{folder}.{other}")) and one != other
+    ]
+
+
+def layers_of(root: Path) -> dict[str, tuple[int, str]]:
+    """Return the layer of each module and room that a contract names: its number from above, and its text."""
+    contracts = configuration(root)["tool"]["importlinter"]["contracts"]
+    return {
+        ".".join(filter(None, (container, name))): (number, layer)
+        for contract in contracts
+        if contract["type"] == "layers"
+        for container in contract.get("containers", [""])
+        for number, layer in enumerate(contract["layers"])
+        for name in re.split(r" [|:] ", layer)
+    }
+
+
+def may_import_layer(one: tuple[int, str] | None, other: tuple[int, str] | None) -> bool:
+    """Whether a layer may import another one: one below it, or its own where its parts are not kept apart by `|`."""
+    if one is None or other is None:
+        return True
+    return one[0] < other[0] or (one[0] == other[0] and "|" not in one[1])
+
+
 def circles_of_rooms(root: Path) -> list[str]:
     """List what lies in one folder, rooms and modules, and imports each other in a circle.
 
-    A room counts as one, with all that is in it. Imports for the type checker alone count too: a reader follows them.
+    A room counts as one, with all that is in it. Imports for the type checker alone count too, and
+    those by a string: a reader follows them.
     """
     inside = {module_of(root, path): path for path in product_files(root, ".py")}
     arrows: dict[str, dict[str, set[str]]] = {}
     for module, path in inside.items():
-        for name in {resolved(name, inside) for _, name in imported(parsed(path))} - {""}:
+        late = {exact(name, inside) for _, name in imported_late(parsed(path))}
+        for name in ({resolved(name, inside) for _, name in imported(parsed(path))} | late) - {""}:
             folder, one, other = parted(module, name)
             if one != other:
                 arrows.setdefault(folder, {}).setdefault(one, set()).add(other)
@@ -413,11 +460,15 @@ def module_of(root: Path, path: Path) -> str:
 def resolved(name: str, inside: Collection[str]) -> str:
     """Return the module of the product that an imported name belongs to; empty where it is of none."""
     while name:
-        found = next((module for module in (name, f"{name}.__init__") if module in inside), None)
-        if found:
+        if found := exact(name, inside):
             return found
         name = name.rpartition(".")[0]
     return ""
+
+
+def exact(name: str, inside: Collection[str]) -> str:
+    """Return the module that a string names, with nothing behind it; empty where it names none."""
+    return next((module for module in (name, f"{name}.__init__") if module in inside), "")
 
 
 def parted(module: str, other: str) -> tuple[str, str, str]:
@@ -824,6 +875,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     vague_names,
     bare_imports,
     late_imports_of_nothing,
+    late_imports_upwards,
     indirect_openings,
     openings_with_how_or_tell,
     long_sentences,
@@ -875,6 +927,7 @@ def test_an_unpacked_archive_is_judged_without_what_its_use_left_behind(tmp_path
 
 
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 9
+LAYERS = '{type = "layers", containers = ["duetime.scheduler"], layers = ["store | queue", "rules"]}'
 SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (strangers_at_the_top, {"utils.sh": "", "server/__init__.py": ""}, "utils.sh: does not belong"),
     (strangers_at_the_top, {"server/__init__.py": ""}, "LICENSE: missing"),
@@ -915,6 +968,24 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         late_imports_of_nothing,
         {"server/a.py": 'import_module("duetime.server.cli.b").Old', "server/cli/b.py": "class New: ..."},
         "duetime.server.cli.b has no Old",
+    ),
+    (
+        late_imports_upwards,
+        {
+            "pyproject.toml": f"[tool.importlinter]\ncontracts = [{LAYERS}]",
+            "scheduler/rules/a.py": 'OPENED = "duetime.scheduler.store.b:open_store"',
+            "scheduler/store/b.py": "",
+        },
+        "scheduler/rules/a.py:1: rules imports store",
+    ),
+    (
+        late_imports_upwards,
+        {
+            "pyproject.toml": f"[tool.importlinter]\ncontracts = [{LAYERS}]",
+            "scheduler/queue/a.py": 'f("duetime.scheduler.store.b")',
+            "scheduler/store/b.py": "",
+        },
+        "scheduler/queue/a.py:1: queue imports store",
     ),
     (indirect_openings, {"tools/a.py": '"""What a tool does."""'}, "tools/a.py:1: opens with What"),
     (indirect_openings, {"tests/a.py": '"""What a test does."""'}, "tests/a.py:1: opens with What"),
@@ -981,6 +1052,14 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         circles_of_rooms,
         {"tools/a.py": "import duetime.server.b", "server/b.py": "import duetime.tools.c", "tools/c.py": ""},
         "duetime: server imports itself by way of others",
+    ),
+    (
+        circles_of_rooms,
+        {
+            "server/cli/main.py": 'import_module("duetime.server.cli.verbs").run()',
+            "server/cli/verbs.py": 'TABLE = ("duetime.server.cli.main:serve",)',
+        },
+        "duetime.server.cli: main imports itself by way of others",
     ),
     (numbers_without_a_unit, {"tools/a.py": "LONGEST = 60"}, "tools/a.py:1: LONGEST has no unit"),
     (numbers_without_a_unit, {"tools/a.py": "LONGEST, SHORTEST = 60, 3"}, "tools/a.py:1: SHORTEST has no unit"),

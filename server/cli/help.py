@@ -35,10 +35,7 @@ class Verb(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         opened = ctx.find_root().obj
-        if opened is None or opened.server is None:
-            return super().invoke(ctx)
-        remote: Any = import_module("duetime.server.cli.remote.verbs")
-        return remote.call(opened.server, opened.key, ctx, opened.zone)
+        return super().invoke(ctx) if opened is None or opened.server is None else opened.call_server(ctx)
 
     def get_help(self, ctx: Any) -> str:
         shown = "".join(f"\n  {each}" for each in self.examples)

@@ -7,12 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duetime.version import __version__
-
-if TYPE_CHECKING:
-    from duetime.server.session import Session
 
 COMPLETION_VARIABLE = "_DUETIME_COMPLETE"
 """Set by a shell that asks which words may follow; the words are in other variables."""
@@ -48,14 +45,6 @@ def run(arguments: Sequence[str]) -> int:
 def _call(arguments: list[str]) -> Any:
     """Call the verb of the arguments. Verbs and their parser are loaded only where there is something to parse."""
     if not arguments and COMPLETION_VARIABLE not in os.environ:
-        return serve_client(import_module("duetime.server.session").Session())
+        return import_module("duetime.server.session").Session().serve_client()
     command: Any = import_module("duetime.server.cli.verbs").duetime_command()
     return command(arguments, prog_name="duetime", standalone_mode=False)
-
-
-def serve_client(session: Session) -> int:
-    """Serve one chat client until its input ends, and return the exit code."""
-    if sys.stdin.isatty():
-        sys.stderr.write("duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n")
-    settings = session.settings()
-    return int(import_module("duetime.server.transport.serve_stdio").serve_stdio(settings))

@@ -263,11 +263,16 @@ def root(
         raise typer.Exit
     sessions: Any = import_module("duetime.server.session")
     named = ",".join(handlers or ()) or None
-    sessions.open_session(
-        context, config=config, database_url=database_url, handlers=named, server=server or None, key=key or None
-    )
+    where = {"server": server or None, "key": key or None, "call_server": _call_server}
+    sessions.open_session(context, config=config, database_url=database_url, handlers=named, **where)
     if context.invoked_subcommand is None:
-        raise typer.Exit(import_module("duetime.server.cli.main").serve_client(sessions.session(context)))
+        raise typer.Exit(sessions.session(context).serve_client())
+
+
+def _call_server(context: typer.Context) -> Any:
+    """Run the verb of a command on the server that it names."""
+    opened, remote = context.find_root().obj, import_module("duetime.server.cli.remote.verbs")
+    return remote.call(opened.server, opened.key, context, opened.zone)
 
 
 def duetime_command() -> Any:
