@@ -41,7 +41,8 @@ def shipped_files() -> Iterator[str]:
         place = package.replace(".", "/")
         yield from (f"{place}/{path.name}" for path in folder.iterdir() if path.suffix in SHIPPED)
         for data in ("html", "lua", "schemas", "static", "templates"):
-            yield from (f"{place}/{data}/{path.name}" for path in folder.glob(f"{data}/*"))
+            files = (path for path in folder.glob(f"{data}/**/*") if path.is_file())
+            yield from (f"{place}/{path.relative_to(folder).as_posix()}" for path in files)
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

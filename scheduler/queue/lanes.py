@@ -1,4 +1,4 @@
-"""Lanes: runs of an action that some worker has no handler for wait apart from the others. Twin: lua/lanes.lua.
+"""Lanes: runs of an action that some worker has no handler for wait apart from the others. Twin: lua/order/lanes.lua.
 
 A worker takes runs of the actions it has only. While all workers have all actions, every run is in the main lane,
 and nothing is to be told apart. A worker that meets a run of an unknown action moves it to a lane of that action. From

@@ -1,8 +1,9 @@
 """Preemption: less urgent runs yield when urgent ones have waited too long for a thread, or for units of pools.
 
-Twin of `holders_to_ask`: lua/runs_to_preempt.lua. It is cooperative: a handler that never calls `ctx.should_yield()` is
-never preempted. A run that yielded once is requested again only after it made progress, so that two runs cannot preempt
-each other for ever.
+It is cooperative: a handler that never calls `ctx.should_yield()` is never preempted. A run that yielded once is
+requested again only after it made progress, so that two runs cannot preempt each other for ever.
+
+Twin of `holders_to_ask`: lua/threads/runs_to_preempt.lua.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def holders_to_ask(missing: Mapping[str, float], tier: int, holders: Iterable[Ho
     None when the less urgent `holders` have too few. Else the fewest, of several pools nearly so: at most 1 + ln of the
     most missing units that one run holds, times the fewest. None that the others make unnecessary is among them. Of
     equals the least urgent goes first, then the one that holds least, then the one that started last.
-    Twin: lua/runs_to_preempt.lua.
+    Twin: lua/threads/runs_to_preempt.lua.
     """
     names, left = sorted(missing), dict(missing)
     able = sorted((each for each in holders if each.tier > tier), key=lambda each: _loss(names, each))

@@ -1,4 +1,4 @@
-"""The choice of the next tier: the smallest key, but late tiers first, by their shares. Twin: lua/shares.lua.
+"""The choice of the next tier: the smallest key, but late tiers first, by their shares. Twin: lua/order/shares.lua.
 
 While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only
 put another run before it. A tier is late while its best run that may start is past its key. So every run that waits is

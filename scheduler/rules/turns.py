@@ -1,4 +1,4 @@
-"""Turns among the tenants of one tier: the tenant that was served longest ago is next. Twin: lua/turns.lua.
+"""Turns among the tenants of one tier: the tenant that was served longest ago is next. Twin: lua/order/turns.lua.
 
 `rules.shares` and the key decide when a tier is served. Within the tier, the run with the smallest key goes first if
 its deadline orders it and can still be kept. Else the tenants take turns, and each starts its own best run. A backlog

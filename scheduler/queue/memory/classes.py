@@ -1,4 +1,4 @@
-"""The waiting runs by class, for the queue in memory. Twins: lua/classes.lua, lua/runs.lua.
+"""The waiting runs by class, for the queue in memory. Twins: lua/order/classes.lua, lua/order/runs.lua.
 
 A class is all runs of a tenant, a tier and an action with equal needs, in order. One look at its head decides for all.
 While the head lacks a pool, the class is parked on that pool and no take sees it.

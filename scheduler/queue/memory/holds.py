@@ -1,4 +1,6 @@
-"""Units of a pool that are kept for a waiting run, in the queue in memory: holds and promises. Twin: lua/holds.lua.
+"""Units of a pool that are kept for a waiting run, in the queue in memory: holds and promises.
+
+Twin: lua/admission/holds.lua.
 
 An overdue run that lacks units of a pool has a *hold*: runs that go after it leave it what is released. Within a tier,
 runs go by key and turn. Between tiers the more urgent one goes first, until the other has earned a start. Each start

@@ -1,4 +1,4 @@
-"""The lanes of the queue in memory; see `queue.lanes`. Twin: lua/lanes.lua."""
+"""The lanes of the queue in memory; see `queue.lanes`. Twin: lua/order/lanes.lua."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a put and the lease of a run, for the queue in memory. Twin: lua/leases.lua."""
+"""The result of a put and the lease of a run, for the queue in memory. Twin: lua/leases/leases.lua."""
 
 from __future__ import annotations
 

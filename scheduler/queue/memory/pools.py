@@ -1,4 +1,4 @@
-"""All pools of the queue in memory: made from templates, reserved, released, timed. Twin: lua/pools.lua."""
+"""All pools of the queue in memory: made from templates, reserved, released, timed. Twin: lua/admission/pools.lua."""
 
 from __future__ import annotations
 

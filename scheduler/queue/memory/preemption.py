@@ -1,4 +1,6 @@
-"""Preemption over pools in the queue in memory: which runs release units for a late one. Twin: lua/runs_to_preempt.lua.
+"""Preemption over pools in the queue in memory: which runs release units for a late one.
+
+Twin: lua/threads/runs_to_preempt.lua.
 
 A pool serves one late class at a time: what is released is promised to it, until one of its runs starts.
 """

@@ -1,4 +1,6 @@
-"""The state of the queue in memory, and each step on it. Twins: lua/state.lua, lua/leases.lua, lua/take.lua.
+"""The state of the queue in memory, and each step on it.
+
+Twins: lua/state/state.lua, lua/leases/leases.lua, lua/leases/take.lua.
 
 Each run is in one place: leased, delayed or waiting. No method locks or reads a clock.
 """

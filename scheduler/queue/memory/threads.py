@@ -1,4 +1,7 @@
-"""The threads of all workers in the queue in memory, and the worker that preempts for a run. Twin: lua/threads.lua."""
+"""The threads of all workers in the queue in memory, and the worker that preempts for a run.
+
+Twin: lua/threads/threads.lua.
+"""
 
 from __future__ import annotations
 

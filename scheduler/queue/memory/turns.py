@@ -1,4 +1,4 @@
-"""Tenants that take turns in one place, for the queue in memory; see `rules.turns`. Twin: lua/turns.lua.
+"""Tenants that take turns in one place, for the queue in memory; see `rules.turns`. Twin: lua/order/turns.lua.
 
 A place is a tier, where the heads of classes are that takes look at, or a size of a pool, where heads are parked.
 """

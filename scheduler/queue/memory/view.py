@@ -1,4 +1,7 @@
-"""The waiting runs that one take sees, by the actions of its worker. Twins: lua/view.lua and lua/decisions.lua."""
+"""The waiting runs that one take sees, by the actions of its worker.
+
+Twins: lua/order/view.lua and lua/leases/decisions.lua.
+"""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def grants_of(words: Sequence[str]) -> tuple[Grant, ...]:
 
 
 def look_of(fields: Sequence[Any]) -> Look:
-    """Return a look that `lua/decisions.lua` recorded, as yet without the headroom."""
+    """Return a look that `lua/leases/decisions.lua` recorded, as yet without the headroom."""
     at, policy, idle, owed, room, heads, tier, run, pools, out_of_turn = fields
     return Look(
         float(at),

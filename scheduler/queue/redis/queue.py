@@ -1,6 +1,6 @@
 """The dispatch queue in Redis: Lua scripts decide, on the server's clock; any number of processes share one queue.
 
-The keys are described in `lua/state.lua`. The Lua repeats the arithmetic of `rules`; a random walk compares its
+The keys are described in `lua/state/state.lua`. The Lua repeats the arithmetic of `rules`; a random walk compares its
 replies with those of the queue in memory, one by one. Works with Redis 6.2, Valkey 7.2 and later.
 """
 

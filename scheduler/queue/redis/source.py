@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from duetime.scheduler.queue import constants, lanes
@@ -57,9 +58,16 @@ _NUMBER_NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 @cache
+def _files() -> Mapping[str, Traversable]:
+    """Return the files of all folders in `lua/`, by name."""
+    folders = resources.files("duetime.scheduler.queue.redis").joinpath("lua").iterdir()
+    return {file.name: file for folder in folders for file in folder.iterdir()}
+
+
+@cache
 def _source(name: str) -> str:
     """Return a file of `lua/`, with names in capitals replaced by their numbers; most scripts share most files."""
-    text = resources.files("duetime.scheduler.queue.redis").joinpath("lua", f"{name}.lua").read_text("utf-8")
+    text = _files()[f"{name}.lua"].read_text("utf-8")
     return _NUMBER_NAME.sub(lambda found: str(_NUMBERS.get(found[0], found[0])), text)
 
 
@@ -83,7 +91,7 @@ def _tables(shares: Shares) -> str:
 
 
 def fields_of(limits: Limits) -> list[Any]:
-    """Return limits as the scripts know them, see `lua/pools.lua`."""
+    """Return limits as the scripts know them, see `lua/admission/pools.lua`."""
     return [
         limits.kind.value,
         limits.capacity,

@@ -1,7 +1,7 @@
-"""Admission to a pool: the arithmetic of slots, rates and budgets, and when time alone will help. Twin: lua/pools.lua.
+"""Admission to a pool: the arithmetic of slots, rates and budgets, and when time alone will help.
 
-The queue in memory calls this; `lua/pools.lua` repeats it, number by number, so it uses only operations that a double
-has. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
+The queue in memory calls this. Its twin `lua/admission/pools.lua` repeats it, number by number, so it uses only
+operations that a double has. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
 """
 
 from __future__ import annotations

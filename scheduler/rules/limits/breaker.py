@@ -1,4 +1,4 @@
-"""Feedback of a pool from outcomes: a circuit breaker, and proportional throttling. Twin: lua/feedback.lua.
+"""Feedback of a pool from outcomes: a circuit breaker, and proportional throttling. Twin: lua/admission/feedback.lua.
 
 The breaker is closed, open until a time, or half-open after that time, when one probe decides (Nygard, Release It!,
 2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989).

@@ -1,7 +1,7 @@
 """Queue time: it advances with a clock that may be set back, and never goes back itself.
 
 Durations (leases, pauses, rates) are measured in it. Times of the wall clock (keys, hours and windows of the calendar)
-follow the clock. Twins: `redis/lua/state.lua` and `redis/lua/pools.lua`.
+follow the clock. Twins: `redis/lua/state/state.lua` and `redis/lua/admission/pools.lua`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The log of starts of a sliding rate: what started in the window that ends now. Twin: lua/start_log.lua.
+"""The log of starts of a sliding rate: what started in the window that ends now. Twin: lua/admission/start_log.lua.
 
 An entry is (time, units), the oldest first. Starts of one slot, a 256th of the window, share an entry that has the time
 of the last of them. So a log has at most `MAX_LOG_SLOTS` + 2 entries. No unit leaves it before its window has passed,

@@ -290,7 +290,7 @@ def survives(mutation: Mutation | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         scripts = copy_of_the_package(Path(folder))
         if mutation is not None:
-            script = scripts / f"{mutation.file}.lua"
+            [script] = scripts.glob(f"*/{mutation.file}.lua")
             source = script.read_text()
             if source.count(mutation.before) != 1:
                 raise RuntimeError(f"{script.name} has changed: {mutation.before!r} is not in it once")
