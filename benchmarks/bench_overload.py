@@ -39,7 +39,7 @@ from duetime.scheduler.queue.port import Entry, Finish
 from duetime.scheduler.rules.estimates import Estimate, Histogram, estimate
 from duetime.scheduler.rules.limits.admission import Kind as PoolKind
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.order import VALUE, KeyFacts, drop_at, order_key
+from duetime.scheduler.rules.order import VALUE_WEIGHT, KeyFacts, drop_at, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.task import Tier
 
@@ -62,7 +62,7 @@ class Kind:
 
     @property
     def value(self) -> float:
-        return VALUE[self.tier]
+        return VALUE_WEIGHT[self.tier]
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ age = "30 days"
 WRITE_PAUSE_S = 0.002
 """Seconds between two runs of the writer, so that it waits for retention and not retention for it."""
 
-ROWS_WRITTEN = {"runs": 1, "attempts": 1, "events": 4, "usage": 0}
+WRITTEN_ROWS = {"runs": 1, "attempts": 1, "events": 4, "usage": 0}
 """Rows that the writer adds with each run."""
 
 Waits = dict[str, list[float]]
@@ -99,7 +99,7 @@ def counted(store: Store) -> Counter[str]:
         asked = text(f"SELECT count(*) FROM {table}")
         return store._database.read(lambda it: int(it.execute(asked).scalar_one()))  # noqa: SLF001 - no door counts all
 
-    return Counter({table: work(table) for table in ROWS_WRITTEN})
+    return Counter({table: work(table) for table in WRITTEN_ROWS})
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def measure(url: str, folder: Path, store: Store, seconds: float, *, whole: bool
         ended = process.poll() is not None
     passed = round(time.monotonic() - began)
     runs, after = len(waits["settle"]), counted(store)
-    gone = {table: before[table] + runs * rows - after[table] for table, rows in ROWS_WRITTEN.items()}
+    gone = {table: before[table] + runs * rows - after[table] for table, rows in WRITTEN_ROWS.items()}
     print(json.dumps({"during retention": figures(waits), "ended": ended, "s": passed, "deleted": gone}), flush=True)
 
 

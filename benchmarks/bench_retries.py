@@ -21,7 +21,7 @@ from duetime.scheduler.task import RetryPolicy
 
 CALL_COUNT = 500
 OUTAGE_S = 20.0
-SEED_VALUE = 7
+RETRIES_SEED = 7
 WINDOWS_S = (0.1, 1.0)
 AIM_RATIO = 0.6
 POLICY = RetryPolicy(max_attempts=100)
@@ -70,7 +70,7 @@ def peak(times: Sequence[float], window: float) -> int:
 
 
 def peaks(pause_of: Callable[[random.Random], Pause]) -> dict[float, int]:
-    draw = random.Random(SEED_VALUE)
+    draw = random.Random(RETRIES_SEED)
     times = [at for _ in range(CALL_COUNT) for at in attempts(pause_of(draw))]
     return {window: peak(times, window) for window in WINDOWS_S}
 

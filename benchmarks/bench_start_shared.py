@@ -43,7 +43,7 @@ from benchmarks.bench_drain import plain_broker
 from benchmarks.bench_start import mark, new_task, quantile, until
 from tests import services
 
-GAP = (0.3, 1.5)
+START_GAP_S = (0.3, 1.5)
 """Seconds between two calls, at random: idle workers of Dramatiq ask ever less often, up to once a second."""
 
 PATIENCE_S = 60.0
@@ -128,7 +128,7 @@ def idle(started: Started, call: Callable[[int], str], calls: int) -> tuple[list
         started.wait(partial(started.at.__contains__, name))
         since_call.append(started.at[name] - called)
         since_return.append(started.at[name] - returned)
-        time.sleep(random.uniform(*GAP))
+        time.sleep(random.uniform(*START_GAP_S))
     return since_call, since_return
 
 

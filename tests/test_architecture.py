@@ -116,8 +116,10 @@ UNITS = [
     "S",
     "MS",
     "US",
+    "MINUTES",
     "HOURS",
     "DAYS",
+    "MONTHS",
     "YEARS",
     "CHARS",
     "BYTES",
@@ -143,16 +145,18 @@ IDENTIFIERS = [
     "SEED",
     "LOCK_ID",
     "INDEX",
-    "VALUE",
+    "SIGN",
+    "STEP",
     "YEAR",
     "WEEKDAY",
     "UNTIL_DAY",
     "FROM_HOUR",
 ]
-"""Last words of constants that count nothing: an exit code, the number of a lock, of a column, of a day, of an hour."""
+"""Last words of constants that count nothing: an exit code, the number of a lock, a column, a sign, a day, an hour."""
 NUMERIC_CALLS = {"abs", "float", "int", "len", "max", "min", "pow", "round", "sum"}
 MEASURED = re.compile(
-    rf"_*(?:\w+_(?:{'|'.join(UNITS + IDENTIFIERS)})|\w+_PER_\w+|(?:MAX|MIN)_(?:[A-Z]+_)*?[A-Z]*[A-RT-Z]S(?:_\w+)?)"
+    rf"_*(?:\w+_(?:{'|'.join(UNITS + IDENTIFIERS)})|\w+_PER_\w+|(?:MAX|MIN)_(?:[A-Z]+_)*?[A-Z]*[A-RT-Z]S(?:_\w+)?"
+    r"|MAX_(?:INTEGER|NUMBER|AMOUNT)_VALUE)"
 )
 LUA_NUMBER = re.compile(r"^\s*local ([A-Z_]+)(?: =|, [A-Z_, ]+ =) [\d.-]", re.MULTILINE)
 NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
@@ -293,8 +297,9 @@ def long_functions(root: Path) -> list[str]:
 
 
 def crowded_rooms(root: Path) -> list[str]:
-    """Folders with more modules than a reader keeps in mind."""
-    counted = Counter(path.parent for path in product_files(root, ".py") if path.name != "__init__.py")
+    """Folders with more modules, scripts or templates than a reader keeps in mind."""
+    files = product_files(root, ".py", ".lua", ".js", ".ts", ".sql", ".html")
+    counted = Counter(path.parent for path in files if path.name != "__init__.py")
     return [
         f"{where(root, folder)}: {modules} modules"
         for folder, modules in counted.items()
@@ -665,6 +670,25 @@ def numeric_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, name) for name, value in named if name.isupper() and is_number(value))
 
 
+def numbers_together_without_a_unit(root: Path) -> list[str]:
+    """Constants that are collections of numbers have a unit, as a number has; tests have samples."""
+    return [
+        f"{where(root, path, node.lineno)}: {name} has no unit"
+        for path in kept_files(root)
+        if path.suffix == ".py" and path.relative_to(root).parts[0] != "tests"
+        for node in parsed(path).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for name in assigned(ast.Module([node], []))
+        if name.isupper() and are_numbers(node.value) and not MEASURED.fullmatch(name)
+    ]
+
+
+def are_numbers(node: ast.expr | None) -> bool:
+    """Whether this is a collection of numbers alone; of a mapping its values count."""
+    parts = node.values if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+    return bool(parts) and all(map(is_number, parts))
+
+
 def pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield each name that an assignment binds with its value."""
     if isinstance(target, ast.Name):
@@ -885,6 +909,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     figures_of_speech_in_pages,
     indirect_names_of_tests,
     numbers_without_a_unit,
+    numbers_together_without_a_unit,
     twins_with_two_names,
     circles_of_rooms,
     impure_imports,
@@ -945,6 +970,8 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (long_functions, {"tools/versions/a.py": "def f():\n" + "    x = 1\n" * 40}, "a.py:1: f has 41 lines"),
     (long_functions, {"tools/a.py": "def f():\n" + "    x = 1\n" * 40}, "tools/a.py:1: f has 41 lines"),
     (crowded_rooms, {f"tools/m{n}.py": "" for n in range(15)}, "tools: 15 modules"),
+    (crowded_rooms, {f"scheduler/queue/lua/m{n}.lua": "" for n in range(15)}, "lua: 15 modules"),
+    (crowded_rooms, {f"widgets/src/m{n}.{kind}": "" for n in range(5) for kind in ("js", "sql", "html")}, "src: 15"),
     (
         names_defined_twice,
         {"tools/a.py": "class Plan: ...", "server/b.py": "Plan = dict[str, int]"},
@@ -1080,6 +1107,13 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (numbers_without_a_unit, {"tools/a.py": "_PAUSE: Final = 0.1"}, "tools/a.py:1: _PAUSE has no unit"),
     (numbers_without_a_unit, {"tools/a.py": "MAX_BODY = 64 * 1024"}, "tools/a.py:1: MAX_BODY has no unit"),
     (numbers_without_a_unit, {"tools/a.py": "MIN_ACCESS = -1"}, "tools/a.py:1: MIN_ACCESS has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "TIMEOUT_VALUE = 5"}, "tools/a.py:1: TIMEOUT_VALUE has no unit"),
+    (numbers_together_without_a_unit, {"tools/a.py": "_WAITS = (1, 5.0)"}, "tools/a.py:1: _WAITS has no unit"),
+    (
+        numbers_together_without_a_unit,
+        {"tools/a.py": "WAIT: Final = {'day': 24 * 60, 'hour': 60}"},
+        "tools/a.py:1: WAIT has no unit",
+    ),
     (numbers_without_a_unit, {"tools/a.py": "DAY_S = 60.0\nWEEK = 7 * DAY_S"}, "tools/a.py:2: WEEK has no unit"),
     (
         twins_with_two_names,

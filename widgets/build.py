@@ -7,6 +7,7 @@ languages, are packed and unpacked by a few lines of the page (`packed_page.py`)
 
 from __future__ import annotations
 
+import posixpath
 import re
 import sys
 from collections import Counter
@@ -19,13 +20,13 @@ _HERE = Path(__file__).resolve().parent  # of the checkout, also where an editab
 SOURCES = _HERE / "src"
 CARD_PAGES = _HERE / "html"
 LANGUAGES = "languages"
-CATALOGUE = "catalogue.js"
+CATALOGUE = "texts/catalogue.js"
 """The one module that is not written by hand: the words of `languages/*.json`."""
 
 CARDS = {"task-card": "Task", "task-list": "Tasks"}
 MAX_CARD_BYTES = 60_000
 
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*/\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 _NOTHING_BUT_ITSELF = (
@@ -62,7 +63,7 @@ def unpacked(html: str) -> tuple[str, str]:
 
 
 def modules(entry: str, sources: Path = SOURCES) -> dict[str, str]:
-    """Return the modules that `entry` needs, by file name, each after those that it imports."""
+    """Return the modules that `entry` needs, by their path in `sources`, each after those that it imports."""
     found: dict[str, str] = {}
     _collect(entry, sources, found, ())
     return found
@@ -94,7 +95,7 @@ def _collect(name: str, sources: Path, found: dict[str, str], path: tuple[str, .
         return
     text = catalogue.module(sources / LANGUAGES) if name == CATALOGUE else (sources / name).read_text(encoding="utf-8")
     for needed in _IMPORT.findall(text):
-        _collect(needed, sources, found, (*path, name))
+        _collect(posixpath.normpath(posixpath.join(posixpath.dirname(name), needed)), sources, found, (*path, name))
     found[name] = text
 
 

@@ -16,7 +16,7 @@ _CUT_SHORT = "…"
 _JOINERS = frozenset("\u200c\u200d")
 """Invisible too, but Persian words and emoji need them."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_SHORT_TEXTS = (200, 120, 60, 30)
+_SHORT_TEXT_CHARS = (200, 120, 60, 30)
 """Characters to which texts in a value are cut, one after the other, until it is short enough."""
 
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
@@ -49,7 +49,7 @@ def bounded(value: Json, width: int) -> Json:
     """Return a value with its texts cut so that its JSON has at most `width` characters, or the start of that JSON."""
     if len(as_text(value)) <= width:
         return value
-    short = (_with_short_texts(value, room) for room in _SHORT_TEXTS)
+    short = (_with_short_texts(value, room) for room in _SHORT_TEXT_CHARS)
     return next((shown for shown in short if len(as_text(shown)) <= width), cut(as_text(value), width))
 
 

@@ -117,7 +117,7 @@ def _closed(schema: Any) -> Any:
 MAX_QUOTED_VALUE_CHARS: Final = 40
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _BOUND_KEYS: Final = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
-_BOUNDS: Final = {"greater_than_equal": 0, "greater_than": 1, "less_than_equal": 0, "less_than": -1}
+_BOUND_STEP: Final = {"greater_than_equal": 0, "greater_than": 1, "less_than_equal": 0, "less_than": -1}
 """Errors of a number out of range, with what is added to their bound to be within it."""
 
 _WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note", "description", "title", "reminder"})
@@ -219,7 +219,7 @@ def _within(item: Any) -> str:
         words = _QUOTED.findall(str(context.get("expected", "")))
         near = difflib.get_close_matches(str(item["input"])[:MAX_QUOTED_VALUE_CHARS], words, n=1)
         return repr((near or words)[0]) if words else ""
-    for name, step in _BOUNDS.items():
+    for name, step in _BOUND_STEP.items():
         if kind.startswith(name) and isinstance(bound := context.get(_BOUND_KEYS[name]), int):
             return str(bound + step)
     return ""

@@ -19,14 +19,14 @@ TRACEBACK_LOGGER: Final = "duetime.traceback"
 LogPlace = tuple[int, int]
 """An attempt, and the number of a line of it."""
 
-START_OF_LOG: Final[LogPlace] = (0, 0)
+LOG_START_INDEX: Final[LogPlace] = (0, 0)
 MAX_PLACE_DIGITS: Final = 9
 
 
 def log_place(cursor: str | None) -> LogPlace:
     """Return the place that a cursor names. Raises InvalidArgument for anything else."""
     if cursor is None:
-        return START_OF_LOG
+        return LOG_START_INDEX
     attempt, _, number = cursor.partition(".")
     if not all(part.isascii() and part.isdigit() and len(part) <= MAX_PLACE_DIGITS for part in (attempt, number)):
         raise InvalidArgument(

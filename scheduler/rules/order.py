@@ -39,7 +39,7 @@ and an hour for background ones, much less of the value is kept in time. `benchm
 times the capacity.
 """
 
-VALUE: Final[Mapping[Tier, float]] = {
+VALUE_WEIGHT: Final[Mapping[Tier, float]] = {
     Tier.CRITICAL: 16.0,
     Tier.HIGH: 8.0,
     Tier.NORMAL: 4.0,
@@ -87,7 +87,7 @@ def order_key(
     *,
     value: float | None = None,
     patience: Mapping[Tier, timedelta] = PATIENCE,
-    values: Mapping[Tier, float] = VALUE,
+    values: Mapping[Tier, float] = VALUE_WEIGHT,
 ) -> float:
     """Place a run in the order: milliseconds since 1970, smaller first.
 
@@ -115,15 +115,15 @@ def goes_by_deadline(facts: KeyFacts, tier: Tier, patience: Mapping[Tier, timede
     return facts.deadline - facts.p90 < facts.first_ready + patience[tier]
 
 
-def unblock_bonus(unblocks: Mapping[Tier, int], values: Mapping[Tier, float] = VALUE) -> float:
+def unblock_bonus(unblocks: Mapping[Tier, int], values: Mapping[Tier, float] = VALUE_WEIGHT) -> float:
     """Say how much earlier a run goes for what waits for it: 0 for nothing, growing with number and tiers, below 1."""
     weight = sum(_worth(values[tier], values) * max(count, 0) for tier, count in unblocks.items())
     return weight / (weight + HALF_BONUS_WEIGHT)
 
 
 def _worth(value: float, values: Mapping[Tier, float]) -> float:
-    """Return a value on the scale of `VALUE`: of the values of a policy only the ratios count."""
-    return VALUE[Tier.CRITICAL] / values[Tier.CRITICAL] * value
+    """Return a value on the scale of `VALUE_WEIGHT`: of the values of a policy only the ratios count."""
+    return VALUE_WEIGHT[Tier.CRITICAL] / values[Tier.CRITICAL] * value
 
 
 def cost_term(effort: float, value: float) -> float:
@@ -132,7 +132,7 @@ def cost_term(effort: float, value: float) -> float:
     `effort` is in seconds of a whole pool. Without this term all share an overload alike and start so late that half of
     them miss. Least laxity first knows no value (Baruah & Rosier 1991, on overloaded real-time systems).
     """
-    return MAX_COST_RATIO * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
+    return MAX_COST_RATIO * effort / (effort + max(value, 0.0) / VALUE_WEIGHT[Tier.CRITICAL]) if effort > 0 else 0.0
 
 
 def drop_at(deadline: datetime, p50: timedelta) -> datetime:

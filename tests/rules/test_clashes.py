@@ -9,16 +9,16 @@ import pytest
 from duetime.scheduler.rules.limits.clashes import MAX_CLASHES, BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool, PoolKind
 from duetime.scheduler.rules.limits.windows import read_hours
+from duetime.scheduler.task import Tier
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 GPU = {"gpu": Pool("gpu", capacity=2)}
-NORMAL_PRIORITY_VALUE = 3
 
 
 def span(key: int, minutes: float, needs: Mapping[str, int], takes: float = 60) -> BusySpan:
     start = NOON + minutes * MINUTE
-    return BusySpan(key, NORMAL_PRIORITY_VALUE, needs, start, start + takes * MINUTE)
+    return BusySpan(key, Tier.NORMAL.rank, needs, start, start + takes * MINUTE)
 
 
 def found(pools: Mapping[str, Pool], *spans: BusySpan) -> list[tuple[str, float, tuple[int, ...]]]:

@@ -16,7 +16,7 @@ from duetime.scheduler.rules.order import (
     MIN_NODE_RATIO,
     MIN_TIME_ALLOWED,
     PATIENCE,
-    VALUE,
+    VALUE_WEIGHT,
     KeyFacts,
     cost_term,
     drop_at,
@@ -69,7 +69,7 @@ class Waiting:
         waited = now - self.ready
         span = max(least + waited, timedelta(0))
         effort = max(self.cost, MIN_NODE_RATIO) * self.p90.total_seconds()
-        change = cost_term(effort, VALUE[self.tier]) - unblock_bonus(self.unblocks)
+        change = cost_term(effort, VALUE_WEIGHT[self.tier]) - unblock_bonus(self.unblocks)
         return (least + span * change).total_seconds()
 
 
@@ -131,8 +131,8 @@ def test_the_run_that_could_start_first_comes_first(run: Waiting, later: timedel
 def test_each_tier_is_more_patient_and_worth_less_than_the_one_above() -> None:
     keys = [key_of(tier) for tier in Tier]
     assert keys == sorted(set(keys))
-    assert [*VALUE.values()] == sorted({*VALUE.values()}, reverse=True)
-    assert [*VALUE] == [*PATIENCE] == [*Tier]
+    assert [*VALUE_WEIGHT.values()] == sorted({*VALUE_WEIGHT.values()}, reverse=True)
+    assert [*VALUE_WEIGHT] == [*PATIENCE] == [*Tier]
 
 
 def test_the_key_is_in_milliseconds_since_1970() -> None:
@@ -179,9 +179,9 @@ def test_a_waiting_run_of_a_higher_tier_gives_more() -> None:
 
 
 def test_the_values_of_a_policy_weigh_what_waits() -> None:
-    doubled = {tier: 2 * value for tier, value in VALUE.items()}
+    doubled = {tier: 2 * value for tier, value in VALUE_WEIGHT.items()}
     assert unblock_bonus({Tier.LOW: 1}, doubled) == unblock_bonus({Tier.LOW: 1})
-    assert unblock_bonus({Tier.LOW: 1}, {**VALUE, Tier.LOW: 4.0}) == unblock_bonus({Tier.NORMAL: 1})
+    assert unblock_bonus({Tier.LOW: 1}, {**VALUE_WEIGHT, Tier.LOW: 4.0}) == unblock_bonus({Tier.NORMAL: 1})
 
 
 @given(EFFORTS, EFFORTS, st.floats(0, 1e9), st.floats(0, 1e9))
@@ -272,4 +272,4 @@ def test_the_page_on_ordering_shows_patience_and_value_of_each_tier() -> None:
     page = (Path(__file__).parents[2] / "docs/ordering.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (\d+) \|$", page, re.MULTILINE)
     assert {Tier(tier): parse_duration(patience) for tier, patience, _ in rows} == PATIENCE
-    assert {Tier(tier): float(value) for tier, _, value in rows} == VALUE
+    assert {Tier(tier): float(value) for tier, _, value in rows} == VALUE_WEIGHT

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.order import VALUE, KeyFacts, order_key
+from duetime.scheduler.rules.order import VALUE_WEIGHT, KeyFacts, order_key
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, differences, read_policy, spec_of
 from duetime.scheduler.task import Tier
 
@@ -78,10 +78,10 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_of_values_only_the_ratios_count() -> None:
-    doubled = {tier: 2 * value for tier, value in VALUE.items()}
+    doubled = {tier: 2 * value for tier, value in VALUE_WEIGHT.items()}
 
     def key(**more: Any) -> float:
         return order_key(KeyFacts(NOON, p90=timedelta(minutes=1), cost=0.5), Tier.LOW, **more)
 
     assert key(values=doubled) == key()
-    assert key(values={**VALUE, Tier.LOW: 16.0}) < key()
+    assert key(values={**VALUE_WEIGHT, Tier.LOW: 16.0}) < key()

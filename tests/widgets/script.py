@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from duetime.widgets.build import SOURCES
+
 _TOKENS = re.compile(
     r"""(?P<comment>/\*.*?\*/|//[^\n]*)
       | (?P<regex>(?<=[(,=])\s*/(?:\\.|\[(?:\\.|[^\]])*\]|[^/\n\\\[])+/[gimsuy]*)
@@ -38,7 +40,7 @@ class Literal(NamedTuple):
         return " " in self.text.strip() or self.text[:1].isupper() or self.text.endswith((":", ".", "…"))
 
     def _names_styles(self) -> bool:
-        styles = {name for sheet in self.path.parent.glob("*.css") for name in _CLASS.findall(sheet.read_text("utf-8"))}
+        styles = {name for sheet in SOURCES.glob("*.css") for name in _CLASS.findall(sheet.read_text("utf-8"))}
         begun = {name for style in styles for name in (style, f"{style.split('-')[0]}-")}
         return re.search(r"class: [^:]*$", self.before) is not None or set(self.text.split()) <= begun
 

@@ -13,7 +13,7 @@ from duetime.widgets.quote import cut, one_line, quoted
 PACKED = re.compile(r'"[^"]{1000,}"|0,\d+')
 """Deflated by this machine's zlib; what it unpacks to is the same everywhere."""
 
-SOURCES = sorted(build.SOURCES.glob("*.js"))
+SOURCES = sorted(build.SOURCES.rglob("*.js"))
 MARKUP = r"\.(inner|outer)HTML\b|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"
 CODE = r"\beval\b|\bFunction\(|set(Timeout|Interval)\(\s*[\"'`]|javascript:|\bimport\("
 NETWORK = r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|https?://(?!www\.w3\.org/2000/svg)|localStorage"
@@ -68,7 +68,7 @@ def test_a_forbidden_construct_would_be_found() -> None:
 
 def test_every_source_is_part_of_a_card() -> None:
     used = {name for card in build.CARDS for name in build.modules(f"{card}.js")}
-    assert used == {path.name for path in SOURCES} | {build.CATALOGUE}
+    assert used == {path.relative_to(build.SOURCES).as_posix() for path in SOURCES} | {build.CATALOGUE}
 
 
 def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> None:

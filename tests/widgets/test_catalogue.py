@@ -14,7 +14,7 @@ from duetime.widgets import build, catalogue
 
 from tests.widgets.script import Literal, literals
 
-SOURCES = sorted(build.SOURCES.glob("*.js"))
+SOURCES = sorted(build.SOURCES.rglob("*.js"))
 WORDS = catalogue.read(build.SOURCES / build.LANGUAGES)
 ENGLISH = WORDS[catalogue.ENGLISH]
 KEY = re.compile(r"[a-z_]+\.[a-z_-]+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -164,9 +165,7 @@ def test_from_right_to_left_what_points_turns_round_and_titles_keep_their_own_di
 @pytest.fixture
 def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Build cards whose catalogue marks every text, so that any other can be told from them."""
-    for source in build.SOURCES.iterdir():
-        if source.is_file():
-            (tmp_path / source.name).write_bytes(source.read_bytes())
+    shutil.copytree(build.SOURCES, tmp_path, ignore=shutil.ignore_patterns(build.LANGUAGES), dirs_exist_ok=True)
     (tmp_path / build.LANGUAGES).mkdir()
     english = catalogue.read(build.SOURCES / build.LANGUAGES)["en"]
     marking = {key: _marked(text) for key, text in english.items()}

@@ -1,9 +1,9 @@
 /* The task card: one task, as the tools answered it. */
 
-import { start } from "./app.js";
-import { canCall } from "./host.js";
-import { taskCard } from "./card.js";
-import { isStored } from "./words.js";
+import { start } from "./page/app.js";
+import { canCall } from "./page/host.js";
+import { taskCard } from "./task/card.js";
+import { isStored } from "./texts/words.js";
 
 const OLD = 10_000;
 

@@ -1,16 +1,16 @@
 /* The list card: an agenda that opens each task in place, with the task card's own code. */
 
-import { start } from "./app.js";
-import { h, icon, placeOf, redraw } from "./dom.js";
-import { relative } from "./format.js";
-import { canCall } from "./host.js";
-import { listed, number, t } from "./language.js";
-import { quietPause, taskCard } from "./card.js";
-import { turns } from "./turns.js";
-import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
-import { chooserView, choose, doneView, isChosen } from "./many.js";
-import { failuresHeading, lastFailureOf } from "./failures.js";
-import { hasEnded, lookOf, reminds, wordsOf } from "./words.js";
+import { start } from "./page/app.js";
+import { h, icon, placeOf, redraw } from "./page/dom.js";
+import { relative } from "./texts/format.js";
+import { canCall } from "./page/host.js";
+import { listed, number, t } from "./texts/language.js";
+import { quietPause, taskCard } from "./task/card.js";
+import { turns } from "./page/turns.js";
+import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./list/agenda.js";
+import { chooserView, choose, doneView, isChosen } from "./list/many.js";
+import { failuresHeading, lastFailureOf } from "./list/failures.js";
+import { hasEnded, lookOf, reminds, wordsOf } from "./texts/words.js";
 
 const OLD_LIST = 10_000;
 const MOVING_PAUSE = 10_000;

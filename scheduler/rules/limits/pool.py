@@ -31,7 +31,7 @@ LIMIT_PARTS: Final = ("kind", "capacity", "per", "zone")
 HORIZON_DAYS: Final = 8
 """The calendar that a queue gets reaches this far ahead. The queue gets it again each day."""
 
-WINDOWS_AHEAD: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
+WINDOWS_AHEAD_COUNT: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
 WINDOW_GUARD_MS: Final = 2.0
 """Milliseconds for which a sliding window counts a start longer than it lasts.
 
@@ -140,7 +140,7 @@ class Pool:
             found = changes(self.hours, self.capacity, zones.load(self.zone), now, HORIZON_DAYS)
             capacity, steps = float(found[0][1]), tuple((_ms(then), float(units)) for then, units in found[1:])
         if self.kind is PoolKind.BUDGET:
-            resets = tuple(map(_ms, window_ends(self.per, zones.load(self.zone), now, WINDOWS_AHEAD[self.per])))
+            resets = tuple(map(_ms, window_ends(self.per, zones.load(self.zone), now, WINDOWS_AHEAD_COUNT[self.per])))
         return Limits(
             at,
             capacity,

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.rules.order import PATIENCE, VALUE, KeyFacts, order_key
+from duetime.scheduler.rules.order import PATIENCE, VALUE_WEIGHT, KeyFacts, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread
 from duetime.scheduler.task import Json, Tier
 
 MAX_PATIENCE: Final = timedelta(days=366)
-MAX_VALUE: Final = 1e6
+MAX_VALUE_WEIGHT: Final = 1e6
 MAX_HEADROOM_RATIO: Final = 0.9
 _EXAMPLE: Final = '{"patience": {"normal": "2 minutes"}, "shares": {"low": 0.12}}'
 
@@ -41,7 +41,7 @@ class OrderPolicy:
         return order_key(facts, tier, patience=self.patience, values=self.value)
 
 
-DEFAULT_POLICY: Final = OrderPolicy(PATIENCE, VALUE, Shares())
+DEFAULT_POLICY: Final = OrderPolicy(PATIENCE, VALUE_WEIGHT, Shares())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class _PolicyReader:
 
     def policy(self) -> OrderPolicy | None:
         patience = self._numbers("patience", _seconds, "a length of time above 0, up to 366 days", '"2 minutes"')
-        value = self._numbers("value", _value, f"a number above 0, up to {MAX_VALUE:g}", "4")
+        value = self._numbers("value", _value, f"a number above 0, up to {MAX_VALUE_WEIGHT:g}", "4")
         shares = self._shares()
         headroom = self._headroom()
         if self.problems or shares is None:
@@ -202,7 +202,7 @@ def _seconds(given: Any) -> float | None:
 
 def _value(given: Any) -> float | None:
     number = _number(given)
-    return number if number is not None and 0 < number <= MAX_VALUE else None
+    return number if number is not None and 0 < number <= MAX_VALUE_WEIGHT else None
 
 
 def _share(given: Any) -> float | None:

@@ -49,7 +49,7 @@ _MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
 _MINUTES_PER_HOUR = 60
 _MINUTES_PER_DAY = 24 * _MINUTES_PER_HOUR
-_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month, as February mostly has
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month, as February mostly has
 
 
 def sentence(rule: Rule, anchor: datetime) -> str:
@@ -152,7 +152,7 @@ def _days(rule: Rule, anchor: date) -> Clauses:
 
 def _rare(days: frozenset[int], months: frozenset[int]) -> Clauses:
     """Say that a month without the day is left out, where some of the months lack it."""
-    shortest = min(_LENGTHS[month - 1] for month in months or _EVERY_MONTH)
+    shortest = min(_MONTH_DAYS[month - 1] for month in months or _EVERY_MONTH)
     if max(map(abs, days)) <= shortest:
         return ()
     return (Translatable.of(ClauseKind.RARE, RARE_NOTE),)

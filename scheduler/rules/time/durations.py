@@ -18,14 +18,14 @@ MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Instants that are numbers are counted from here."""
 
-_EXACT = {"second": 1, "minute": 60, "hour": 3600}
+_EXACT_S = {"second": 1, "minute": 60, "hour": 3600}
 _CALENDAR = {"day": (0, 1), "week": (0, 7), "fortnight": (0, 14), "month": (1, 0), "year": (12, 0)}
 _SHORT = {
     "s": "second", "sec": "second", "secs": "second", "m": "minute", "min": "minute", "mins": "minute",
     "h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "yr": "year",
     "yrs": "year",
 }  # fmt: skip
-UNITS = _SHORT | {form: unit for unit in (*_EXACT, *_CALENDAR) for form in (unit, f"{unit}s")}
+UNITS = _SHORT | {form: unit for unit in (*_EXACT_S, *_CALENDAR) for form in (unit, f"{unit}s")}
 """Every way of writing a unit, to its name in full."""
 
 _ISO = re.compile(
@@ -125,8 +125,8 @@ def span_of(amount: Fraction | int, unit: str) -> Span:
     amount = Fraction(amount)
     if amount > _MAX_AMOUNT_VALUE:
         raise Misread("that is too long")
-    if unit in _EXACT:
-        return Span(elapsed=_elapsed(amount * _EXACT[unit]))
+    if unit in _EXACT_S:
+        return Span(elapsed=_elapsed(amount * _EXACT_S[unit]))
     months, days = _CALENDAR[unit]
     if amount.denominator == 1:
         return Span(months * int(amount), days * int(amount))

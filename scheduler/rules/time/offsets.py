@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Tokens
 END_WORDS = frozenset({"by", "until", "till", "til"})
 """Words before the time at which something has to have ended."""
 
-_SIGNS = {"before": -1, "after": 1, "from": 1, "past": 1}
+_SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
 
 
@@ -45,7 +45,7 @@ def read_offset(row: Tokens) -> Offset | None:
     if span is None:
         clock = row.attempt(_part_of_day)
         span = Span(days=1) if clock else None
-    sign = row.one_of(_SIGNS) if span else None
+    sign = row.one_of(_SPAN_SIGN) if span else None
     return Offset(span, sign, clock) if span and sign else None
 
 

@@ -21,7 +21,7 @@ _NUMBER_NAMES = (
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
 )  # fmt: skip
 NUMBERS = {name: value for value, name in enumerate(_NUMBER_NAMES)} | {"a": 1, "an": 1, "thirty": 30, "ninety": 90}
-ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
+ORDINAL_INDEX = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
 WEEKDAYS = {form: index for index, name in enumerate(WEEKDAY_NAMES) for form in (name.lower(), name[:3].lower())}
 WEEKDAYS |= {"tues": 1, "weds": 2, "thur": 3, "thurs": 3}
 MONTHS = {form: index for index, name in enumerate(MONTH_NAMES, 1) for form in (name.lower(), name[:3].lower())}

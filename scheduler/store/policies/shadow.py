@@ -16,7 +16,7 @@ from duetime.scheduler.task import Json
 from sqlalchemy import Connection, delete, insert, select
 
 _COLUMNS = columns_of(ShadowPolicy, shadow_policies)
-_ONLY_ROW = {"id": 1}
+_ONLY_ROW_KEY = {"id": 1}
 
 
 class ShadowPolicies:
@@ -40,7 +40,7 @@ class ShadowPolicies:
             made = ShadowPolicy(content, self._now(), act.actor, act.via, act.reason)
             connection.execute(delete(shadow_policies))
             values = {column.name: getattr(made, column.name) for column in _COLUMNS}
-            connection.execute(insert(shadow_policies).values(_ONLY_ROW | values))
+            connection.execute(insert(shadow_policies).values(_ONLY_ROW_KEY | values))
             entries.store(connection, act, made.at)
             return made
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from duetime.scheduler.history.run_detail import RunNotFound
-from duetime.scheduler.history.run_log import MAX_RUN_LOG_BYTES, START_OF_LOG, LogPlace
+from duetime.scheduler.history.run_log import LOG_START_INDEX, MAX_RUN_LOG_BYTES, LogPlace
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.durations import EPOCH
@@ -62,7 +62,7 @@ class RunLogs:
         for run_id in sorted(cut):
             self._database.write(partial(_cut, run_id=run_id), durable=False)
 
-    def read(self, tenant: str | None, run_id: str, *, after: LogPlace = START_OF_LOG, limit: int) -> RunLog:
+    def read(self, tenant: str | None, run_id: str, *, after: LogPlace = LOG_START_INDEX, limit: int) -> RunLog:
         """Return the lines of a run behind a place. Raises RunNotFound."""
         return self._database.read(lambda connection: _read(connection, tenant, run_id, after, limit))
 
@@ -117,7 +117,7 @@ def _newest(connection: Connection, tenant: str | None, run_id: str, limit: int)
         found = unreadable.rows(connection, statement.limit(limit), {"wanted": run_id})
     cut = connection.execute(_CUT, {"wanted": run_id}).scalar_one()
     return RunLog(
-        log.run_id, log.task_id, tuple(_lines(found[::-1], START_OF_LOG)[-limit:]), int(cut), False, log.ended
+        log.run_id, log.task_id, tuple(_lines(found[::-1], LOG_START_INDEX)[-limit:]), int(cut), False, log.ended
     )
 
 

@@ -96,7 +96,7 @@ def audit(visit: Visit) -> Answer:
         "head": next(iter(visit.store.audit_chain.heads(query.tenant)), None),
         "filtered": bool({*visit.query} - {"list", "tenant", "cursor"}),
     }
-    return Page("audit.html", "Audit", values, tenant=query.tenant)
+    return Page("pages/audit.html", "Audit", values, tenant=query.tenant)
 
 
 def _entries(visit: Visit, tenant: str, bounds: Bounds) -> PageOf[Any]:
@@ -174,7 +174,7 @@ def verify(visit: Visit) -> Page:
     finally:
         _verification.release()
     values = {"verdict": found, "kept": bool(kept), "seconds": time.monotonic() - began}
-    return Page("audit_verdict.html", "Verification", {**values, "shown_tenant": tenant}, tenant=tenant)
+    return Page("pages/audit_verdict.html", "Verification", {**values, "shown_tenant": tenant}, tenant=tenant)
 
 
 AUDIT_ROUTES = (

@@ -166,7 +166,7 @@ def cost(visit: Visit) -> Answer:
     page = CostPage(visit)
     if visit.query.get("format"):
         return exported(visit.query["format"], "costs", page.columns, page.rows())
-    return Page("cost.html", "Cost", page.values())
+    return Page("pages/cost.html", "Cost", page.values())
 
 
 COST_ROUTES = (get("/cost", cost, query={"by", "since", "until", "format"}),)

@@ -93,7 +93,7 @@ def dead_letters(visit: Visit) -> Answer:
         "max_replays": MAX_REPLAYS,
         "live": closing is None and "cursor" not in visit.query,
     }
-    return Page("dead.html", "Dead letters", values)
+    return Page("pages/dead.html", "Dead letters", values)
 
 
 # --- what would be done: counted before anybody says yes

@@ -236,7 +236,7 @@ def chart(found: TimeBuckets, now: datetime) -> Sequence[Sequence[int | None]]:
 
 def overview(visit: Visit) -> Page:
     """Show the counts of runs, and what needs attention."""
-    return Page("overview.html", "Overview", Overview(visit).values())
+    return Page("pages/overview.html", "Overview", Overview(visit).values())
 
 
 OVERVIEW_ROUTES = (get("/", overview),)

@@ -51,7 +51,7 @@ def _page(visit: Visit, tried: PolicyChange | None = None, reason: str = "", bac
         "back_to": back_to,
         "shadow": _shadow(visit),
     }
-    return Page("policy.html", "Policy", values)
+    return Page("pages/policy.html", "Policy", values)
 
 
 def _lines(versions: Sequence[PolicyVersion]) -> list[tuple[PolicyVersion, tuple[str, ...]]]:

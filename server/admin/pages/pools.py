@@ -72,7 +72,7 @@ def pools(visit: Visit) -> Answer:
     if visit.query.get("format"):
         return exported(visit.query["format"], "pools", POOL_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "silent": uses is None, "examples": EXAMPLES}
-    return Page("pools.html", "Pools", {**values, "live": True})
+    return Page("pages/pools.html", "Pools", {**values, "live": True})
 
 
 def _row(line: PoolLine) -> ExportRow:
@@ -99,7 +99,7 @@ def pool(visit: Visit) -> Page:
         raise PoolNotFound(name)
     line = PoolLine(name, declared.pool, use, declared.revision) if declared else PoolLine(name, None, use)
     values = {"line": line, "after_removal": after_removal(name), "holders": _holders(visit, name)}
-    return Page("pool.html", name, {**values, "live": True})
+    return Page("pages/pool.html", name, {**values, "live": True})
 
 
 def _uses(visit: Visit) -> Mapping[str, PoolUse] | None:

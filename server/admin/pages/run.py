@@ -38,7 +38,7 @@ def run(visit: Visit) -> Page:
     found = visit.run(visit.parts["run_id"])
     view, reasons = visit.scheduler.explain(found.record.task.id, by=visit.acting_in(found.run.tenant))
     values = {**_values(visit, found, view, reasons), "live": True}
-    return Page("run.html", found.record.task.title, values, tenant=found.run.tenant)
+    return Page("pages/run.html", found.record.task.title, values, tenant=found.run.tenant)
 
 
 def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def runs(visit: Visit) -> Answer:
         "filtered": bool({*visit.query} - {"state", "tenant", "cursor"}),
         "all_tenants": visit.tenant is None,
     }
-    return Page("runs.html", "Runs", values)
+    return Page("pages/runs.html", "Runs", values)
 
 
 def _download(visit: Visit, query: RunQuery) -> Download:

@@ -33,7 +33,7 @@ def schedules(visit: Visit) -> Answer:
     values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
     quiet = visit.scheduler.quiet_hours.read(user=_user(visit.query), by=_acting(visit))
     values |= {"quiet": quiet, "quiet_text": quiet_hours_text(quiet_hours_json(quiet))}
-    return Page("schedules.html", "Schedules", {**values, "live": "cursor" not in visit.query})
+    return Page("pages/schedules.html", "Schedules", {**values, "live": "cursor" not in visit.query})
 
 
 def _page(visit: Visit, limit: int, cursor: str | None) -> tuple[list[TaskView], str | None]:

@@ -102,7 +102,7 @@ def timeline(visit: Visit) -> Answer:
         "row_height": ROW_HEIGHT_PX,
         "live": not given,
     }
-    return Page("timeline.html", "Time line", values)
+    return Page("pages/timeline.html", "Time line", values)
 
 
 def tick_texts(since: datetime, length: timedelta, zone: str, now: datetime) -> tuple[list[str], list[str]]:

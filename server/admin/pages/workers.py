@@ -69,7 +69,7 @@ def workers(visit: Visit) -> Answer:
     if visit.query.get("format"):
         return exported(visit.query["format"], "workers", WORKER_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "more": running.cursor is not None, "shared": visit.app.settings.distributed}
-    return Page("workers.html", "Workers", {**values, "live": True})
+    return Page("pages/workers.html", "Workers", {**values, "live": True})
 
 
 def _row(line: WorkerLine) -> ExportRow:

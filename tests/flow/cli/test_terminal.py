@@ -28,7 +28,7 @@ from tests.flow.cli.environment import isolate
 
 PAGE = Path(__file__).parents[3] / "docs" / "terminal.md"
 NOW = datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
-FIRST_ID_VALUE = 0x1C8A5F0E3B7D246
+FIRST_ID_SEED = 0x1C8A5F0E3B7D246
 INTRODUCTION = """\
 # A session in a terminal
 
@@ -77,7 +77,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
     monkeypatch.setenv("DUETIME_POOLS", json.dumps({"gpu": {"kind": "slots", "capacity": 1}}))
-    numbers = count(FIRST_ID_VALUE, 0x1234567)
+    numbers = count(FIRST_ID_SEED, 0x1234567)
     monkeypatch.setattr("duetime.scheduler.ids.secrets.randbits", lambda _bits: next(numbers))
 
     def answered(*arguments: str, code: int = 0) -> str:

@@ -85,7 +85,7 @@ def test_a_stored_decision_is_replayed_and_has_what_its_keys_were_computed_from(
     assert len(found) == 6
     for each in found:
         assert replay_decision(each.look, DEFAULT_POLICY.shares) == (each.look.tier, each.look.run)
-        assert each.facts[each.run_id].key(each.tier, DEFAULT_POLICY) == each.look.run.key
+        assert DEFAULT_POLICY.key(each.facts[each.run_id], each.tier) == each.look.run.key
 
 
 def test_so_many_takes_are_recorded_and_some_at_once_after_a_pause(recorded: Recorded, store: Store) -> None:

@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 from duetime.scheduler.rules.recurrence.rule import MAX_WORKDAYS, WORKDAYS
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.offsets import the_day
-from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
+from duetime.scheduler.rules.time.tokens import MONTHS, ORDINAL_INDEX, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
 
 _MONDAY_TO_FRIDAY, _WEEKEND = range(5), range(5, 7)
 
@@ -163,7 +163,7 @@ def _nth(row: Tokens, draft: Draft) -> bool:
     weekday = row.one_of(_WEEKDAYS)
     if weekday is None:
         return _workdays(row, draft, positions)
-    if max(positions) > max(ORDINALS.values()):
+    if max(positions) > max(ORDINAL_INDEX.values()):
         raise Misread("no month has that many of a weekday", "every last friday of the month")
     draft.weekdays |= {(nth, weekday) for nth in positions}
     return True
@@ -183,7 +183,7 @@ def _workdays(row: Tokens, draft: Draft, positions: set[int]) -> bool:
 
 def _ordinal(row: Tokens) -> int | None:
     row.accept("the")
-    found = row.one_of(ORDINALS)
+    found = row.one_of(ORDINAL_INDEX)
     return ordinal(row.take()) if found is None else found
 
 
@@ -217,8 +217,8 @@ def _date(row: Tokens, draft: Draft) -> bool:
 def _monthday(row: Tokens, draft: Draft) -> bool:
     """Read `the 15th`, `day 15` or `the first of every month`."""
     row.accept("the")
-    if row.peek() in ORDINALS and row.peek(1) == "of":
-        draft.monthdays.add(ORDINALS[row.take()])
+    if row.peek() in ORDINAL_INDEX and row.peek(1) == "of":
+        draft.monthdays.add(ORDINAL_INDEX[row.take()])
         return True
     day = _number(row) if row.accept("day") or ordinal(row.peek()) is not None else None
     if day is None:

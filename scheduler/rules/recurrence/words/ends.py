@@ -14,8 +14,8 @@ from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens
 
 _UNITS = dict(zip(FREQUENCIES, ("second", "minute", "hour", "day", "week", "month", "year"), strict=True))
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "fortnight": 1_209_600}
-_MONTHS = {"month": 1, "year": 12}
+_SPAN_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "fortnight": 1_209_600}
+_SPAN_MONTHS = {"month": 1, "year": 12}
 COUNT_WORDS = ("times", "time", "occurrences")
 
 
@@ -84,7 +84,7 @@ def count_in_span(freq: str, draft: Draft) -> int | None:
 
 def _periods(number: int, unit: str, freq: str, interval: int) -> Fraction | None:
     """Return how many intervals of a frequency are in a length of time; None where months differ in that."""
-    table = next((table for table in (_SECONDS, _MONTHS) if unit in table and _UNITS[freq] in table), None)
+    table = next((table for table in (_SPAN_S, _SPAN_MONTHS) if unit in table and _UNITS[freq] in table), None)
     return Fraction(number * table[unit], interval * table[_UNITS[freq]]) if table else None
 
 

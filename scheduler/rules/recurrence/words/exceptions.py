@@ -11,7 +11,7 @@ from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read
 from duetime.scheduler.rules.time.days.calendar_day import add_months
 from duetime.scheduler.rules.time.days.dates import read_last_day
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
-from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, Misread, Tokens, ordinal
+from duetime.scheduler.rules.time.tokens import MONTHS, ORDINAL_INDEX, Misread, Tokens, ordinal
 
 _LEADS = (
     "except for",
@@ -67,7 +67,7 @@ def _day_of_each_month(row: Tokens, today: date) -> tuple[date, ...] | None:
     """Read `the first of the month`, and return the next two such days."""
     _ = row.accept("the")
     word = row.take()
-    number = ORDINALS.get(word) or ordinal(word) or 0
+    number = ORDINAL_INDEX.get(word) or ordinal(word) or 0
     _ = row.accept("day")
     if not (row.accept("of") and row.accept("the", "each", "every", "a") and row.accept("month")):
         return None

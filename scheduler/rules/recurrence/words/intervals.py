@@ -16,7 +16,7 @@ from duetime.scheduler.rules.recurrence.rule import (
 )
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, read_days
 from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
-from duetime.scheduler.rules.time.tokens import ORDINALS, WEEKDAYS, Misread, Tokens, ordinal
+from duetime.scheduler.rules.time.tokens import ORDINAL_INDEX, WEEKDAYS, Misread, Tokens, ordinal
 
 _UNIT_FREQ = {
     "second": SECONDLY, "minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY,
@@ -62,7 +62,7 @@ def _refuse_other_weekday(row: Tokens) -> None:
 def _nth_unit(row: Tokens) -> int | None:
     """Read the ordinal of `third day`; `first day` is one of a month, and a weekday is no unit."""
     word = row.take()
-    nth = ORDINALS.get(word) or ordinal(word)
+    nth = ORDINAL_INDEX.get(word) or ordinal(word)
     return nth if nth and nth > 1 and row.peek() in UNITS else None
 
 

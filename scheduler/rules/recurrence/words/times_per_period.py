@@ -6,7 +6,7 @@ from duetime.scheduler.rules.recurrence.rule import DAILY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft
 from duetime.scheduler.rules.time.tokens import NUMBERS, WEEKDAY_NAMES, Misread, Tokens
 
-_ADVERBS = {"twice": 2, "thrice": 3}
+_ADVERB_COUNT = {"twice": 2, "thrice": 3}
 _PERIODS = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "night": "day",
             "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "hourly": "hour"}  # fmt: skip
 _WEEKDAYS = {2: (0, 3), 3: (0, 2, 4), 4: (0, 1, 3, 4), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
@@ -33,8 +33,8 @@ def read_times_per_period(row: Tokens, draft: Draft) -> bool:
 
 def _count(row: Tokens) -> int | None:
     word = row.take()
-    count = _ADVERBS.get(word) or (int(word[:4]) if word.isdigit() else NUMBERS.get(word))
-    if count is None or (word not in _ADVERBS and not row.accept("times")):
+    count = _ADVERB_COUNT.get(word) or (int(word[:4]) if word.isdigit() else NUMBERS.get(word))
+    if count is None or (word not in _ADVERB_COUNT and not row.accept("times")):
         return None
     _ = row.accept("a", "an", "per", "each", "every")
     return count if count > 1 and row.one_of(_PERIODS) is not None else None

@@ -18,7 +18,7 @@ _FIXED = {
 }  # fmt: skip
 """Days of the same date wherever they are kept; a calendar that has another date for one goes first."""
 
-_EASTER = {"good friday": -2, "easter sunday": 0, "easter": 0, "easter monday": 1, "ascension day": 39,
+_EASTER_DAYS = {"good friday": -2, "easter sunday": 0, "easter": 0, "easter monday": 1, "ascension day": 39,
            "whit monday": 50, "pentecost monday": 50}  # fmt: skip
 _ALIASES = {"christmas": "christmas day", "xmas": "christmas day", "new year": "new years day",
             "new years": "new years day", "whit monday": "pentecost monday", "pentecost monday": "whit monday",
@@ -91,7 +91,7 @@ def _by_name(row: Tokens, today: date, calendar: str) -> Day | None:
     days = _dates(name, make_date(year, 1, 1) if year else today, calendar)
     if days:
         return Day(days[:1] if year else days[:2], f"{name} read as {{day}}", every="" if year else "year")
-    if name not in _EASTER:
+    if name not in _EASTER_DAYS:
         return None
     problem = f"{name} depends on the country: the setting `holidays` names none that has it"
     raise Misread(problem, row.replaced(start, _western(name, today).isoformat()))
@@ -99,12 +99,12 @@ def _by_name(row: Tokens, today: date, calendar: str) -> Day | None:
 
 def _western(name: str, today: date) -> date:
     """Return the next such day of the western churches."""
-    days = (_easter(year) + _EASTER[name] * _DAY for year in (today.year, today.year + 1))
+    days = (_easter(year) + _EASTER_DAYS[name] * _DAY for year in (today.year, today.year + 1))
     return next(day for day in days if day >= today)
 
 
 def _longest_name(row: Tokens, today: date, calendar: str) -> str | None:
-    known = {*_FIXED, *_EASTER, *_names(today, calendar)}
+    known = {*_FIXED, *_EASTER_DAYS, *_names(today, calendar)}
     words: list[str] = []
     found: tuple[str, int] | None = None
     while not row.done and len(words) < _MAX_NAME_WORDS:

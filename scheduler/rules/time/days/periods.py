@@ -11,7 +11,7 @@ from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import (
     MONTH_NAMES,
     MONTHS,
-    ORDINALS,
+    ORDINAL_INDEX,
     WEEKDAYS,
     Misread,
     Tokens,
@@ -126,7 +126,7 @@ def read_day_of_month(row: Tokens, today: date, calendar: str) -> Day | None:
     """Read `the first monday of next month`, `last day of june`, `the last business day of the month`."""
     start, _ = row.position, row.accept("the")
     token = row.take()
-    nth = ORDINALS.get(token) or ordinal(token)
+    nth = ORDINAL_INDEX.get(token) or ordinal(token)
     kind = _kind_of_day(row, calendar) if nth else None
     if nth is None or kind is None or not row.accept("of", "in"):
         return None

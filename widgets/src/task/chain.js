@@ -1,8 +1,8 @@
 /* A chain on the card: how far it is and each step with its state; of a single step, which one of which chain it is. */
 
-import { bar, fact, h, icon } from "./dom.js";
-import { t } from "./language.js";
-import { FAILURES, wordsOf } from "./words.js";
+import { bar, fact, h, icon } from "../page/dom.js";
+import { t } from "../texts/language.js";
+import { FAILURES, wordsOf } from "../texts/words.js";
 
 const MAX_SHOWN = 20;
 const MAX_NAMED = 3;

@@ -1,9 +1,9 @@
 /* What came of a task: why it failed, what it gave with the links in it, how far it is, and where it was delivered. */
 
-import { bar, fact, h, icon } from "./dom.js";
-import { moment, timeOfDay } from "./format.js";
-import { t } from "./language.js";
-import { FAILURES } from "./words.js";
+import { bar, fact, h, icon } from "../page/dom.js";
+import { moment, timeOfDay } from "../texts/format.js";
+import { t } from "../texts/language.js";
+import { FAILURES } from "../texts/words.js";
 
 const MAX_LINKS = 5;
 const MAX_ENTRIES = 6;

@@ -1,14 +1,14 @@
 /* What opens under the buttons, one at a time: snooze, change the time, edit, more, history, the payload of what failed. */
 
-import { find, h } from "./dom.js";
-import { city, moment, timeOfDay, wall } from "./format.js";
-import { named, parts, t } from "./language.js";
+import { find, h } from "../page/dom.js";
+import { city, moment, timeOfDay, wall } from "../texts/format.js";
+import { named, parts, t } from "../texts/language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
 import { editPanel } from "./edit.js";
 import { letterPanel } from "./letter.js";
 import { logLines } from "./outcome.js";
 import { previewView } from "./preview.js";
-import { wordsOf } from "./words.js";
+import { wordsOf } from "../texts/words.js";
 
 const PANELS = { snooze: snoozePanel, change: changePanel, edit: editPanel, more: morePanel, history: historyPanel, letter: letterPanel };
 

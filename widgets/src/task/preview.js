@@ -1,8 +1,8 @@
 /* What would come of a change, as the server answers before it is made. */
 
-import { h } from "./dom.js";
-import { moment, placed } from "./format.js";
-import { t } from "./language.js";
+import { h } from "../page/dom.js";
+import { moment, placed } from "../texts/format.js";
+import { t } from "../texts/language.js";
 
 /** The next occurrences after the change, or why it cannot be made. */
 export function previewView({ tried, env, task, error }) {

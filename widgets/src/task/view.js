@@ -1,18 +1,18 @@
 /* How a task card looks: from what the card knows to elements. Nothing here changes anything. */
 
 import { deadlineFact, needsFact, tierView } from "./deadline.js";
-import { fact, h, icon } from "./dom.js";
-import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
-import { inside, listed, parts, t } from "./language.js";
+import { fact, h, icon } from "../page/dom.js";
+import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "../texts/format.js";
+import { inside, listed, parts, t } from "../texts/language.js";
 import { actionsView } from "./actions.js";
 import { chainFact } from "./chain.js";
-import { noteWords } from "./notes.js";
+import { noteWords } from "../texts/notes.js";
 import { costFact, deliveryFact, failureNotice, logFact, progressFact, resultFact, unverifiedNotice } from "./outcome.js";
 import { panelView } from "./panels.js";
-import { ruleWords } from "./rules.js";
+import { ruleWords } from "../texts/rules.js";
 import { undoView } from "./undo.js";
 import { waitingFact } from "./waits.js";
-import { FAILURES, hasEnded, lookOf, wordsOf } from "./words.js";
+import { FAILURES, hasEnded, lookOf, wordsOf } from "../texts/words.js";
 
 /** The nodes of a card in whatever phase it is. */
 export function taskView(card) {

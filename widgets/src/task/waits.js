@@ -1,9 +1,9 @@
 /* What a task waits for, for a person: no tool, no id, no arithmetic of pools, a distance in place of a length. */
 
-import { fact, h } from "./dom.js";
-import { moment, relative } from "./format.js";
-import { isNamed, listed, named, parts, t } from "./language.js";
-import { withoutIds } from "./words.js";
+import { fact, h } from "../page/dom.js";
+import { moment, relative } from "../texts/format.js";
+import { isNamed, listed, named, parts, t } from "../texts/language.js";
+import { withoutIds } from "../texts/words.js";
 
 /** One thing in a line, several in a list. */
 export function waitingFact({ task, env }) {

@@ -1,10 +1,10 @@
 /* What a task asks for: by when, how urgently, how long it takes and what it holds; with the bar of time to spare. */
 
 import { isChain } from "./chain.js";
-import { bar, fact, h } from "./dom.js";
-import { moment, placed, relative } from "./format.js";
-import { named, parts, t } from "./language.js";
-import { hasEnded } from "./words.js";
+import { bar, fact, h } from "../page/dom.js";
+import { moment, placed, relative } from "../texts/format.js";
+import { named, parts, t } from "../texts/language.js";
+import { hasEnded } from "../texts/words.js";
 
 const NOT_DONE = new Set(["cancelled", "skipped"]);
 

@@ -1,13 +1,13 @@
 /* The agenda: which tasks stand under which heading, and how a row looks. */
 
-import { tierView } from "./deadline.js";
-import { h, icon } from "./dom.js";
-import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
-import { inside, t } from "./language.js";
+import { tierView } from "../task/deadline.js";
+import { h, icon } from "../page/dom.js";
+import { day, dayNumber, moment, relative, timeOfDay } from "../texts/format.js";
+import { inside, t } from "../texts/language.js";
 import { failureView, lastFailureView } from "./failures.js";
-import { heldWords } from "./outcome.js";
-import { lineOf } from "./waits.js";
-import { FAILURES, hasEnded, lookOf, wordsOf } from "./words.js";
+import { heldWords } from "../task/outcome.js";
+import { lineOf } from "../task/waits.js";
+import { FAILURES, hasEnded, lookOf, wordsOf } from "../texts/words.js";
 
 const SECTIONS = ["overdue", "today", "week", "later", "ended"];
 

@@ -1,8 +1,8 @@
 /* The panel that edits a task in place: title, message, recurrence, priority and deadline; only what was changed is sent. */
 
 import { actButton } from "./actions.js";
-import { find, h } from "./dom.js";
-import { named, t } from "./language.js";
+import { find, h } from "../page/dom.js";
+import { named, t } from "../texts/language.js";
 import { previewView } from "./preview.js";
 
 const TIERS = ["critical", "high", "normal", "low", "background"];

@@ -1,7 +1,7 @@
 /* The bar that takes a change back, for as long as the server would; its last minute is counted. Or it says that it cannot be. */
 
-import { h } from "./dom.js";
-import { number, parts, t } from "./language.js";
+import { h } from "../page/dom.js";
+import { number, parts, t } from "../texts/language.js";
 import { actButton } from "./actions.js";
 
 export const MANY = "change_tasks";

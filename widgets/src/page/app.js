@@ -5,8 +5,8 @@
 
 import { connect, failure, withWords } from "./bridge.js";
 import { h, icon, redraw } from "./dom.js";
-import { speak, t } from "./language.js";
-import { readerOf } from "./format.js";
+import { speak, t } from "../texts/language.js";
+import { readerOf } from "../texts/format.js";
 import { reportSize, serverClock, wear } from "./host.js";
 
 /**

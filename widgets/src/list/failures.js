@@ -1,9 +1,9 @@
 /* Failures: why a task failed when it last ran, and when it runs again. */
 
-import { h, icon } from "./dom.js";
-import { moment } from "./format.js";
-import { inside, listed, t } from "./language.js";
-import { FAILURES, hasEnded, wordsOf } from "./words.js";
+import { h, icon } from "../page/dom.js";
+import { moment } from "../texts/format.js";
+import { inside, listed, t } from "../texts/language.js";
+import { FAILURES, hasEnded, wordsOf } from "../texts/words.js";
 
 /** The heading of a list of failures. */
 export function failuresHeading(rows) {

@@ -1,13 +1,13 @@
 /* Several tasks of a list at once: chosen, what would change counted first, changed by one call, and taken back as one. */
 
-import { actButton } from "./actions.js";
-import { instantOf } from "./calendar.js";
-import { h } from "./dom.js";
-import { wall } from "./format.js";
-import { canCall } from "./host.js";
-import { english, number, parts, t } from "./language.js";
-import { MANY } from "./undo.js";
-import { FAILURES, fenced, hasEnded } from "./words.js";
+import { actButton } from "../task/actions.js";
+import { instantOf } from "../texts/calendar.js";
+import { h } from "../page/dom.js";
+import { wall } from "../texts/format.js";
+import { canCall } from "../page/host.js";
+import { english, number, parts, t } from "../texts/language.js";
+import { MANY } from "../task/undo.js";
+import { FAILURES, fenced, hasEnded } from "../texts/words.js";
 
 const DID = { move: "change", replay: "run_now" };
 const MAX_TOLD_TASKS = 5;

@@ -1,17 +1,17 @@
 /* One task card: what it knows, what its buttons do, and when it reads its task again. */
 
-import { redraw, find } from "./dom.js";
-import { calendarOf } from "./calendar.js";
+import { redraw, find } from "../page/dom.js";
+import { calendarOf } from "../texts/calendar.js";
 import { deadlineLook } from "./deadline.js";
-import { relative } from "./format.js";
+import { relative } from "../texts/format.js";
 import { MOVABLE } from "./actions.js";
 import { MANY, secondsLeft } from "./undo.js";
-import { turns } from "./turns.js";
+import { turns } from "../page/turns.js";
 import { taskView } from "./view.js";
-import { changesBetween } from "./changes.js";
-import { english, inside, number, t } from "./language.js";
-import { fenced, hasEnded, isStored, lookOf, withoutIds, wordsOf } from "./words.js";
-import { canCall } from "./host.js";
+import { changesBetween } from "../texts/changes.js";
+import { english, inside, number, t } from "../texts/language.js";
+import { fenced, hasEnded, isStored, lookOf, withoutIds, wordsOf } from "../texts/words.js";
+import { canCall } from "../page/host.js";
 
 const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;

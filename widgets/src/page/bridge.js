@@ -1,7 +1,7 @@
 /* The view's side of MCP Apps: JSON-RPC with the host's frame over postMessage. */
 
-import { english, t } from "./language.js";
-import { refusalWords } from "./notes.js";
+import { english, t } from "../texts/language.js";
+import { refusalWords } from "../texts/notes.js";
 
 const PROTOCOL = "2026-01-26";
 const ANSWER_WITHIN = 20_000;

@@ -1,11 +1,11 @@
 /* The dead letter of a task: what its run was given and why it failed for good; to be run again as it is or changed, or discarded. */
 
 import { actButton } from "./actions.js";
-import { h } from "./dom.js";
-import { moment } from "./format.js";
-import { english, inside, t } from "./language.js";
+import { h } from "../page/dom.js";
+import { moment } from "../texts/format.js";
+import { english, inside, t } from "../texts/language.js";
 import { previewView } from "./preview.js";
-import { wordsOf } from "./words.js";
+import { wordsOf } from "../texts/words.js";
 
 export function letterPanel(card) {
   const { letter, task, env } = card;

@@ -1,9 +1,9 @@
 /* The buttons of a card: only those that its state allows, in one row that wraps. */
 
 import { failedSteps, isChain } from "./chain.js";
-import { h, icon } from "./dom.js";
-import { listed, t } from "./language.js";
-import { FAILURES, hasEnded, isStored } from "./words.js";
+import { h, icon } from "../page/dom.js";
+import { listed, t } from "../texts/language.js";
+import { FAILURES, hasEnded, isStored } from "../texts/words.js";
 
 const SNOOZABLE = new Set(["succeeded", ...FAILURES]);
 const NEAR = 3_600_000;
