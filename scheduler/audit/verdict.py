@@ -54,6 +54,11 @@ class ChainVerdict:
         """The number of these that were younger than the rules of today let go."""
         return sum(each.too_young for each in self.removals)
 
+    @property
+    def holds(self) -> bool:
+        """Whether the chain is as it was sealed, and no event is gone that the rules of today keep."""
+        return self.broken is None and not self.too_young
+
 
 @dataclass(frozen=True, slots=True)
 class KeptHead:

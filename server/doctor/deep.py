@@ -40,7 +40,7 @@ def audit_checks(store: Store, rules: Sequence[RetentionRule]) -> Iterator[Check
             yield Check(AUDIT, CheckVerdict.WRONG, text, _CHANGED)
         elif each.too_young:
             text = f"of {each.tenant}, {each.too_young:,} events were deleted that the rules of retention keep."
-            yield Check(AUDIT, CheckVerdict.NOTE, text, _TOO_YOUNG)
-    if all(each.broken is None and not each.too_young for each in verdicts):
+            yield Check(AUDIT, CheckVerdict.WRONG, text, _TOO_YOUNG)
+    if all(each.holds for each in verdicts):
         entries = sum(each.entries for each in verdicts)
         yield Check(AUDIT, CheckVerdict.OK, f"{entries:,} entries of {len(verdicts)} audit chains hold")

@@ -13,7 +13,7 @@ from duetime.scheduler.task import Json
 from duetime.widgets.formats.rows import present
 
 AUDIT_COLUMNS = ("id", "at", "tenant", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail")
-_OF_VERDICT = ("tenant", "entries", "hash", "checked", "removed", "pending", "unkeyed")
+_OF_VERDICT = ("tenant", "entries", "hash", "holds", "checked", "removed", "too_young", "pending", "unkeyed")
 
 
 def entry_json(entry: AuditEntry) -> dict[str, Json]:

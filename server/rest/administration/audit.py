@@ -86,11 +86,14 @@ class VerdictPayload(HeadPayload):
     """A chain: `checked` entries were compared with their rows, `removed` events were deleted by retention.
 
     `removals` lists these by the day of their record. `pending` rows are not sealed yet; `unkeyed` entries were sealed
-    before there was a key. A `broken` one is not as it was sealed.
+    before there was a key. A `broken` one is not as it was sealed. It `holds` unless it is broken or any of `removed`
+    were `too_young`.
     """
 
+    holds: bool
     checked: int
     removed: int
+    too_young: int
     removals: tuple[RemovalPayload, ...]
     pending: int
     unkeyed: int

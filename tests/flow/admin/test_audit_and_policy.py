@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -165,6 +166,23 @@ async def test_the_chain_is_verified_on_the_page_and_a_changed_entry_is_found(ad
     page = await text_of(admin, "/audit/verify")
     assert "The chain is broken at entry" in page
     assert "entries are as they were sealed" not in page
+
+
+async def test_removals_that_no_rule_lets_go_are_a_problem_on_the_page(admin_page: Open) -> None:
+    admin = await admin_page()
+    store = admin.site.app.store
+    path = admin.site.app.settings.database_url.removeprefix("sqlite:///")
+    admin.site.app.scheduler.schedule("Backup", when="in 1 hour")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET at = at - ?", (timedelta(days=7) // timedelta(microseconds=1),))
+    assert store.audit_chain.seal()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM events")
+    store.audit.record(AuditEntry("local", AuditKind.ROWS_REMOVED, "duetime", detail={"events": "1-9"}))
+    assert store.audit_chain.seal()
+    page = await text_of(admin, "/audit/verify")
+    assert "1 deleted event was younger than the rules of retention let go." in page
+    assert "as they were sealed" not in page
 
 
 async def test_a_chain_that_is_too_long_for_a_browser_is_left_to_the_command_line(

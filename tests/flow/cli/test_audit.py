@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import time_machine
+import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.audit.verdict import ChainVerdict, Removal
 from duetime.scheduler.store import open_store
@@ -157,14 +158,23 @@ def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     removals = tuple(Removal(date(2026, 3, day), day, too_young=day // 9) for day in range(1, 10))
-    show_verdicts(verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)]), 1.0, as_json=False)
+    with pytest.raises(typer.Exit):
+        show_verdicts(verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)]), 1.0, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "acme: 60 entries hold, 45 deleted by retention."
+    assert lines[0] == "acme: INCOMPLETE, 1 of 45 deleted events were younger than retention lets go."
     deleted = "  2026-03-09: retention recorded that it deleted 9 events"
     assert lines[1] == f"{deleted}, 1 of them younger than its rules let go."
     assert lines[7] == "  2026-03-03: retention recorded that it deleted 3 events."
     assert lines[8] == "  2 earlier days: `duetime audit verify --json` lists them."
     assert lines[9] == "  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal."
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_day_with_removals_that_are_not_too_young_is_no_failure(*, as_json: bool) -> None:
+    removals = (Removal(date(2026, 3, 1), 4),)
+    found = verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)])
+    show_verdicts(found, 1.0, as_json=as_json)
+    assert [chain["holds"] for chain in found["chains"]] == [True]
 
 
 def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verification_and_the_doctor(
@@ -186,9 +196,10 @@ def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verificatio
     ):
         store.audit.record(AuditEntry("local", AuditKind.ROWS_REMOVED, "duetime", detail={"events": "1-9"}))
         store.audit_chain.seal()
-    [chain] = json.loads(said("audit", "verify", "--json"))["chains"]
+    [chain] = json.loads(said("audit", "verify", "--json", code=1))["chains"]
+    assert (chain["holds"], chain["too_young"]) == (False, 1)
     assert chain["removals"] == [{"day": "2026-03-08", "events": 1, "too_young": 1}]
-    assert "deleted 1 event, 1 of them younger than its rules let go." in said("audit", "verify")
+    assert "deleted 1 event, 1 of them younger than its rules let go." in said("audit", "verify", code=1)
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
         [check] = audit_checks(store, ())
-    assert (check.verdict, "1 events were deleted" in check.finding) == (CheckVerdict.NOTE, True)
+    assert (check.verdict, "1 events were deleted" in check.finding) == (CheckVerdict.WRONG, True)

@@ -106,6 +106,7 @@ async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
     [broken] = (await answered(site, "POST", "/audit/verify"))["chains"]
 
     assert (holds["entries"], "broken" in holds) == (1, False)
+    assert (holds["holds"], broken["holds"]) == (True, False)
     assert broken["broken"] == {"entry": 1, "wrong": "audit entry 1 was changed"}
     assert (
         "is not an audit head" in (await answered(site, "POST", "/audit/verify", 422, body={"heads": ["x"]}))["detail"]
