@@ -8,19 +8,20 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
-from duetime.scheduler.errors import DuetimeError, StoreUnavailable
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
-from duetime.scheduler.rules.limits.pool import LIMIT_PARTS, Pool, PoolKind, spent_with_debt
+from duetime.scheduler.rules.limits.pool import LIMIT_PARTS, TEMPLATE_SUFFIX, Pool, PoolKind, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.pools import PoolNotFound
 from duetime.scheduler.task import Json
 
 POOLS_FRESH_S = 1.0
@@ -62,15 +63,6 @@ class DeclaredPool:
 
     pool: Pool
     revision: int
-
-
-class PoolNotFound(DuetimeError):
-    """No pool of this name is declared or used."""
-
-    code = "not_found"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"no pool {name[:100]!r}. The list of pools shows them all.", argument="name")
 
 
 class PoolRegistry:
@@ -197,23 +189,32 @@ class PoolRegistry:
 
         Of a budget these are the units since its window began, and the debt of earlier windows since its limit was set.
         Of a sliding rate they are those of the runs that ended in the current window. Runs that are still running are
-        not among them.
+        not among them. In place of a template it has the pools that were made from it.
         """
-        budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
-        starts = {name: now - pool.window for name, pool in pools.items() if pool.window}
-        started = self._store.usage.since(starts) if starts else {}
-        limited = {stored.name: stored.limited_since for stored in self._store.pools.all()} if budgets else {}
-        spent = {name: self._spent(pool, now, limited.get(name, now)) for name, pool in budgets.items()}
-        return {**started, **spent}
+        limited = {stored.name: stored.limited_since for stored in self._store.pools.all()}
+        found: dict[str, float] = {}
+        for pool in pools.values():
+            used: Mapping[str, float] = {}
+            if pool.kind is PoolKind.BUDGET:
+                used = self._spent(pool, now, limited.get(pool.name, now))
+            elif pool.window:
+                used = self._store.usage.since({pool.name: now - pool.window})
+            found |= {name: units for name, units in used.items() if name == pool.name or name not in pools}
+        return found
 
-    def _spent(self, pool: Pool, now: datetime, limited_since: datetime) -> float:
+    def _spent(self, pool: Pool, now: datetime, limited_since: datetime) -> dict[str, float]:
         """Return the units spent of a budget; those of before its limit was set use up one window at most."""
-        usage, name = self._store.usage, pool.name
-        starts = pool.window_starts(now, back_to=max(limited_since, usage.first(name) or now))
-        before = usage.since({name: starts[-1]})[name] - usage.since({name: max(limited_since, starts[-1])})[name]
-        excess = max(0.0, before - pool.capacity)
-        since = cache(lambda age: usage.since({name: starts[age]})[name] - (excess if age == len(starts) - 1 else 0.0))
-        return spent_with_debt(since, len(starts), pool.capacity)
+        usage = self._store.usage
+        starts = pool.window_starts(now, back_to=max(limited_since, usage.first(pool.name) or now))
+        since = cache(lambda start: usage.since({pool.name: start}))
+        oldest, limited = since(starts[-1]), since(max(limited_since, starts[-1]))
+
+        def left(name: str, age: int) -> float:
+            units = since(starts[age]).get(name, 0.0)
+            before = oldest[name] - limited.get(name, 0.0)
+            return units - max(0.0, before - pool.capacity) if age == len(starts) - 1 else units
+
+        return {name: spent_with_debt(partial(left, name), len(starts), pool.capacity) for name in oldest}
 
     def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
         try:
@@ -257,6 +258,7 @@ class PoolPublisher:
         spent = self._registry.spent(pools, now)
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
+        self._set_members(pools, spent)
         self._registry.policies.publish(self._queue)
         self._published, self._revision = pools, revision
         self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
@@ -279,7 +281,13 @@ class PoolPublisher:
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._published = self._registry.published = pools
         if all_of_them:
+            self._set_members(pools, spent)
             self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
+
+    def _set_members(self, pools: Mapping[str, Pool], spent: Mapping[str, float]) -> None:
+        """Create the pools of templates that have used any of their limit; the queue knows better where it has them."""
+        for name in [name for name, units in spent.items() if units and name not in pools]:
+            self._queue.set_pool(name, None, spent=spent[name])
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED_LIMITS, **{name: pool.limits(now) for name, pool in pools.items()}}
@@ -287,5 +295,5 @@ class PoolPublisher:
 
 def _is_new_budget(before: Pool, after: Pool) -> bool:
     """Whether a budget has another limit than before; the queue alone knows what is spent of a template's pools."""
-    budgets = {before.kind, after.kind} == {PoolKind.BUDGET} and not after.name.endswith(":*")
+    budgets = {before.kind, after.kind} == {PoolKind.BUDGET} and not after.name.endswith(TEMPLATE_SUFFIX)
     return budgets and any(getattr(before, part) != getattr(after, part) for part in LIMIT_PARTS)

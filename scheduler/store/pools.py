@@ -34,6 +34,15 @@ _THERE = pools.c.spec.is_not(None)
 _CHANGE_LOCK_ID = 0x706F6F6C  # "pool"
 
 
+class PoolNotFound(DuetimeError):
+    """No pool of this name is declared or used."""
+
+    code = "not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no pool {name[:100]!r}. The list of pools shows them all.", argument="name")
+
+
 class StalePool(DuetimeError):
     """A pool is at another revision than the one that a change is based on; nothing was changed.
 

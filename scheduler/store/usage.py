@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from duetime.scheduler.rules.limits.pool import Pool, costs_of
+from duetime.scheduler.rules.limits.pool import TEMPLATE_SUFFIX, Pool, costs_of
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables.pools import usage
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))
-_FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool"))
+_FIRST = select(func.min(usage.c.at))
 
 _OF_RUN = select(func.sum(usage.c.cost)).where(usage.c.run_id == bindparam("of_run"))
 _COST = select(func.sum(usage.c.cost)).where(
@@ -51,17 +51,31 @@ class Usage:
         return None if found is None else int(found)
 
     def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
-        """Return by pool the units used since its instant; 0.0 for none."""
+        """Return by pool the units used since its instant; 0.0 for none.
+
+        In place of a template it has the pools that were made from it and used since.
+        """
 
         def work(connection: Connection) -> dict[str, float]:
-            return {pool: _spent(connection, pool, start) for pool, start in starts.items()}
+            found: dict[str, float] = {}
+            for pool, start in starts.items():
+                found |= _spent(connection, pool, start)
+            return found
 
         return self._database.read(work)
 
     def first(self, pool: str) -> datetime | None:
-        """Return the time of the first recorded use of a pool; None without one."""
-        return self._database.read(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
+        """Return the time of the first recorded use of a pool, or of any pool of a template; None without one."""
+        asked = _FIRST.where(_is_of(pool) if pool.endswith(TEMPLATE_SUFFIX) else usage.c.pool == pool)
+        return self._database.read(lambda connection: connection.execute(asked).scalar())
 
 
-def _spent(connection: Connection, pool: str, start: datetime) -> float:
-    return connection.execute(_SPENT, {"of_pool": pool, "start": start}).scalar() or 0.0
+def _spent(connection: Connection, pool: str, start: datetime) -> dict[str, float]:
+    if not pool.endswith(TEMPLATE_SUFFIX):
+        return {pool: connection.execute(_SPENT, {"of_pool": pool, "start": start}).scalar() or 0.0}
+    of_each = select(usage.c.pool, func.sum(usage.c.units)).where(_is_of(pool), usage.c.at >= start)
+    return {name: float(units) for name, units in connection.execute(of_each.group_by(usage.c.pool))}
+
+
+def _is_of(template: str) -> ColumnElement[bool]:
+    return usage.c.pool.startswith(template[:-1], autoescape=True)

@@ -21,13 +21,11 @@ from duetime.scheduler.rules.limits.admission import (
     spent_after_change,
 )
 from duetime.scheduler.rules.limits.breaker import Report, learn
+from duetime.scheduler.rules.limits.pool import TEMPLATE_SUFFIX
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.limits.start_log import resize
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
 from duetime.scheduler.rules.shares import Shares
-
-TEMPLATE_SUFFIX = ":*"
-"""Built-in templates: one run at a time for each key."""
 
 
 class LivePools:

@@ -25,6 +25,9 @@ POOL_TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 UNCOUNTED_PREFIXES: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
 
+TEMPLATE_SUFFIX: Final = ":*"
+"""Ends the name of a template: `tenant:*` of `tenant:acme`."""
+
 LIMIT_PARTS: Final = ("kind", "capacity", "per", "zone")
 """The parts of a declaration that decide what a budget owes: a price, say, does not."""
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from duetime.scheduler.dispatch.pool_registry import PoolNotFound
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
 from duetime.scheduler.rules.limits.pool import Pool, after_removal
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
-from duetime.scheduler.store.pools import StalePool
+from duetime.scheduler.store.pools import PoolNotFound, StalePool
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported

@@ -91,7 +91,7 @@ AUDIT_VERBS = Verbs(
         DeferredVerb(
             "verify",
             f"{_AUDIT}:verify",
-            "Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1.",
+            "Verify the audit chains; exit with 1 when anything sealed was changed, deleted too early, added or moved.",
             examples=("duetime audit verify", "duetime audit verify --tenant acme"),
         ),
     ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from duetime.scheduler.dispatch.pool_registry import PoolNotFound
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.pool_spec import spec_of
 from duetime.scheduler.rules.time.times import length
+from duetime.scheduler.store.pools import PoolNotFound
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import StatsPayload, read_stats, stats_payload

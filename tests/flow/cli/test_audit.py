@@ -172,9 +172,9 @@ def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_day_with_removals_that_are_not_too_young_is_no_failure(*, as_json: bool) -> None:
     removals = (Removal(date(2026, 3, 1), 4),)
-    found = verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)])
-    show_verdicts(found, 1.0, as_json=as_json)
-    assert [chain["holds"] for chain in found["chains"]] == [True]
+    verdict = ChainVerdict("acme", 60, "ab" * 32, 15, removals)
+    show_verdicts(verdicts_json([verdict]), 1.0, as_json=as_json)
+    assert verdict.holds
 
 
 def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verification_and_the_doctor(

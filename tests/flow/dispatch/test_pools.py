@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolNotFound, PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -20,6 +20,7 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.pools import PoolNotFound
 from duetime.scheduler.task import Tier
 from duetime.server.app import build
 from duetime.server.settings.model import Settings

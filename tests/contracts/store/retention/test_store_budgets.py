@@ -25,9 +25,9 @@ SMALL: Spec = {"kind": "budget", "capacity": 100, "per": "day"}
 MONTHLY: Spec = {"kind": "budget", "capacity": 1000, "per": "month"}
 
 
-def use(store: Store, clock: Clock, units: float) -> None:
+def use(store: Store, clock: Clock, units: float, pool: str = "money") -> None:
     claim = started(store, clock(), created_at=clock(), updated_at=clock())
-    store.claims.settle([settlement(claim, used={"money": units})])
+    store.claims.settle([settlement(claim, used={pool: units})])
 
 
 def use_daily(store: Store, clock: Clock, units: float, days: int) -> None:
@@ -154,3 +154,25 @@ def test_the_use_of_other_pools_keeps_no_task(store: Store, clock: Clock, spec: 
     sweep = Sweep(store, RetentionPolicy((RetentionRule(RetentionKind.TASKS, timedelta(days=7)),)))
     list(sweep.run())
     assert (sweep.deleted["tasks"], sweep.deleted["usage"]) == (1, 1)
+
+
+def test_a_restart_keeps_the_debt_of_each_tenant_under_a_template(store: Store, clock: Clock) -> None:
+    registry = PoolRegistry(store)
+    registry.set("tenant:*", SMALL)
+    registry.set("tenant:own", {"kind": "slots", "capacity": 4})
+    for tenant, units in (("acme", 350), ("globex", 130), ("own", 500), ("small", 90)):
+        use(store, clock, units, f"tenant:{tenant}")
+    clock.forward(days=1)
+    use(store, clock, 20, "tenant:small")
+    given = registry.spent(registry.read(), clock())
+    assert given == {"tenant:acme": 250, "tenant:globex": 30, "tenant:small": 20}
+
+
+def test_a_sliding_rate_of_a_template_counts_what_each_tenant_used_in_its_window(store: Store, clock: Clock) -> None:
+    registry = PoolRegistry(store)
+    registry.set("tenant:*", {"kind": "rate", "capacity": 10, "per": "hour", "sliding": True})
+    use(store, clock, 4, "tenant:old")
+    clock.forward(hours=1, minutes=1)
+    use(store, clock, 3, "tenant:acme")
+    given = registry.spent(registry.read(), clock())
+    assert {name: units for name, units in given.items() if units} == {"tenant:acme": 3}
