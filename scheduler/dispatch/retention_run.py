@@ -13,6 +13,8 @@ from duetime.scheduler.dispatch.retention import RETENTION_ORDER, Sweep
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.runtime.notices import RowsSwept
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
@@ -49,6 +51,7 @@ def delete_due(
     store: Store,
     policy: RetentionPolicy,
     kinds: Collection[RetentionKind],
+    notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     *,
     by: Principal = LOCAL,
     reason: str | None = None,
@@ -57,6 +60,7 @@ def delete_due(
     """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does.
 
     It deletes in many transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
+    `notifier` gets how many rows of each kind went.
     """
 
     def record(kind: AuditKind, detail: Mapping[str, Json]) -> None:
@@ -64,7 +68,7 @@ def delete_due(
 
     record(AuditKind.RETENTION_BEGUN, {"what": [kind.value for kind in kinds]})
     try:
-        done = _run(store, policy, kinds, has_time)
+        done = _run(store, policy, kinds, notifier, has_time)
     except Exception as error:
         ended = AuditKind.RETENTION_REFUSED if isinstance(error, Refused) else AuditKind.RETENTION_FAILED
         with suppress(DuetimeError):  # where the database is away, the beginning is all that the log has
@@ -76,7 +80,11 @@ def delete_due(
 
 
 def _run(
-    store: Store, policy: RetentionPolicy, kinds: Collection[RetentionKind], has_time: Callable[[], bool]
+    store: Store,
+    policy: RetentionPolicy,
+    kinds: Collection[RetentionKind],
+    notifier: RunNotifier,
+    has_time: Callable[[], bool],
 ) -> RetentionRun:
     """Delete what the rules let go.
 
@@ -87,8 +95,12 @@ def _run(
         pass
     for kind in kinds:
         before = Counter(sweep.deleted)
-        complete = complete and _deleted(sweep, kind, has_time)
-        found[kind] = sweep.deleted - before
+        try:
+            complete = complete and _deleted(sweep, kind, has_time)
+        finally:  # also of a run that fails, or whose time is over
+            found[kind] = sweep.deleted - before
+            if found[kind]:
+                notifier.noticed(RowsSwept(kind, found[kind].total(), sweep.longest))
     return RetentionRun(dry_run=False, by_kind=found, longest=sweep.longest, complete=complete)
 
 

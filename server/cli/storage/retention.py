@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
@@ -10,11 +11,14 @@ import typer
 from duetime.scheduler.dispatch.retention_run import RetentionRun, count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.server.cli import output
 from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
+from duetime.server.runtime.logs import configure_logs
 from duetime.server.session import cli_caller, session
 from duetime.server.settings.options import retention_policy
+from duetime.server.telemetry.observers import Observers
 from duetime.tools.admin.retention_rows import run_json, status_json
 
 NO_RULES_THERE = "There is no rule of retention on this server, so nothing is deleted."
@@ -69,7 +73,10 @@ def run(
         if dry_run:
             done = count_due(store, policy, kinds)
         else:
-            done = delete_due(store, policy, kinds, by=cli_caller(), reason=reason)
+            if not sys.stderr.isatty():  # a person has the table
+                settings = opened.settings()
+                configure_logs(settings.log_level, settings.log_format)
+            done = delete_due(store, policy, kinds, Observers().attached(RunNotifier()), by=cli_caller(), reason=reason)
     show_run(run_json(done), as_json=as_json)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.dispatch.retention_run import count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
@@ -73,9 +74,11 @@ def run(call: RestCall) -> RestAnswer:
     kinds = kinds_with_rules(policy, [RetentionKind(each) for each in call.values.get("only", ())])
     if call.values.get("dry_run"):
         return RestAnswer(RetentionRunPayload.model_validate(run_json(count_due(store, policy, kinds))))
+    notifier, reason = call.parts.observers.attached(RunNotifier()), call.values.get("reason")
     end = time.monotonic() + RUN_TIME_S
-    reason = call.values.get("reason")
-    done = delete_due(store, policy, kinds, by=call.by, reason=reason, has_time=lambda: time.monotonic() < end)
+    done = delete_due(
+        store, policy, kinds, notifier, by=call.by, reason=reason, has_time=lambda: time.monotonic() < end
+    )
     return RestAnswer(RetentionRunPayload.model_validate(run_json(done)))
 
 

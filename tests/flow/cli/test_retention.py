@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -45,6 +46,16 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return written.err if code else written.out
 
     return answered
+
+
+@pytest.fixture(autouse=True)
+def logs_of_others() -> Iterator[None]:
+    """Keep the handlers of other tests' logs: a run configures those of its process."""
+    root = logging.getLogger()
+    before = [*root.handlers]
+    yield
+    root.handlers[:] = before
+    logging.captureWarnings(capture=False)
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +104,15 @@ def test_a_run_deletes_and_says_what_and_the_status_knows(said: Said) -> None:
     assert said("retention", "run") == "Nothing was old enough.\n"
     [sweep] = json.loads(said("retention", "status", "--json"))["sweeps"]
     assert (sweep["what"], sweep["deleted"], "problem" in sweep) == ("tasks", 0, False)
+
+
+def test_a_run_writes_a_log_line_with_its_count_where_stderr_is_no_terminal(
+    said: Said, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(("retention", "run")) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    assert [line["message"].partition(";")[0] for line in lines] == ["retention of tasks deleted 12 rows"]
 
 
 def test_a_run_where_nobody_serves_forgets_expired_keys_which_keep_their_tasks(said: Said, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -163,9 +164,10 @@ def _leave_old_tasks(folder: Path) -> None:
 
 
 async def test_retention_is_shown_counted_and_run_within_its_time(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _leave_old_tasks(tmp_path)
+    caplog.set_level(logging.INFO, "duetime.server.telemetry.notice_log")
     rules = await answered(site, "GET", "/retention")
     counted = await answered(site, "POST", "/retention/run", body={"dry_run": True})
     monkeypatch.setattr(retention, "RUN_TIME_S", -1.0)
@@ -179,6 +181,8 @@ async def test_retention_is_shown_counted_and_run_within_its_time(
     assert (cut_off["complete"], cut_off["rows"]["tasks"]) == (False, {})
     assert (done["complete"], done["rows"]["tasks"]["tasks"]) == (True, 3)
     assert (entry.actor, entry.detail) == ("local", {"deleted": {"tasks": 12}, "complete": True})
+    lines = [each.getMessage().partition(";")[0] for each in caplog.records if "retention" in each.getMessage()]
+    assert lines == ["retention of tasks deleted 12 rows"]
 
 
 async def test_alerts_are_listed_with_what_they_say_and_where_to_read_on(site: Site) -> None:
