@@ -16,6 +16,7 @@ from duetime.scheduler.history.dead_letters import (
     ClosingKey,
     DeadLetter,
     DeadLetterFilter,
+    DeadLetterNotFound,
     EarlierClosing,
     LettersClosed,
     LetterState,
@@ -238,8 +239,10 @@ class DeadLetterService:
         """Count what a call would find, of runs to which fewer replays than `below` led; named ones are all counted."""
         letters = self._store.dead_letters
         if run_ids:
-            states = [letters.get(tenant, run_id).state for run_id in dict.fromkeys(run_ids)]
-            return LettersClosed(states.count(LetterState.OPEN), dry_run=True)
+            found = letters.open_tasks(tenant, run_ids).values()
+            for unknown in (each for each in found if isinstance(each, DeadLetterNotFound)):
+                raise unknown
+            return LettersClosed(sum(isinstance(each, str) for each in found), dry_run=True)
         matched = letters.count(tenant, where)
         held_back = matched - letters.count(tenant, where, replayed_below=below) if below else 0
         return LettersClosed(matched, held_back, dry_run=True)

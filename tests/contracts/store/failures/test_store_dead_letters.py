@@ -265,6 +265,22 @@ def test_a_named_letter_is_replayed_once_by_a_repeated_call_and_a_key_is_one_ten
     assert [each.run_id for each in desk.replay(reason=WHY, idempotency_key="k1", by=eve).closed] == [other.run_id]
 
 
+def test_a_trial_of_named_letters_takes_as_many_statements_whatever_their_number(
+    desk: Desk, store: Store, clock: Clock
+) -> None:
+    letters = [failed(store, clock) for _ in range(5)]
+    store.dead_letters.discard(TENANT, letters[0].run_id, AuditEntry.by(ANN, AuditKind.DEAD_LETTER_DISCARDED))
+    named = [each.run_id for each in letters]
+    with statements_of(store) as of_two:
+        desk.discard(named[:2], dry_run=True, by=ANN)
+    with statements_of(store) as of_all:
+        found = desk.discard([*named, named[1]], dry_run=True, by=ANN)
+    assert found.matched == 4
+    assert len(of_two) == len(of_all) > 0
+    with pytest.raises(DeadLetterNotFound):
+        desk.replay([*named, f"{named[0][:-1]}0"], dry_run=True, by=ANN)
+
+
 def test_two_letters_are_never_closed_under_one_number_of_a_key(store: Store, clock: Clock) -> None:
     one, two = failed(store, clock), failed(store, clock)
     key, entry = ClosingKey("k1", "asked"), AuditEntry.by(ANN, AuditKind.DEAD_LETTER_DISCARDED, reason=WHY)
