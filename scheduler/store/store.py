@@ -202,7 +202,9 @@ def migrate_store(
     try:
         done = upgrade(database, reached, waiting)
         transaction_order.repair(database)
-        return replace(done, indexes=tuple(absent_indexes.add(database))) if isinstance(database, Postgres) else done
+        if isinstance(database, Postgres):
+            done = replace(done, indexes=tuple(absent_indexes.add(database, waiting)))
+        return done
     finally:
         database.close()
 

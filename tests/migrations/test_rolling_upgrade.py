@@ -354,6 +354,30 @@ def test_an_index_whose_build_was_interrupted_is_built_by_the_next_migrate(postg
     database.close()
 
 
+@pytest.mark.postgres
+def test_a_migrate_names_the_process_that_builds_indexes_and_builds_what_that_one_leaves(
+    postgres_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store(postgres_url).close()
+    database = connect(postgres_url)
+    database.write(lambda connection: connection.exec_driver_sql("DROP INDEX runs_by_phase"))
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as builder:
+        pid = builder.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        builder.exec_driver_sql(f"SELECT pg_advisory_lock({absent_indexes.BUILD_LOCK_ID})")
+        said: list[tuple[Blocker, list[int]]] = []
+
+        def heard(blocker: Blocker, pids: list[int]) -> None:
+            show_waiting(blocker, pids)
+            said.append((blocker, pids))
+            builder.exec_driver_sql(f"SELECT pg_advisory_unlock({absent_indexes.BUILD_LOCK_ID})")
+
+        assert migrate_store(postgres_url, waiting=heard).indexes == ("runs_by_phase",)
+    database.close()
+    assert said == [(Blocker.INDEXES, [pid])]
+    written = capsys.readouterr().err
+    assert written == f"Waiting for another process that builds indexes; PostgreSQL names the processes {pid}.\n"
+
+
 def database_states(url: str) -> dict[str, int]:
     database = connect(url)
     statement = "SELECT state, count(*) FROM runs GROUP BY state"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.migrations import trigrams
+from duetime.scheduler.store.migrations.table_locks import Blocker, BlockersNotice, holders, unnoticed
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Connection, Index, text
 from sqlalchemy.schema import CreateIndex
 
-_BUILD_LOCK_ID = 0x696E6478  # "indx"
+BUILD_LOCK_ID = 0x696E6478  # "indx"
+BUILD_CHECK_INTERVAL_S = 0.2
 
 _VALID = text(
     "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
@@ -23,18 +27,25 @@ def absent(connection: Connection) -> list[Index]:
     return sorted((index for index in found if index.name not in valid), key=lambda index: str(index.name))
 
 
-def add(database: Postgres) -> list[str]:
+def add(database: Postgres, waiting: BlockersNotice = unnoticed) -> list[str]:
     """Build what is missing, also the indexes for searches where the server can have them; return the new names.
 
-    One process at a time does, and another one that asks at the same time builds nothing.
+    One process at a time does. Another one waits as long as it takes, and builds what that one has left. It polls: the
+    build of an index waits for each statement that has begun, so also for one that waits for the lock.
     """
-    with database.alone(_BUILD_LOCK_ID, "indexes") as mine:
-        if not mine:
-            return []
-        found = database.read(absent)
-        for index in found:
-            _build(database, index)
-        return [*(str(index.name) for index in found), *trigrams.add(database)]
+    known = list[int]()
+    while True:
+        with database.alone(BUILD_LOCK_ID, "indexes") as mine:
+            if mine:
+                found = database.read(absent)
+                for index in found:
+                    _build(database, index)
+                return [*(str(index.name) for index in found), *trigrams.add(database)]
+        pids = database.read(lambda connection: holders(connection, BUILD_LOCK_ID))
+        if pids not in ([], known):
+            known = pids
+            waiting(Blocker.INDEXES, pids)
+        time.sleep(BUILD_CHECK_INTERVAL_S)
 
 
 def _build(database: Postgres, index: Index) -> None:

@@ -36,7 +36,7 @@ _USERS = text("""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a schema
 
-_UPGRADING = text("""
+_HOLDERS = text("""
     SELECT pid FROM pg_locks
     WHERE granted AND locktype = 'advisory' AND classid = 0 AND objid = :lock_id AND objsubid = 1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -49,6 +49,7 @@ class Blocker(StrEnum):
 
     UPGRADE = "another upgrade of this database"
     SESSIONS = "sessions that use its tables"
+    INDEXES = "another process that builds indexes"
 
 
 BlockersNotice = Callable[[Blocker, list[int]], None]
@@ -63,10 +64,15 @@ def hold_upgrades(connection: Connection, waiting: BlockersNotice) -> None:
     """Keep other upgrades away until the transaction ends; wait for the one that continues as long as it takes."""
     if connection.execute(select(func.pg_try_advisory_xact_lock(_UPGRADE_LOCK_ID))).scalar_one():
         return
-    waiting(Blocker.UPGRADE, [*connection.execute(_UPGRADING, {"lock_id": _UPGRADE_LOCK_ID}).scalars()])
+    waiting(Blocker.UPGRADE, holders(connection, _UPGRADE_LOCK_ID))
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
     connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
     connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
+
+
+def holders(connection: Connection, lock_id: int) -> list[int]:
+    """Return the ids of the server's processes that hold an advisory lock."""
+    return list(connection.execute(_HOLDERS, {"lock_id": lock_id}).scalars())
 
 
 def lock_tables(connection: Connection, waiting: BlockersNotice) -> None:
