@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.history.costs import CostGroup
+from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
@@ -27,11 +28,15 @@ def cost(
     by: Annotated[CostGroup, typer.Option(help="add them up by this")] = CostGroup.DAY,
     since: Annotated[str, typer.Option(help="from this time on: '7d', 'last monday'")] = "30d",
     until: Annotated[str | None, typer.Option(help="before this time; by default now")] = None,
-    tenant: Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="the runs of this tenant, or `*` for all; by `tenant` of all if not given")
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """Add up what runs cost, by the prices of the pools that they used."""
+    if by is CostGroup.TENANT and tenant is None:
+        tenant = ALL_TENANTS
     with session(context).scheduler() as scheduler:
         found = scheduler.reports.costs(by, since=since, until=until, tenant=tenant)
     show_costs(costs_json(found), as_json=as_json, as_csv=as_csv)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from duetime.scheduler.history.costs import CostGroup
-from duetime.scheduler.principal import Scope
+from duetime.scheduler.principal import ALL_TENANTS, Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
@@ -41,8 +42,11 @@ class CostsPayload(RestPayload):
 
 
 def costs(call: RestCall) -> RestAnswer:
-    """Return the costs of a tenant."""
-    who, group = read_by(call), CostGroup(call.values.get("group", CostGroup.DAY))
+    """Return the costs of a tenant; by tenant, an operator who names none gets those of all."""
+    group = CostGroup(call.values.get("group", CostGroup.DAY))
+    if group is CostGroup.TENANT and call.by.may_read_all_of(None):
+        call = replace(call, values={"tenant": ALL_TENANTS, **call.values})
+    who = read_by(call)
     found = call.scheduler.reports.costs(group, since=call.values.get("since"), until=call.values.get("until"), **who)
     return RestAnswer(CostsPayload.model_validate(costs_json(found)))
 

@@ -73,6 +73,13 @@ async def test_a_star_shows_what_rest_answers_for_all_tenants(house: Admin) -> N
         assert {row[name] for row in found} == {row[name] for row in await saved(page, rows)}
     costs = await asked("/v1/costs?tenant=*&group=tenant&since=30d")
     assert f"{costs['total']} {costs['currency']}" in (await house.get("/cost?tenant=*")).text
+    by_tenant = await asked("/v1/costs?group=tenant&since=30d")
+    assert {each["key"] for each in by_tenant["costs"]} == {"acme", "globex"}, "an operator's are of all tenants"
+    assert (by_tenant["costs"], by_tenant["total"]) == (costs["costs"], costs["total"])
+    of_acme = bearer(house.site.key("acme", scopes=("tasks", "admin")))
+    own = (await house.http.get("/v1/costs?group=tenant&since=30d", headers=of_acme)).json()
+    assert own["costs"] == [each for each in costs["costs"] if each["key"] == "acme"]
+    assert (await house.http.get("/v1/costs?group=tenant&tenant=*", headers=of_acme)).status_code == 403
     letters = (await asked(OF_REST["/dead"][0]))["dead_letters"]
     overview = " ".join((await house.get("?tenant=*")).text.split())
     assert re.search(rf"<b>{len(letters)}</b><small>dead letters?</small>", overview)

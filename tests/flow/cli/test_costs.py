@@ -36,15 +36,24 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return said
 
 
-def spend(tmp_path: Path) -> None:
+def spend(tmp_path: Path, tenant: str = "local") -> None:
     """Let three runs end that cost something."""
     clock = Clock(MORNING)
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     for title, days_ago, cost in (("Old", 40, 9_000_000), ("Ask", 2, 1_234_567), ("Ask again", 1, 10_000)):
         clock.at = MORNING - timedelta(days=days_ago)
-        claim = started(store, clock.at, tenant="local", title=title, action="prompt")
+        claim = started(store, clock.at, tenant=tenant, title=title, action="prompt")
         store.claims.settle([settlement(claim, used={"tokens": 5.0}, costs={"tokens": cost})])
     store.close()
+
+
+def test_costs_by_tenant_are_of_all_tenants_unless_one_is_named(cli: Say, tmp_path: Path) -> None:
+    for tenant in ("local", "acme"):
+        spend(tmp_path, tenant)
+    found = json.loads(cli("cost", "--by", "tenant", "--json"))
+    assert found["costs"] == [{"key": "acme", "cost": "1.244567"}, {"key": "local", "cost": "1.244567"}]
+    named = json.loads(cli("cost", "--by", "tenant", "--tenant", "acme", "--json"))
+    assert named["costs"] == [{"key": "acme", "cost": "1.244567"}]
 
 
 def test_costs_are_listed_by_day_with_their_sum(cli: Say, tmp_path: Path) -> None:
