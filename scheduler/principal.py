@@ -18,7 +18,6 @@ class Scope(StrEnum):
     """A right of a principal inside its tenant; only an operator's reach into other tenants."""
 
     TASKS = "tasks"  # schedule, read and change tasks
-    WORKER = "worker"  # claim runs and settle them
     ADMIN_READ = "admin:read"  # read history, pools, workers and statistics
     ADMIN = "admin"  # change these; includes admin:read
 

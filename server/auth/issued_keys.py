@@ -13,9 +13,6 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.server.auth.key_format import KeyText
 
-GRANTABLE_SCOPES: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
-"""Scopes that the administrator of a tenant may grant; a worker runs the tasks of all."""
-
 NEVER_EXPIRES: Final = "never"
 MAX_VALIDITY: Final = timedelta(days=3650)
 MAX_OVERLAP: Final = timedelta(days=90)
@@ -30,7 +27,7 @@ def new_key(owner: Principal, name: str, now: datetime, validity: timedelta | No
     except InvalidArgument as error:
         raise InvalidArgument("name", error.problem, accepted=error.accepted, example="laptop") from None
     if not owner.scopes:
-        accepted = f"a list of {', '.join(GRANTABLE_SCOPES)}"
+        accepted = f"a list of {', '.join(Scope)}"
         problem = "a key without scopes opens nothing"
         raise InvalidArgument("scopes", problem, accepted=accepted, example="scopes=['tasks']")
     text, scopes = KeyText.new(), tuple(sorted(owner.scopes))

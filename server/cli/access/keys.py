@@ -39,7 +39,7 @@ def create(
     user: Annotated[str | None, typer.Option(help="the user in whose name it acts")] = None,
     scope: Annotated[
         list[Scope] | None,
-        typer.Option(help="what it may do: tasks, admin:read or admin; may be repeated; worker opens nothing yet"),
+        typer.Option(help="what it may do: tasks, admin:read or admin; may be repeated"),
     ] = None,
     expires: Annotated[str, typer.Option(help="after what time it ends: '90 days', or never")] = "365 days",
     reason: AuditReason = None,
@@ -171,8 +171,6 @@ def show_new(key: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
         f"{key['tenant']}, may use {', '.join(key['scopes'])} and ends {_ends(key.get('expires_at'), now)}. Send it as "
         "`Authorization: Bearer <key>`."
     )
-    if Scope.WORKER in key["scopes"]:
-        output.note("The scope worker is reserved: it opens nothing yet.")
     if key.get("replaces"):
         output.note(f"The old key {key['replaces']} ends {_ends(key.get('overlap_until'), now)}.")
 

@@ -12,7 +12,6 @@ from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import only_operators
 from duetime.server.auth.issued_keys import (
-    GRANTABLE_SCOPES,
     USUAL_OVERLAP,
     USUAL_VALIDITY,
     new_key,
@@ -145,7 +144,7 @@ OF_KEYS = (
         body=(
             Argument("name", Text(200), "Purpose of the key", "name='laptop'", required=True),
             Argument("user", Text(200), "The user in whose name it acts; default: the caller", "user='ann'"),
-            Argument("scopes", Choices(tuple(GRANTABLE_SCOPES)), "Default tasks", "scopes=['tasks']"),
+            Argument("scopes", Choices(tuple(Scope)), "Default tasks", "scopes=['tasks']"),
             Argument("expires", Text(60), "After what time it ends; default 365 days", "expires='90 days'"),
             REASON,
             TENANT,

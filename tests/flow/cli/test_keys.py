@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.principal import Scope
 from duetime.scheduler.store import open_store
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli.main import run
@@ -59,11 +62,11 @@ def test_the_secret_is_neither_stored_nor_shown_again(said: Said, tmp_path: Path
 
 
 def test_a_key_says_whose_it_is_and_what_it_may_do(said: Said) -> None:
-    created(said, "--tenant", "acme", "--user", "Zoë", "--scope", "worker", "--scope", "tasks", "--expires", "never")
+    created(said, "--tenant", "acme", "--user", "Zoë", "--scope", "admin", "--scope", "tasks", "--expires", "never")
     [key] = listed(said)
-    assert (key["tenant"], key["user"], key["scopes"]) == ("acme", "Zoë", ["tasks", "worker"])
+    assert (key["tenant"], key["user"], key["scopes"]) == ("acme", "Zoë", ["admin", "tasks"])
     assert (key["state"], "expires_at" in key, "last_used_at" in key) == ("active", False, False)
-    assert {"acme", "Zoë", "tasks,worker", "active"} <= set(said("keys", "list").split())
+    assert {"acme", "Zoë", "admin,tasks", "active"} <= set(said("keys", "list").split())
 
 
 def test_a_key_ends_after_a_year_unless_it_is_told_otherwise(said: Said) -> None:
@@ -148,10 +151,20 @@ def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> N
     assert "overlap" in said("keys", "rotate", old["id"], "--overlap", "a year", code=2)
 
 
-@pytest.mark.parametrize(("scope", "is_said"), [("worker", True), ("tasks", False)])
-def test_a_scope_that_opens_nothing_yet_is_named_as_such(
-    said: Said, capsys: pytest.CaptureFixture[str], scope: str, is_said: bool
-) -> None:
-    said("keys", "list")
-    assert run(["keys", "create", "laptop", "--scope", scope]) == 0
-    assert ("The scope worker is reserved: it opens nothing yet." in capsys.readouterr().err) is is_said
+def test_a_scope_that_does_not_exist_is_refused_with_those_that_do(said: Said) -> None:
+    refused = said("keys", "create", "laptop", "--scope", "worker", code=2)
+    assert "worker" in refused
+    assert all(scope in refused for scope in ("tasks", "admin:read", "admin"))
+    assert listed(said) == []
+
+
+def test_a_key_of_an_older_version_keeps_the_scopes_that_there_still_are(said: Said, tmp_path: Path) -> None:
+    key = created(said, "--scope", "tasks")
+    with closing(sqlite3.connect(tmp_path / "duetime.db")) as database, database:
+        database.execute("UPDATE api_keys SET scopes = ?", (json.dumps(["tasks", "worker"]),))
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
+        stored = store.api_keys.find(key["id"])
+    assert stored is not None
+    assert [scope for scope in Scope if stored.principal.may(scope)] == [Scope.TASKS]
+    assert listed(said)[0]["scopes"] == ["tasks", "worker"]
+    said("keys", "rotate", key["id"])

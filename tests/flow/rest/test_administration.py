@@ -425,7 +425,7 @@ async def test_an_operator_reads_another_tenant_and_that_is_in_its_audit_log(gua
     ]
 
 
-async def test_a_key_can_grant_no_scope_that_reaches_beyond_its_tenant(guarded: Site) -> None:
+async def test_a_key_can_grant_no_scope_that_there_is_not(guarded: Site) -> None:
     admin = guarded.key(scopes=ADMIN)
     answer = await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "scopes": ["worker"]})
     assert answer.status_code == 400

@@ -15,7 +15,7 @@ from duetime.scheduler.handlers import Handlers, handler
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.terms.payload import BUILT_IN
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.principal import LOCAL, Scope
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
@@ -258,8 +258,8 @@ def test_a_tool_whose_card_is_no_resource_is_refused_at_the_start(tmp_path: Path
 
 @pytest.mark.parametrize("tool", [*TOOLS, *ADMIN_TOOLS], ids=lambda tool: tool.name)
 def test_a_caller_without_the_scope_of_a_tool_is_refused(tool: AnyDefinition, scheduler: Scheduler) -> None:
-    worker = dataclasses.replace(LOCAL, scopes=frozenset({Scope.WORKER}))
-    answer = asyncio.run(StrictTool.of(tool, lambda: scheduler, lambda: worker).run({}, None))
+    stranger = dataclasses.replace(LOCAL, scopes=frozenset({"worker"}))
+    answer = asyncio.run(StrictTool.of(tool, lambda: scheduler, lambda: stranger).run({}, None))
     assert [part.text for part in answer.content if isinstance(part, TextContent)] == [
         f"{tool.name} needs a token with the scope {tool.scope}."
     ]
