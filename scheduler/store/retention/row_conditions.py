@@ -110,15 +110,23 @@ def needed_usage(run_id: ColumnElement[Any], rule: RetentionRule, before: dateti
     return exists().where(usage.c.run_id == run_id, usage.c.at >= counted_from, *of_budget)
 
 
-def _events(_rule: RetentionRule, before: datetime, _ahead: Foreseen | None) -> list[RowCondition]:
-    """Return what must hold for an event: those that name the title are how a search finds a task."""
+def _events(_rule: RetentionRule, before: datetime, ahead: Foreseen | None) -> list[RowCondition]:
+    """Return what must hold for an event: by those that name the title or an error, a search finds tasks and runs."""
     return [
         events.c.at < before,
         events.c.kind != EventKind.CREATED,
         or_(events.c.after.is_(None), not_(cast(events.c.after, String).contains('"title"'))),
         exists().where(_newer.c.task_id == events.c.task_id, _newer.c.seq > events.c.seq),
         not_(exists().where(_of_run.c.id == events.c.run_id, _of_run.c.ended_at.is_(None))),
+        or_(events.c.reason.is_(None), not_(_says_why(ahead))),
     ]
+
+
+def _says_why(ahead: Foreseen | None) -> RowCondition:
+    """Whether the run of an event stays, and says itself why it or an attempt failed: the event is its index."""
+    tried = exists().where(attempts.c.run_id == runs.c.id, attempts.c.reason.is_not(None))
+    failed = or_(runs.c.error.is_not(None), tried)
+    return exists().where(runs.c.id == events.c.run_id, failed, *_stays(RetentionKind.RUNS, ahead))
 
 
 def _attempts(_rule: RetentionRule, before: datetime, ahead: Foreseen | None) -> list[RowCondition]:

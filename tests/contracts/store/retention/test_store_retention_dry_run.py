@@ -84,6 +84,8 @@ class Stored:
             dead_letter=self.random.random() < 0.5,
             used={"tokens": 3},
             traceback="Traceback",
+            error=self.random.choice([None, "no answer"]),
+            reason=self.random.choice([None, "no answer"]),
             log=(log_chunk(claim, 1, "a", last=True),),
         )
         self.store.claims.settle([ending])
@@ -95,7 +97,10 @@ class Stored:
         for n in range(1, 4):
             claim = restarted(self.store, self.store.tasks.get(TENANT, record.task.id))
             following = a_run(record.task, self.clock() + HOUR, number=n + 1)
-            self.store.claims.settle([settlement(claim, next_run=following, inbox=message(claim))])
+            error = self.random.choice([None, "no answer"])
+            to = State.FAILED if error else State.SUCCEEDED
+            ending = settlement(claim, to, next_run=following, inbox=message(claim), error=error, reason=error)
+            self.store.claims.settle([ending])
             self.clock.forward(hours=1)
         if self.random.random() < 0.7:
             cancelled(self.store, self.store.tasks.get(TENANT, record.task.id))
