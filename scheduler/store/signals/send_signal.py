@@ -16,15 +16,15 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.signals import ended_waits, name_locks, run_waits, wait_rows
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
+from duetime.scheduler.store.text_index.text_search import among
 from duetime.scheduler.waits.match import matches
 from duetime.scheduler.waits.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
-from sqlalchemy import BindParameter, Connection, bindparam, delete, select, tuple_, update
+from sqlalchemy import Connection, bindparam, delete, select, tuple_, update
 
 MAX_WAITERS_LET_GO = 250
 """Waiters that one transaction lets go: some 50 ms for which other writers of a SQLite file wait."""
@@ -35,7 +35,6 @@ SENDS_PER_CHECK = 64
 MAX_SURPLUS_FORGOTTEN = 4 * SENDS_PER_CHECK
 """Surplus signals that one send deletes."""
 
-_IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _SENT = select(signals.c.name, signals.c.id, signals.c.data, signals.c.at, signals.c.freed, signals.c.matched).where(
     signals.c.tenant == bindparam("of_tenant"), signals.c.id == bindparam("of_id")
 )
@@ -44,9 +43,7 @@ _WAITING = (
     .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN_WAIT)
     .order_by(signal_waits.c.waiter_id)
 )
-_STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(
-    signal_waits.c.waiter_id.in_(_IDS), OPEN_WAIT
-)
+_STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(OPEN_WAIT)
 _COUNTED = (
     update(signals)
     .where(signals.c.tenant == bindparam("of_tenant"), signals.c.id == bindparam("of_id"))
@@ -138,13 +135,9 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
     """Close the waits for the signal behind the locks of their tasks; return them."""
     rows = unreadable.rows(connection, _WAITING, {"of_tenant": tenant, "of_name": signal.name})
     meant = [ClosedWait(row.waiter_id, row.task_id) for row in rows if matches(row.wanted, signal.data)]
-    for task_ids in chunks(sorted({each.task_id for each in meant})):
-        lock_tasks(connection, task_ids)
-    found = [
-        row
-        for waiter_ids in chunks([each.waiter_id for each in meant])
-        for row in connection.execute(_STILL_OPEN, {"waiter_ids": waiter_ids})
-    ]
+    lock_tasks(connection, {each.task_id for each in meant})
+    still_open = _STILL_OPEN.where(among(connection, signal_waits.c.waiter_id, [each.waiter_id for each in meant]))
+    found = connection.execute(still_open).all()
     still = {first: ClosedWait(first, row.task_id) for row in found if (first := wait_rows.first_id(row.waiter_id))}
     ended_waits.close(connection, still, signal)
     return list(still.values())
@@ -153,8 +146,8 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 def _wake(connection: Connection, closed: Sequence[ClosedWait], signal: ReceivedSignal, now: datetime) -> None:
     """Let suspended runs continue: all of them at once, as nothing looks for one whose wait is over."""
     noted, reason = notes_of(connection).freed, arrival_text(signal)
-    for run_ids in chunks([each.waiter_id for each in closed if each.waiter_id != each.task_id]):
-        noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))
+    run_ids = [each.waiter_id for each in closed if each.waiter_id != each.task_id]
+    noted.extend(run_waits.wake(connection, dict.fromkeys(run_ids, reason), now))
 
 
 def let_go(

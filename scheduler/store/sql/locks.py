@@ -21,7 +21,7 @@ def among(column: ColumnElement[str]) -> ColumnElement[bool]:
 
 _LOCK = (
     select(tasks.c.id)
-    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+    .where(tasks.c.id == any_(bindparam("task_ids", type_=ARRAY(Text()))))
     .order_by(tasks.c.id)
     .with_for_update()
 )

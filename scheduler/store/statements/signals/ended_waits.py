@@ -13,20 +13,20 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.sql.chunks import chunks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals import name_locks, new_waits
 from duetime.scheduler.store.statements.signals.kept_waits import of_waiter
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait, further, names
+from duetime.scheduler.store.text_index.text_search import among
 from duetime.scheduler.task import State
 from duetime.scheduler.waits.signal import OnTimeout, ReceivedSignal
 from sqlalchemy import Connection, bindparam, false, select, true, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
 _OF_WAITERS = update(signal_waits).where(signal_waits.c.waiter_id.in_(WAITER_IDS))
-_CLOSE_BY_SIGNAL = _OF_WAITERS.where(OPEN_WAIT).values(
+_CLOSE_BY_SIGNAL = update(signal_waits).values(
     name=bindparam("as_name"),
     closed_at=bindparam("sent"),
     signal_id=bindparam("by_signal"),
@@ -51,9 +51,10 @@ _WAITING_STILL = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
     """End waits by a signal, under its name or another one, and all else that they wait for."""
     values = {"as_name": name or signal.name, "by_signal": signal.id, "sent": signal.at, "gave": dict(signal.data)}
-    for some in chunks(list(waiter_ids)):
-        connection.execute(_CLOSE_BY_SIGNAL, {**values, "waiter_ids": some})
-        connection.execute(_CLOSE, {"waiter_ids": further(some), "at": signal.at})
+    first = list(waiter_ids)
+    by_signal, others = (among(connection, signal_waits.c.waiter_id, ids) for ids in (first, further(first)))
+    connection.execute(_CLOSE_BY_SIGNAL.where(by_signal, OPEN_WAIT), values)
+    connection.execute(update(signal_waits).where(others, OPEN_WAIT).values(closed_at=signal.at))
 
 
 def close_late(connection: Connection, waiter_ids: Sequence[str], now: datetime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.judgement import arrival_text
@@ -16,22 +16,18 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.signals import kept_waits, name_locks, new_waits, wait_room
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import WAITER_IDS, NewWait
+from duetime.scheduler.store.text_index.text_search import among
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
-from sqlalchemy import BindParameter, Connection, bindparam, select, update
+from sqlalchemy import Connection, select, update
 
-_IDS: BindParameter[str] = bindparam("run_ids", expanding=True)
 _SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.wake_at).where(
-    runs.c.id.in_(_IDS), runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
-)
-_WAKE = Batch(
-    update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
+    runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
 )
 _OPEN = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(WAITER_IDS), OPEN_WAIT)
 _JUST_BEHIND: Final = timedelta(microseconds=1)
@@ -97,8 +93,11 @@ def _again(wait: SignalWait, before: KeptWait | None) -> SignalWait:
 
 def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> list[str]:
     """Wake the suspended ones of these runs, each with the reason for its event; return their tasks."""
-    found = connection.execute(_SUSPENDED, {"run_ids": list(reasons)}).all() if reasons else []
-    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
+    found = _suspended(connection, list(reasons))
+    if not found:
+        return []
+    suspended = among(connection, runs.c.id, [row.id for row in found])
+    connection.execute(update(runs).where(suspended).values(wake_at=now, listed_at=now))
     entries = [
         event_log.entry(
             row.tenant,
@@ -115,9 +114,13 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
     return [row.task_id for row in found]
 
 
+def _suspended(connection: Connection, run_ids: Sequence[str]) -> Sequence[Any]:
+    return connection.execute(_SUSPENDED.where(among(connection, runs.c.id, run_ids))).all() if run_ids else ()
+
+
 def moved(connection: Connection, run_ids: Sequence[str], now: datetime) -> set[str]:
     """Return those of the suspended runs that are to continue later than now, when their waits end."""
-    found = connection.execute(_SUSPENDED, {"run_ids": list(run_ids)}).all() if run_ids else []
+    found = _suspended(connection, run_ids)
     return {row.id for row in found if row.wake_at and now < row.wake_at}
 
 

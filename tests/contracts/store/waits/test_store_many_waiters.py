@@ -50,6 +50,8 @@ def test_an_event_lets_very_many_tasks_go_by_few_statements_and_few_parameters_e
     assert (found.freed, states(store)) == (WAITERS_COUNT, {State.SCHEDULED: WAITERS_COUNT})
     assert len(statements) < WAITERS_COUNT / 10
     joined = [each for each in statements if "UPDATE signal_waits" in each and "jsonb_to_recordset" in each]
+    closing = [each for each in statements if each.startswith("UPDATE signal_waits")]
+    assert len(closing) == 2, "the ids of all waits are one parameter"
     assert not joined, "which compares each row that is given with each open wait"
 
 
