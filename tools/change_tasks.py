@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
@@ -33,6 +34,7 @@ class ChangeTasks:
     before: str | None = None
     to: str | None = None
     expect: int | None = None
+    max_letters: int | None = None
     dry_run: bool = False
     undo: str | None = None
     reason: str | None = None
@@ -56,6 +58,7 @@ def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
         undo=call.undo,
         reason=call.reason,
         expect=call.expect,
+        max_letters=call.max_letters,
         dry_run=call.dry_run,
         idempotency_key=call.idempotency_key,
         raw=sender.raw,
@@ -90,6 +93,7 @@ CHANGE_TASKS = Definition(
             "to='tomorrow'",
         ),
         Argument("expect", Whole(1, MAX_TASKS_CHANGED), "The preview's count", "expect=12"),
+        Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), "", "max_letters=100"),
         Argument("dry_run", Flag(), "", "dry_run=true"),
         Argument("undo", Text(60), "Token of an answer", "undo='u_b1'"),
         Argument("reason", Text(200), "", "reason='the fair is off'"),

@@ -92,7 +92,8 @@ class BulkResult:
 
     `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
     `before` are the bounds of its filter, as they were read; `paused_until` is the end of a pause, if it has one. Of a
-    dry run of very many tasks each was decided `alone`, as if nothing came after another one.
+    dry run of very many tasks each was decided `alone`, as if nothing came after another one. A replay of a filter has
+    `left` more tasks to another call.
     """
 
     verb: BulkVerb
@@ -107,6 +108,7 @@ class BulkResult:
     before: datetime | None = None
     paused_until: datetime | None = None
     alone: bool = False
+    left: int = 0
 
     @property
     def counts(self) -> Counter[Became]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
@@ -50,6 +50,9 @@ BulkTo = Annotated[
     ),
 ]
 BulkExpect = Annotated[int | None, typer.Option(min=0, help="how many the filters match, as the dry run says")]
+BulkMost = Annotated[
+    int | None, typer.Option("--max", help="of a replay by filter: how many, those that failed first; default 100")
+]
 BulkDryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be changed; so do filters alone")]
 BulkReason = Annotated[str | None, typer.Option(help="why, for the history of each task and the audit log")]
 BulkKey = Annotated[
@@ -72,6 +75,7 @@ def bulk(
     every: BulkEvery = False,
     to: BulkTo = None,
     expect: BulkExpect = None,
+    max_letters: BulkMost = None,
     dry_run: BulkDryRun = False,
     reason: BulkReason = None,
     key: BulkKey = None,
@@ -80,17 +84,15 @@ def bulk(
     """Cancel, pause, resume, move, replay or discard many tasks, or undo that; a filter previews until --expect."""
     task_ids, token = meant(change, ids, every, (query, label, action, priority, state, after, before))
     where = TaskFilter(**parts_of(state), action=action, label=label, query=query, tier=priority)
+    asked: dict[str, Any] = {"after": after, "before": before, "to": to, "expect": expect, "max_letters": max_letters}
     with session(context).scheduler() as scheduler:
         result = scheduler.bulk.change(
             change,
             [scheduler.tasks.find(each) for each in task_ids],
             where=where,
-            after=after,
-            before=before,
-            to=to,
+            **asked,
             undo=token,
             reason=reason,
-            expect=expect,
             dry_run=dry_run,
             idempotency_key=key,
             by=cli_caller(),

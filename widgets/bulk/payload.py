@@ -23,7 +23,8 @@ class BulkPart(BaseModel):
     """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`, but for `final` tasks.
 
     A dry run says with which `expect` the same call does it, and whether it decided each task `alone`, since they are
-    very many. `left_out` tasks have no row. A pause may end at `paused_until`.
+    very many. `left_out` tasks have no row; `left` more match a replay, for another call. A pause may end at
+    `paused_until`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +42,7 @@ class BulkPart(BaseModel):
     undo_until: str | None = None
     repeated: Literal[True] | None = None
     left_out: int | None = None
+    left: int | None = None
 
 
 class BulkRow(ListRow):
@@ -92,6 +94,7 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
         undo_until=utc(result.undo_until) if result.undo_until else None,
         repeated=result.repeated or None,
         left_out=len(result.outcomes) - shown or None,
+        left=result.left or None,
     )
 
 

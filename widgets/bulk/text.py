@@ -49,6 +49,7 @@ def headline(part: BulkPart, zone: str) -> str:
     rest = f"; {part.unchanged} had it already" if part.unchanged else ""
     rest += f"; {part.refused} {'would refuse' if part.dry_run else 'refused'} it" if part.refused else ""
     rest += f"; {_final(part)}" if part.final else ""
+    rest += f"; {part.left} more {'match' if part.left > 1 else 'matches'}, left to another call" if part.left else ""
     number = f"{part.changed} task{'' if part.changed == 1 else 's'}{_until(part, zone)}"
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change

@@ -20,7 +20,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.reruns import failed_before, side_run
+from duetime.scheduler.rules.series.reruns import failed_before, run_under_way, side_run
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
@@ -41,10 +41,10 @@ def decision_of(
     now: datetime,
     to: Moment | None,
     *,
-    spent: Collection[str] = (),
+    spent: Collection[str] | None = None,
     zone: str | None = None,
 ) -> BulkDecision:
-    """Return how a verb decides each task; a replay leaves `spent` runs alone. `to` is read in `zone`.
+    """Return how a verb decides each task; a replay by filter leaves `spent` runs alone. `to` is read in `zone`.
 
     Raises InvalidArgument for a move without a time.
     """
@@ -79,7 +79,7 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
     )
 
 
-def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
+def _replayed(record: TaskRecord, now: datetime, spent: Collection[str] | None) -> Change:
     """Run again what failed: a task that is over, or of a series or a chain that continues its newest open letter."""
     task_id, recurs = record.task.id, record.task.repeat is not None or failed_before(record)
     goes_on = recurs and record.run.state in OPEN
@@ -89,7 +89,7 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
         raise Refused(text, argument="change", remedy=remedies.Inspect(task_id))
     if failed is None or failed.state not in FAILURES:
         raise Refused(f"{task_id} has not failed.", argument="change", remedy=remedies.Inspect(task_id))
-    if failed.id in spent:
+    if spent is not None and failed.id in spent:
         raise Refused(
             f"{task_id} failed again after {MAX_REPLAYS} replays; name its id to replay it anyway.",
             argument="change",
@@ -98,6 +98,13 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
     again = failed.repeats or failed.id
     if any(run.repeats == again for run in record.side_runs):
         return Change(record.task, record.run)
+    current = run_under_way(record) if spent is not None else None
+    if current is not None:
+        raise Refused(
+            f"{task_id} has a run that is {current.state} ({current.id}); name its id to replay it anyway.",
+            argument="change",
+            remedy=remedies.Inspect(task_id),
+        )
     return changes.replay(replace(record, last_run=failed) if goes_on else record, now)
 
 

@@ -11,7 +11,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import kept_window, window_of, with_deadline_like
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.overtake import ends_series
-from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.rules.states import FAILURES, TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
@@ -37,6 +37,13 @@ def next_generation(task: Task, run: Run, to: datetime, *, wake_at: datetime | N
         occurrence=kept_window(task, window_of(run)),
     )
     return with_deadline_like(task, found, run)
+
+
+def run_under_way(record: TaskRecord) -> Run | None:
+    """Return the run of a task that has begun or is due, or that an earlier replay made; None where there is none."""
+    run = record.run
+    current = run.state is State.READY or (run.started_at is not None and run.state not in TERMINAL)
+    return next(iter(record.side_runs), run if current else None)
 
 
 def has_ended(task: Task, run: Run, argument: str) -> Refused:

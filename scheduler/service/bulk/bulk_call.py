@@ -66,6 +66,7 @@ class BulkArguments(TypedDict, total=False):
     idempotency_key: str | None
     raw: Mapping[str, Json] | None
     tenant: str | None
+    max_letters: int | None
     by: Principal
 
 
@@ -83,6 +84,7 @@ class BulkCall:
     idempotency_key: str | None = None
     raw: Mapping[str, Json] | None = None
     tenant: str | None = None
+    max_letters: int | None = None
     by: Principal = field(default=LOCAL, compare=False)
     audit_verb: str | None = None
 
@@ -94,7 +96,7 @@ class BulkCall:
     @classmethod
     def of(cls, change: BulkWord, task_ids: Sequence[str], where: TaskFilter, arguments: BulkArguments) -> Self:
         """Check the arguments of a call, less the bounds of its filter."""
-        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "tenant", "by")
+        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "tenant", "max_letters", "by")
         given: dict[str, Any] = {name: value for name, value in arguments.items() if name in names}
         call = cls(verb=verb_of(change), task_ids=tuple(dict.fromkeys(task_ids)), where=where, **given)
         check_reason(call.reason)
@@ -107,6 +109,7 @@ class BulkCall:
     def arguments_digest(self) -> str:
         """Return a digest of the arguments, by which a repeated call is recognised."""
         apart = {"by", "tenant", "raw", "idempotency_key", "where", "audit_verb"}
+        apart |= {"max_letters"} if self.max_letters is None else set()
         given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
         content.pop("idempotency_key", None)

@@ -30,7 +30,7 @@ from duetime.scheduler.service.bulk.bulk_call import (
     refuse_dry_run,
     with_undo,
 )
-from duetime.scheduler.service.bulk.bulk_letters import check_number, letters_closed, open_letters, replayed_too_often
+from duetime.scheduler.service.bulk.bulk_letters import check_most, check_number, letters_closed, open_letters
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
 from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
@@ -74,10 +74,10 @@ class BulkService:
         """Cancel, pause, resume, move or replay many tasks, discard their dead letters, or `undo` a call by its token.
 
         Without `task_ids` it means the open tasks of the filter. A replay or a discard means those that failed and
-        whose dead letters are open. It changes nothing unless `expect` is how many of them there are: else the result
-        is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time of day) or so much later than
-        each was (`1 day later`). A pause may end at the time `to`. Words in `after` and `before` mean what is to come.
-        An operator may undo in another `tenant`.
+        whose dead letters are open; a replay the oldest 100 of them, or `max_letters`. It changes nothing unless
+        `expect` is how many of them there are: else the result is that of a `dry_run`. A move is `to` a time, a day
+        (each task keeps its time of day) or so much later than each was (`1 day later`). A pause may end at the time
+        `to`. Words in `after` and `before` mean what is to come. An operator may undo in another `tenant`.
 
         Up to 50 tasks are changed in one transaction: all or none. More make several, of which a repeat of the call
         finishes what was cut off. Tasks that follow from one another share one, up to 1,000. Tasks that refuse the
@@ -91,6 +91,7 @@ class BulkService:
             None, now, self._planner.zone, self._planner.holidays, to_come=True, after=after, before=before
         )
         call = BulkCall.of(change, task_ids, replace(where, **found.instants), arguments)
+        check_most(call)
         if call.verb is BulkVerb.UNDO:
             refuse_dry_run(dry_run)
             return with_final(self._store, call, self._undo.taken_back(call, now))
@@ -102,12 +103,12 @@ class BulkService:
         if call.verb is BulkVerb.DISCARD:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
         replays = by_filter and call.verb is BulkVerb.REPLAY
-        spent = replayed_too_often(self._store, call, self._targets.meant(call)) if replays else ()
+        spent = self._targets.meant(call).spent if replays else None
         decision = self._targets.decided(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
-            return previewed_result(
-                self._store, call, self._targets.meant(call, decision), decision, now, via=self._via
-            )
+            meant = self._targets.meant(call, decision)
+            found = previewed_result(self._store, call, meant.records, decision, now, via=self._via)
+            return replace(found, left=meant.left)
         return self._writer.change(call, decision, now)
 
     def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
@@ -117,7 +118,7 @@ class BulkService:
             return with_undo(
                 BulkResult(call.verb, stored_outcomes(self._store, call, earlier), now, repeated=True), earlier
             )
-        records = self._targets.meant(call)
+        records = self._targets.meant(call).records
         letters = open_letters(self._store, call, records)
         run_ids = check_number(letters)
         if not dry_run:

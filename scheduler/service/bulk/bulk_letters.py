@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, in_order
-from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -23,10 +24,41 @@ def open_letters(store: Store, call: BulkCall, records: Sequence[TaskRecord]) ->
     return store.dead_letters.open_runs(call.of_tenant, [record.task.id for record in records])
 
 
-def replayed_too_often(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> frozenset[str]:
+@dataclass(frozen=True, slots=True)
+class MeantTasks:
+    """The tasks of a call. A replay by filter leaves its `spent` runs alone, and `left` tasks to another call."""
+
+    records: Sequence[TaskRecord]
+    spent: frozenset[str] | None = None
+    left: int = 0
+
+
+def check_most(call: BulkCall) -> None:
+    """Refuse a maximum that is out of range, or of another change than a replay. Raises InvalidArgument."""
+    if call.max_letters is None or (call.verb is BulkVerb.REPLAY and 1 <= call.max_letters <= MAX_LETTERS_CLOSED):
+        return
+    accepted = f"of a replay, 1 to {MAX_LETTERS_CLOSED:,}"
+    problem, most = ("out of range", "100") if call.verb is BulkVerb.REPLAY else ("only a replay takes it", "null")
+    raise InvalidArgument("max_letters", problem, accepted=accepted, example=f"max_letters={most}")
+
+
+def tasks_to_replay(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> MeantTasks:
+    """Return the tasks of a replay: of a filter those that failed first, with all that were replayed too often."""
+    spent = None if call.task_ids else _replayed_too_often(store, records)
+    most = call.max_letters or (len(records) if call.task_ids else USUAL_LETTERS_COUNT)
+    held = {each.task.id for each in records if (each.failed_run or each.run).id in (spent or ())}
+    others = sorted((each for each in records if each.task.id not in held), key=_failed_at)
+    left = {each.task.id for each in others[most:]}
+    return MeantTasks([each for each in records if each.task.id not in left], spent, len(left))
+
+
+def _failed_at(record: TaskRecord) -> tuple[datetime, str]:
+    run = record.failed_run or record.run
+    return run.ended_at or run.scheduled_for, run.id
+
+
+def _replayed_too_often(store: Store, records: Sequence[TaskRecord]) -> frozenset[str]:
     """Return the runs that so many replays led to that only a call by id replays them again."""
-    if call.task_ids:
-        return frozenset()
     counted = store.dead_letters.replays({run_id for record in records for run_id in _runs_known(record)})
     return frozenset(run_id for run_id, count in counted.items() if count >= MAX_REPLAYS)
 

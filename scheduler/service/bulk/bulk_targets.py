@@ -20,7 +20,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, filter_given, is_meant
-from duetime.scheduler.service.bulk.bulk_letters import open_letters
+from duetime.scheduler.service.bulk.bulk_letters import MeantTasks, open_letters, tasks_to_replay
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -37,7 +37,7 @@ class BulkTargets:
         self._planner = planner
         self._moves = moves
 
-    def meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
+    def meant(self, call: BulkCall, decision: BulkDecision | None = None) -> MeantTasks:
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
             return self._replayable(call, self._store.batches.named(call.of_tenant, self._ids_meant(call)))
@@ -49,7 +49,7 @@ class BulkTargets:
         if of_letters:
             letters = open_letters(self._store, call, found)
             return self._replayable(call, [each for each in found if each.task.id in letters])
-        return [each for each in found if is_meant(each.task, call.verb, decision)]
+        return MeantTasks([each for each in found if is_meant(each.task, call.verb, decision)])
 
     @staticmethod
     def _usual(where: TaskFilter, *, of_letters: bool) -> TaskFilter:
@@ -58,12 +58,13 @@ class BulkTargets:
             return replace(where, states=where.states or _OPEN)
         return where if where.states or where.standing else replace(where, standing=Standing.DEAD_LETTER)
 
-    def _replayable(self, call: BulkCall, found: list[TaskRecord]) -> list[TaskRecord]:
+    def _replayable(self, call: BulkCall, found: list[TaskRecord]) -> MeantTasks:
         """Return the tasks, of a replay with the runs that it would do again."""
         if call.verb is not BulkVerb.REPLAY:
-            return found
+            return MeantTasks(found)
         failed = self._store.dead_letters.failed_runs(call.of_tenant, [each.task.id for each in found])
-        return [replace(each, failed_run=failed.get(each.task.id)) for each in found]
+        records = [replace(each, failed_run=failed.get(each.task.id)) for each in found]
+        return tasks_to_replay(self._store, call, records)
 
     def _too_many(self, call: BulkCall, where: TaskFilter, following: TaskRecord) -> InvalidArgument:
         """Return the refusal of a call that means too many tasks, with a bound by which its first part is accepted.

@@ -60,9 +60,10 @@ class BulkWriter:
         earlier = earlier_of(self._store, call, now)
         if earlier:
             return self._again(call, decision, earlier, now)
-        records = self._targets.meant(call, decision)
-        check_expected(call, records)
-        return self._changed(call, decision, [record.task.id for record in records], now)
+        meant = self._targets.meant(call, decision)
+        check_expected(call, meant.records)
+        done = self._changed(call, decision, [record.task.id for record in meant.records], now)
+        return replace(done, left=meant.left)
 
     def _again(
         self, call: BulkCall, decision: BulkDecision, earlier: Sequence[StoredBatch], now: datetime

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
@@ -39,6 +38,7 @@ from duetime.scheduler.service.letters.letter_call import (
     DISCARDED,
     MAX_LETTERS_CLOSED,
     REPLAYED,
+    USUAL_LETTERS_COUNT,
     Closing,
     ClosingCall,
     check_none_current,
@@ -52,7 +52,6 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
 
-USUAL_LETTERS_COUNT: Final = 100
 PayloadCheck = Callable[[str, Mapping[str, Json], str], Mapping[str, Json]]
 """Checks the payload of an action for a tenant, and returns it with defaults; raises InvalidArgument(s)."""
 

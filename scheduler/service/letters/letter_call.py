@@ -23,12 +23,14 @@ from duetime.scheduler.ids import DRY_RUN_ID, new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import GivenPayload
-from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.task import State
+from duetime.scheduler.rules.series.reruns import run_under_way
 from duetime.scheduler.views import TaskRecord
 
 MAX_LETTERS_CLOSED: Final = 1_000
 """Dead letters that one call replays or discards at most."""
+
+USUAL_LETTERS_COUNT: Final = 100
+"""Dead letters that one call replays or discards unless it gives another maximum."""
 
 MAX_LETTERS_SKIPPED: Final = 1_000
 """Letters that a call tries in vain before it ends."""
@@ -123,14 +125,10 @@ def check_one(call: ClosingCall) -> None:
 
 def check_none_current(record: TaskRecord) -> None:
     """Refuse a second run of a task of which one has begun, is due, or was started by an earlier replay."""
-    run = record.run
-    current = run if run.started_at is not None or run.state is State.READY else None
-    current = None if current and current.state in TERMINAL else current
-    side_run = next(iter(record.side_runs), current)
-    if side_run is not None:
+    run = run_under_way(record)
+    if run is not None:
         raise Refused(
-            f"{record.task.id} has a run that is {side_run.state} ({side_run.id}); "
-            "name a dead letter to run it anyway.",
+            f"{record.task.id} has a run that is {run.state} ({run.id}); name a dead letter to run it anyway.",
             argument="run_id",
             remedy=remedies.Inspect(record.task.id),
         )

@@ -20,8 +20,7 @@ from duetime.scheduler.history.dead_letters import (
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
-from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import every_row, exported
 from duetime.server.admin.failures import unknown

@@ -15,7 +15,7 @@ def bulk(server: RemoteServer, params: Params) -> None:
     """Change many tasks, or take that back."""
     filters = [params["query"], *(params[name] for name in _FILTERS)]
     ids, token = here.meant(params["change"], params["ids"], params["every"], filters)
-    names = (*_FILTERS, "to", "expect", "reason")
+    names = (*_FILTERS, "to", "expect", "max_letters", "reason")
     given = {name: params[name] for name in names if params[name] is not None}
     found = {"query": params["query"], "undo": token, "task_ids": [found_id(server, each) for each in ids] or None}
     body = {**given, **{name: value for name, value in found.items() if value is not None}}

@@ -136,6 +136,7 @@ def change_tasks(call: RestCall) -> RestAnswer:
         undo=asked.undo,
         reason=asked.reason,
         expect=call.values.get("expect"),
+        max_letters=asked.max_letters,
         dry_run=call.values.get("dry_run", False),
         idempotency_key=call.idempotency_key,
         by=call.by,

@@ -12,8 +12,7 @@ from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
-from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.auth.access import only_operators
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by, reader_of

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.history.dead_letters import MAX_REPLAYS, DeadLetterFilter
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.outcomes import Done, Failed, Retry
 from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.service.letters.letter_call import USUAL_LETTERS_COUNT
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
@@ -200,3 +201,66 @@ def test_a_series_that_has_ended_well_refuses_a_replay_with_the_reason(ask: Ask,
     [row] = ask("change_tasks", change="replay")[1]["tasks"]
     assert (row["id"], row["became"]) == (task_id, "refused")
     assert f"{task_id} has ended, and its last run succeeded." in row["why"]
+
+
+def test_a_replay_by_filter_takes_the_oldest_up_to_its_maximum_and_says_how_many_are_left(
+    ask: Ask, store: Store, clock: Clock
+) -> None:
+    ids = []
+    for _ in range(3):
+        ids.append(failed(ask, store, clock))
+        clock.forward(minutes=2)
+    seen, found = ask("change_tasks", change="replay", max_letters=2)
+    assert "This would replay 2 tasks; 1 more matches, left to another call." in seen
+    assert {row["id"] for row in found["tasks"]} == set(ids[:2])
+    text, done = ask("change_tasks", change="replay", max_letters=2, expect=found["bulk"]["expect"])
+    assert text.startswith("Replayed 2 tasks; 1 more matches, left to another call.")
+    assert (done["bulk"]["changed"], done["bulk"]["left"]) == (2, 1)
+    text, rest = ask("change_tasks", change="replay")
+    assert [row["id"] for row in rest["tasks"]] == ids[2:]
+    assert "left" not in rest["bulk"]
+    again = ask("change_tasks", change="replay", task_ids=ids[2:])[1]
+    assert again["bulk"]["changed"] == 1
+
+
+def test_a_replay_by_filter_has_the_usual_maximum_of_dead_letters(
+    scheduler: Scheduler, ask: Ask, store: Store, clock: Clock
+) -> None:
+    for _ in range(USUAL_LETTERS_COUNT + 1):
+        scheduler.schedule("Push", action="webhook", payload=dict(STEP["payload"]), when="now")
+    for _ in range(2):
+        settled(store, clock(), Failed("404 Not Found"))
+    found = ask("change_tasks", change="replay")[1]["bulk"]
+    assert (found["expect"], found["left"]) == (USUAL_LETTERS_COUNT, 1)
+
+
+def test_a_run_that_was_replayed_too_often_takes_no_place_of_a_replay(ask: Ask, store: Store, clock: Clock) -> None:
+    spent = failed(ask, store, clock)
+    for _ in range(MAX_REPLAYS):
+        clock.forward(minutes=2)
+        ask("change_tasks", change="replay", task_ids=[spent])
+        settled(store, clock(), Failed("404 Not Found"))
+    clock.forward(minutes=2)
+    fresh = failed(ask, store, clock)
+    done = ask("change_tasks", change="replay", max_letters=1)[1]
+    rows = {row["id"]: row for row in done["tasks"]}
+    assert (rows[spent]["became"], "became" in rows[fresh], done["bulk"].get("left")) == ("refused", False, None)
+
+
+def test_only_a_replay_takes_a_maximum(scheduler: Scheduler) -> None:
+    with pytest.raises(InvalidArgument, match=r"max_letters: only a replay takes it.* Example: max_letters=null"):
+        scheduler.bulk.change("cancel", max_letters=3)
+    with pytest.raises(InvalidArgument, match="max_letters: out of range"):
+        scheduler.bulk.change("replay", max_letters=0)
+
+
+def test_a_replay_by_filter_starts_no_second_run_next_to_one_that_has_begun(
+    ask: Ask, store: Store, clock: Clock, series: str
+) -> None:
+    clock.forward(hours=1)
+    settled(store, clock(), Retry("busy"))
+    [row] = ask("change_tasks", change="replay")[1]["tasks"]
+    assert row["became"] == "refused"
+    assert "has a run that is retrying" in row["why"]
+    assert "name its id to replay it anyway" in row["why"]
+    assert ask("change_tasks", change="replay", task_ids=[series])[1]["bulk"]["changed"] == 1

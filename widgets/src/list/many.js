@@ -36,7 +36,7 @@ export function doneView(list) {
   const { bulk, env } = list;
   if (!bulk) return "";
   const back = bulk.undo && canCall(env) && Date.parse(bulk.undo_until) > env.clock.now();
-  const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}`, within: "" });
+  const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}${bulk.left ? ` / ${number(bulk.changed + bulk.left)}` : ""}`, within: "" });
   return h("div", { class: "undo" }, h("p", {}, said, finalView(bulk)), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
 }
 
@@ -74,8 +74,8 @@ function finalView(bulk) {
   return bulk.final ? h("small", {}, " ", t("undo.none", { did: `${wordOf(bulk.dry_run ? "button" : "did", bulk)}: ${number(bulk.final)} / ${number(bulk.changed)}` })) : "";
 }
 
-function countOf({ changed, unchanged = 0, refused = 0, change: verb }) {
-  return `${wordOf("button", { change: verb })}: ${number(changed)} / ${number(changed + unchanged + refused)}`;
+function countOf({ changed, unchanged = 0, refused = 0, left = 0, change: verb }) {
+  return `${wordOf("button", { change: verb })}: ${number(changed)} / ${number(changed + unchanged + refused + left)}`;
 }
 
 function wordOf(group, { change: verb }) {
