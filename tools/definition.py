@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
+from duetime.scheduler.request import DEADLINE_KINDS
 from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
@@ -85,10 +86,9 @@ ESTIMATE = Argument(
 )
 NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'key:customer-42': 1}")
 MAX_RUNS = Argument("max_runs", Whole(1, 1_000_000), "", "max_runs=10")
-RETRY_MEMBERS = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
 RETRY = Argument(
     "retry",
-    Object(RETRY_MEMBERS),
+    RetryTerms(),
     "How failures are tried again",
     "retry={'max_attempts': 3}",
 )

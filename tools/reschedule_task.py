@@ -14,8 +14,9 @@ from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import VALID_OUTPUT
-from duetime.tools.arguments.types import Flag, Object, Text
+from duetime.tools.arguments.types import Flag, Text
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR, EventWait
 from duetime.tools.definition import (
     DEADLINE,
@@ -34,7 +35,6 @@ from duetime.tools.definition import (
     RECURRENCE_END,
     REPEAT_POLICY,
     RETRY,
-    RETRY_MEMBERS,
     REVISION,
     TASK_ID,
     TIME,
@@ -129,7 +129,7 @@ RESCHEDULE_TASK = Definition(
         replace(DEADLINE_TYPE, kind=Choice(tuple(DEADLINE_KINDS), listed=False), about="As in schedule_task"),
         replace(ESTIMATE, about="'none': learn it again"),
         NEEDS,
-        replace(RETRY, kind=Object(RETRY_MEMBERS, listed=False), about="Replaces the policy; as in schedule_task"),
+        replace(RETRY, kind=RetryTerms(listed=False), about="Replaces the policy; as in schedule_task"),
         replace(DELIVER_TO, about="Replaces the channels"),
         replace(NOTIFY, kind=Choice(tuple(Notify), listed=False), about="As in schedule_task"),
         replace(EXPECT, about=""),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.types import Object, Texts, from_json_text, named
 
 
@@ -43,7 +45,16 @@ class Steps:
         value = from_json_text(given) if isinstance(given, str) else given
         if not isinstance(value, list | tuple):
             raise ValueError(f"{named(given)} is not a list of objects")  # noqa: TRY004 - one family for all kinds
-        return list(value)
+        return [_with_policy(step) for step in value]
+
+
+def _with_policy(step: Any) -> Any:
+    """Return a step with its retries as numbers, if they are understood."""
+    if not isinstance(step, dict) or step.get("retry") is None:
+        return step
+    with suppress(ValueError):
+        return {**step, "retry": RetryTerms().read(step["retry"])}
+    return step
 
 
 VALID_OUTPUT = Argument(

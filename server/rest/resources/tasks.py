@@ -22,6 +22,7 @@ from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import parts_of
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Text
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
@@ -58,6 +59,7 @@ _KINDS: Mapping[str, ArgumentType] = {
     "payload": Object(),
     "approval": ApprovalTerms(every_form=True),
     "estimate": Length(every_form=True),
+    "retry": RetryTerms(every_form=True),
 }
 """Arguments that take more here than a tool does."""
 

@@ -152,6 +152,13 @@ WRONG = [
     # handling
     (S, {"when": "tomorrow", "labels": "a, b"}),
     (S, {"when": "tomorrow", "retry": {"attempts": 3}}),
+    (S, {"when": "tomorrow", "retry": {"max_retries": "3", "delay": "30 s", "jitter": True}}),
+    (S, {"when": "tomorrow", "retry": "often"}),
+    (S, {"when": "tomorrow", "retry": "5 times, 30 s apart, on mondays"}),
+    (S, {"when": "tomorrow", "retry": "900 times"}),
+    (S, {"when": "tomorrow", "retry": {"max_attempts": 3, "backoff": "a while"}}),
+    (S, {"when": "tomorrow", "retry": {"max_attempts": 3, "backoff": "9 days"}}),
+    (S, {"when": "tomorrow", "retry": {"backoff": "1 hour", "max_backoff": "1 min"}}),
     (S, {"when": "tomorrow", "retry": {"max_attempts": 3, "backoff_seconds": 90, "max_backoff_seconds": 5}}),
     (S, {"when": "tomorrow", "notify": "errors"}),
     (S, {"when": "tomorrow", "deliver_to": ["telegram"]}),
@@ -405,7 +412,11 @@ MEANT = [
         "steps=[{'name': 'step-1', 'title': 'One'}, {'name': 'step-2', 'title': 'Two'}]",
     ),
     (S, {"steps": [{"name": "a", "wait_for": "paid"}]}, "steps=[{'name': 'a', 'wait_for': {'event': 'paid'}}]"),
-    (S, {"steps": [{"name": "a", "retry": 3}]}, "steps=[{'name': 'a', 'retry': {'max_attempts': 3}}]"),
+    (
+        S,
+        {"steps": [{"name": "a", "retry": "3 tries, mondays"}]},
+        "steps=[{'name': 'a', 'retry': {'max_attempts': 3}}]",
+    ),
     (S, {"steps": [{"name": "a", "needs": {"gpu": "1"}}]}, "steps=[{'name': 'a', 'needs': {'gpu': 1}}]"),
     (
         S,

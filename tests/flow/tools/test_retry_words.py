@@ -1,0 +1,47 @@
+"""Retries as models send them: an object, words in it, a sentence, a number; and the answer says how they were read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+
+from tests.flow.tools.calls import Ask, asked_of
+
+
+@pytest.fixture
+def ask(store: Store) -> Ask:
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return asked_of(Scheduler(store, planner))
+
+
+@pytest.mark.parametrize(
+    ("retry", "said"),
+    [
+        ({"max_attempts": 3, "backoff": "30 s"}, "up to 2 times, about 30 s to 1 min apart"),
+        ({"max_attempts": 3, "backoff": "2 minutes", "max_backoff": "4 minutes"}, "up to 2 times, about 2 min apart"),
+        ({"max_attempts": "3", "backoff_seconds": "30"}, "up to 2 times, about 30 s to 1 min apart"),
+        ('{"max_attempts": 3, "backoff": "30 s"}', "up to 2 times, about 30 s to 1 min apart"),
+        ("5 times, 30 s apart", "up to 5 times, about 30 s apart"),
+        ("3 attempts, doubling from 10 s", "up to 2 times, about 10 s to 20 s apart"),
+        (3, "up to 2 times, about 1 s to 2 s apart"),
+        ("no retries", "it is not tried again after a failure"),
+    ],
+)
+def test_retries_are_read_and_the_answer_says_how(ask: Ask, retry: Any, said: str) -> None:
+    text, made = ask("schedule_task", title="Import", when="tomorrow", retry=retry)
+    assert said in text
+    text, _ = ask("reschedule_task", task_id=made["id"], retry=retry)
+    assert made["id"] in text
+
+
+def test_a_step_takes_the_same_words(ask: Ask) -> None:
+    first = {"name": "a", "when": "tomorrow", "retry": "5 times, 30 s apart"}
+    steps = [first, {"name": "b", "after": ["a"], "retry": 3}]
+    text, _ = ask("schedule_task", title="Import", steps=steps)
+    assert "up to 5 times, about 30 s apart" in text
+    assert "up to 2 times, about 1 s to 2 s apart" in text

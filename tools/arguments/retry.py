@@ -1,0 +1,91 @@
+"""The kind of the argument `retry`: an object of whole numbers, with lengths of time in words, or a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_in_words, understood
+from duetime.scheduler.task import Json
+from duetime.tools.arguments.types import Object, Whole, from_json_text, named
+
+_MEMBERS: Final = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
+_IN_WORDS: Final = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
+"""Members that name no unit: their values do."""
+
+_MEANT: Final = {
+    **dict.fromkeys(("attempts", "tries", "count", "times", "limit", "maxattempts"), "max_attempts"),
+    **dict.fromkeys(("delay", "interval", "pause", "wait", "delay_seconds", "initial_backoff"), "backoff_seconds"),
+    **dict.fromkeys(("max_delay", "max_interval", "cap"), "max_backoff_seconds"),
+}
+"""Names that other tools have for a member; those that leave the first attempt out are in `_RETRIES`."""
+
+_RETRIES: Final = frozenset({"retries", "max_retries", "maxretries"})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTerms:
+    """How failures are tried again: members that models know from another tool need not be `listed` again.
+
+    A schema for programs has `every_form`, while models are led to the object.
+    """
+
+    accepted: str = (
+        "an object with max_attempts, backoff_seconds and max_backoff_seconds, or words: '5 times, 30 s apart'"
+    )
+    listed: bool = True
+    every_form: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        whole = Object(_MEMBERS, listed=self.listed).schema()
+        return {"anyOf": [whole, {"type": "string"}, {"type": "integer"}]} if self.every_form else whole
+
+    def read(self, given: Json) -> dict[str, Json]:
+        value = from_json_text(given) if isinstance(given, str) else given
+        if isinstance(value, dict):
+            members: dict[str, Json] = {
+                _IN_WORDS.get(name) or name: _in_seconds(name, each) for name, each in value.items()
+            }
+            return Object(_MEMBERS).read(members)
+        if isinstance(given, str):
+            return Object(_MEMBERS).read(dict(retry_members(given))) if given.strip() else {}
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return Object(_MEMBERS).read({"max_attempts": given})
+        raise ValueError(f"{named(given)} is no object, and no words either")
+
+    def corrected(self, given: Json) -> Json:
+        """Return what is understood of it, None where that is nothing."""
+        value = from_json_text(given) if isinstance(given, str) else given
+        if isinstance(value, Mapping):
+            meant = [_meant_member(name, each) for name, each in value.items()]
+            members = dict(filter(None, meant))
+        else:
+            members = dict(understood(given)) if isinstance(given, str) else {}
+        fitting = {name: each for name, each in members.items() if _fits(name, each)}
+        if fitting.get("backoff_seconds", 0) > fitting.get("max_backoff_seconds", fitting.get("backoff_seconds", 0)):
+            del fitting["max_backoff_seconds"]
+        return fitting or None
+
+
+def _in_seconds(name: str, value: Json) -> Json:
+    """Return a length of time in words as seconds; anything else, and what is none, as it is."""
+    if not isinstance(value, str) or _IN_WORDS.get(name, name) not in _IN_WORDS.values() or value.strip().isdecimal():
+        return value
+    return seconds_in_words(value)
+
+
+def _meant_member(name: str, value: Json) -> tuple[str, int] | None:
+    plain = name.strip().lower().replace("-", "_")
+    known = _IN_WORDS.get(plain) or _MEANT.get(plain) or ("max_attempts" if plain in _RETRIES else plain)
+    try:
+        number = Whole(0).read(_in_seconds(known, value)) + (plain in _RETRIES)
+    except ValueError:
+        return None
+    return (known, number) if known in _MEMBERS else None
+
+
+def _fits(name: str, number: int) -> bool:
+    least, most = RETRY_BOUNDS[name]
+    return least <= number <= most
