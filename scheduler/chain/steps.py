@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
@@ -75,15 +75,24 @@ class StepRequest:
 
 
 class ReadSteps(NamedTuple):
-    """Steps whose form is right, each behind those that it comes after unless these form a cycle; and all problems."""
+    """Steps with a name, each behind those that it comes after unless these form a cycle; and all problems.
+
+    Parts of a `wrong` form were left out, by the name of their step.
+    """
 
     steps: Sequence[StepRequest]
     problems: Sequence[InvalidArgument]
+    wrong: Mapping[str, Collection[str]]
+
+    def apart_from_wrong(self, found: Sequence[InvalidArgument]) -> list[InvalidArgument]:
+        """Return problems of the steps without those that follow from a part that was left out."""
+        left_out = {(name, part) for name, parts in self.wrong.items() for part in (*parts, "when", "payload")}
+        return [each for each in found if tuple(each.argument.split(".")[1:3]) not in left_out]
 
 
 def steps_in_order(given: Any, of: StepList = CHAIN_STEPS) -> Sequence[StepRequest]:
     """Read steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
-    steps, problems = read_steps(given, of)
+    steps, problems, _ = read_steps(given, of)
     if problems:
         raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
     return steps
@@ -95,18 +104,21 @@ def read_steps(given: Any, of: StepList = CHAIN_STEPS) -> ReadSteps:
         raise InvalidArgument(of.name, "it is not a list", accepted="a list of objects", example=of.example)
     if len(given) > of.most:
         raise _too_many(len(given), of)
-    steps, problems = list[StepRequest](), list[InvalidArgument]()
+    steps, problems, wrong = list[StepRequest](), list[InvalidArgument](), dict[str, Collection[str]]()
     example = _renamed(given, of)
     for number, each in enumerate(given, start=of.first):
         found = list(_problems_of(each, of, f"{of.name}[{number}]", example))
         problems += found
-        steps += [] if found else [_step(each, of)]
-    if len(steps) == len(given):  # what has no right form may be what others come after
+        if isinstance(each, Mapping) and _is_name(each.get("name")):
+            parts = {problem.argument.rpartition(".")[2] for problem in found}
+            steps.append(_step({name: value for name, value in each.items() if name not in parts}, of))
+            wrong |= {each["name"]: parts} if parts else {}
+    if len(steps) == len(given):  # what has no right name may be what others come after
         problems += _problems_of_names(steps, of)
     try:
-        return ReadSteps(_ordered(steps, of), problems)
+        return ReadSteps(_ordered(steps, of), problems, wrong)
     except InvalidArgument as cycle:
-        return ReadSteps(steps, [*problems, cycle])
+        return ReadSteps(steps, [*problems, cycle], wrong)
 
 
 def _too_many(count: int, of: StepList) -> InvalidArgument:
@@ -134,9 +146,13 @@ def _problems_of(given: Any, of: StepList, place: str, renamed: str) -> Iterator
     name = known.get("name")
     if name is None:
         yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example=renamed)
-    elif is_text(name) and not _NAME.fullmatch(name):
+    elif is_text(name) and not _is_name(name):
         problem = f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
         yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example=renamed)
+
+
+def _is_name(name: Any) -> bool:
+    return is_text(name) and _NAME.fullmatch(name) is not None
 
 
 def _renamed(steps: Sequence[Any], of: StepList) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, MAX_UPSTREAMS_FOLLOWED, Dependency, Upstream, Upstreams
 from duetime.scheduler.chain.judgement import state_after_upstream
 from duetime.scheduler.chain.valid_output import check_schema
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import REMINDER_ACTION, AfterFailure, Request
 from duetime.scheduler.task import State
 
@@ -42,13 +42,34 @@ def no_upstreams(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
 
 
 def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) -> tuple[Dependency, ...]:
-    """Return what the task comes after. Raises InvalidArgument for what cannot be waited for."""
+    """Return what the task comes after. Raises InvalidArgument(s) for what cannot be waited for."""
+    problems = list(_problems_of_terms(request))
+    found: tuple[Dependency, ...] = ()
+    try:
+        found = _links_of(request, tenant, upstreams)
+    except InvalidArgument as problem:
+        problems.append(problem)
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+    return found
+
+
+def _problems_of_terms(request: Request) -> Iterator[InvalidArgument]:
+    """Yield what is wrong with what follows from the end of the other tasks."""
+    checks: list[Callable[[], object]] = [lambda: _policy(request.after_failure)] if request.after else []
     if request.valid_output is not None:
-        check_schema(request.valid_output)
+        checks.append(lambda: check_schema(request.valid_output))
+    for check in checks:
+        try:
+            check()
+        except InvalidArgument as problem:
+            yield problem
+
+
+def _links_of(request: Request, tenant: str, upstreams: UpstreamLookup) -> tuple[Dependency, ...]:
     if not request.after:
         _refuse_alone(request)
         return ()
-    policy = _policy(request.after_failure)
     wanted = list(dict.fromkeys(request.after))
     if request.repeat is not None:
         raise _as_a_chain(request, wanted)
@@ -56,6 +77,10 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)
     _refuse_unknown(request, wanted, found)
+    try:
+        policy = _policy(request.after_failure)
+    except InvalidArgument:  # a problem by itself
+        policy = AfterFailure.RUN_ANYWAY
     links = [link for name in wanted for link in _links(name, found, policy, request.valid_output)]
     if len(links) > MAX_UPSTREAMS_FOLLOWED:
         problem = f"with the steps of its chains these are {len(links)} tasks, which are too many"

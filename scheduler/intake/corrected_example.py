@@ -58,6 +58,9 @@ class _CorrectedCall:
 
     def corrected(self, problem: InvalidArgument) -> InvalidArgument:
         path = tuple(_PARTS.findall(problem.argument))
+        whole = keywords(problem.example).get(problem.argument) if len(path) == 1 else None
+        if isinstance(whole, Mapping):  # what is wrong with its parts is corrected in this one
+            self._arguments[problem.argument] = whole
         if len(path) < 2 or not problem.example or not hasattr(self._asked, path[0]):  # noqa: PLR2004 - a part of one
             return problem
         try:
@@ -72,6 +75,7 @@ class _CorrectedCall:
         values = {_place_of(name, path, self._asked): value for name, value in keywords(example).items()}
         values = values or {path: _value(example)}
         if (path[0],) in values:
+            self._arguments[path[0]] = values[path[0],]
             return example  # it is the whole argument already
         whole = {place[0]: self._arguments.get(place[0], _sent(place[0], self._asked)) for place in values}
         for place, value in values.items():

@@ -216,6 +216,11 @@ class ProblemCollector:
         self._found += [problem.at(place) for problem in of_place._found]
         return found
 
+    @property
+    def problems(self) -> Sequence[InvalidArgument]:
+        """The problems that were found."""
+        return tuple(self._found)
+
     def add(self, problems: Sequence[InvalidArgument]) -> None:
         """Keep problems that were found elsewhere."""
         self._found += problems

@@ -46,7 +46,7 @@ class ApprovalTerms:
             raise ValueError(f"{named(given)} is not a question")  # noqa: TRY004 - one family for all kinds
         if all(name in value and is_blank(value[name], Text()) for name in ("question", "by")):
             return {}  # a client that fills in every argument, and means none
-        return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}
+        return {name: self._given(name, member) for name, member in value.items() if not is_blank(member, Text())}
 
     def corrected(self, given: Json) -> Json:
         """Return the object with the members that are right, or were meant by other names and words."""
@@ -60,6 +60,12 @@ class ApprovalTerms:
             return not is_blank(value, Text()) and bool(self._member(name, value))
         except ValueError:
             return False
+
+    def _given(self, name: str, value: Json) -> Any:
+        """Return a member; texts that cannot be read, and members that there are not, are for the service to refuse."""
+        if name not in self._members():
+            return value
+        return value if isinstance(value, str) and not self._fits(name, value) else self._member(name, value)
 
     def _member(self, name: str, value: Json) -> Any:
         kind = self._members().get(name)

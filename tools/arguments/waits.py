@@ -9,7 +9,7 @@ from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.chain.upstream_check import AFTER_A_FAILURE, is_only_on_failure
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.rules.signals.signal_waits import meant_name
+from duetime.scheduler.rules.signals.meant_waits import meant_name
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import ActionOfTask, Argument

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.before_run import IN_CHAIN
@@ -61,23 +62,31 @@ def asked_before_each(approval: Approval, *, in_chain: bool = False) -> dict[str
 
 
 def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zone: str | None) -> Approval:
-    """Return an approval that is asked from now on; its run is not known yet. Raises InvalidArgument."""
+    """Return an approval that is asked from now on; its run is not known yet. Raises InvalidArgument(s)."""
     if not isinstance(given, Mapping):
         raise InvalidArgument("approval", "it is not an object", accepted=_ACCEPTED, example=_EXAMPLE)
-    unknown = [name for name in given if name not in ApprovalRequest.__annotations__]
-    if unknown:
-        right = {name: each for name, each in meant_members(given).items() if name in ApprovalRequest.__annotations__}
-        problem, example = f"it has no member {str(unknown[0])[:40]!r}", f"approval={right!r}" if right else _EXAMPLE
-        raise InvalidArgument("approval", problem, accepted=_ACCEPTED, example=example)
+    problems = ProblemCollector()
+    problems.of(_check_members, given)
     words, by = given.get("question") or None, given.get("by") or None
-    question = check_text("approval.question", words, limit=MAX_QUESTION_CHARS) if words is not None else None
-    default = _answer(given.get("default") or ApprovalAnswer.REJECT)
-    ends_at = resolve_moment(by, now=now, zone=zone, argument="approval.by").instant if by is not None else None
+    question = problems.of(check_text, "approval.question", words, limit=MAX_QUESTION_CHARS) if words else None
+    default = problems.of(_answer, given.get("default") or ApprovalAnswer.REJECT)
+    due_by = problems.of(resolve_moment, by, now=now, zone=zone, argument="approval.by") if by is not None else None
+    if problems or default is None:
+        raise problems.error()
+    ends_at = due_by.instant if due_by else None
     if ends_at is None and default is ApprovalAnswer.APPROVE:
         raise InvalidArgument(
             "approval.by", "a default needs a time at which it decides", accepted="a time", example="by='2 hours'"
         )
     return Approval("", 0, question, default, now, ends_at)
+
+
+def _check_members(given: Mapping[str, Any]) -> None:
+    unknown = [name for name in given if name not in ApprovalRequest.__annotations__]
+    if unknown:
+        right = {name: each for name, each in meant_members(given).items() if name in ApprovalRequest.__annotations__}
+        problem, example = f"it has no member {str(unknown[0])[:40]!r}", f"approval={right!r}" if right else _EXAMPLE
+        raise InvalidArgument("approval", problem, accepted=_ACCEPTED, example=example)
 
 
 def _answer(word: Any) -> ApprovalAnswer:

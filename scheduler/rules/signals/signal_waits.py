@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
+from duetime.scheduler.rules.signals.meant_waits import (
+    EVENT_NAME,
+    MEMBERS,
+    OF_EACH,
+    WAIT_EXAMPLE,
+    meant_end,
+    meant_name,
+    renamed_members,
+    unknown_member,
+)
 from duetime.scheduler.rules.time.times import describe, parse_duration
 from duetime.scheduler.task import Json
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -23,35 +33,11 @@ MAX_MATCH_COUNT = 20
 """Members that a wait may want of the data of an event."""
 
 MAX_MATCH_BYTES = 4_096
-_MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", "or_when")
-_OF_EACH: Final = ("event", "match", "lookback")
-"""Members that each event of `any` has; the others hold for all."""
-
-_MEANT_MEMBERS: Final = {
-    **dict.fromkeys(("name", "signal", "topic", "event_name"), "event"),
-    **dict.fromkeys(("where", "filter", "data", "payload", "condition"), "match"),
-    **dict.fromkeys(("within", "for", "until", "by", "deadline", "expires", "max_wait"), "timeout"),
-    **dict.fromkeys(("since", "after"), "lookback"),
-    **dict.fromkeys(("otherwise", "else", "default", "on_expiry"), "on_timeout"),
-    **dict.fromkeys(("events", "any_of", "one_of"), "any"),
-}
-"""Names that other schedulers have for a member."""
-
-_MEANT_ENDS: Final = {
-    **dict.fromkeys(("fail", "failure", "failed", "error", "abort", "cancel", "expired", "end"), OnTimeout.EXPIRE),
-    **dict.fromkeys(("continue", "proceed", "start", "go", "run_anyway"), OnTimeout.RUN),
-    **dict.fromkeys(("ignore", "drop", "skipped", "next"), OnTimeout.SKIP),
-}
-"""Words of other schedulers for the end of a wait."""
-
 _OPERATORS: Final = frozenset(
     ("gt", "gte", "lt", "lte", "ge", "le", "eq", "ne", "in", "nin", "not_in", "not", "regex", "contains", "exists")
 ) | {">", ">=", "<", "<=", "=", "==", "!="}
 """Operators of query languages, which `match` has none of; those of some begin with $."""
 
-_EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
-_UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
 EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
 NAME_RULE: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
@@ -114,19 +100,57 @@ def read_each_wait(given: Mapping[str, Any], now: datetime) -> SignalWait:
 
 
 def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None = None) -> SignalWait:
-    """Return the wait that these members describe. `when` is the time of the task, if it has one. Raises."""
-    _check_members(given)
-    if given.get("any") is not None:
-        return _any(given, now, when)
-    name = check_name("wait_for.event", given.get("event"))
-    since = now - _span(given, "lookback", timedelta(0), SIGNAL_KEPT)
-    match = check_match("wait_for.match", given.get("match"))
+    """Return the wait that these members describe; `when` is the time of the task, if it has one.
+
+    Raises InvalidArgument(s) with every problem.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=WAIT_EXAMPLE)
+    unknown = [partial(_refuse_unknown, str(name)[:40], given) for name in given if name not in MEMBERS]
+    known = {name: value for name, value in given.items() if name in MEMBERS}
+    known |= {name: value for name, value in renamed_members(given).items() if unknown and name in ("event", "any")}
+    read = _any if known.get("any") is not None else _one
+    wait: SignalWait = _read_all(*unknown, partial(read, known, now, when))[-1]
+    return wait
+
+
+def _read_all(*readers: Callable[[], Any]) -> list[Any]:
+    """Return what all of these read. Raises InvalidArgument(s) with every problem, each once."""
+    read, problems = list[Any](), dict[str, InvalidArgument]()
+    for reader in readers:
+        try:
+            read.append(reader())
+        except (InvalidArgument, InvalidArguments) as error:
+            several = error.problems if isinstance(error, InvalidArguments) else (error,)
+            problems |= {str(each): each for each in several}
+    if problems:
+        raise InvalidArguments(list(problems.values())) if len(problems) > 1 else next(iter(problems.values()))
+    return read
+
+
+def _refuse_unknown(name: str, given: Mapping[str, Any]) -> None:
+    raise unknown_member(name, given)
+
+
+def _one(given: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
+    """Return the wait for one event."""
+    name, match, lookback = _read_all(
+        lambda: check_name("wait_for.event", given.get("event")),
+        lambda: check_match("wait_for.match", given.get("match")),
+        lambda: _span(given, "lookback", timedelta(0), SIGNAL_KEPT),
+        *([] if given.get("or_when") else [lambda: _timeout(given), lambda: _on_timeout(given.get("on_timeout"))]),
+    )[:3]
+    since: datetime = now - lookback
     if given.get("or_when"):
         return _first_of_both(given, SignalWait(name, match, since, now), when)
+    return SignalWait(name, match, since, now + _timeout(given), _on_timeout(given.get("on_timeout")))
+
+
+def _timeout(given: Mapping[str, Any]) -> timedelta:
     timeout = _span(given, "timeout", USUAL_TIMEOUT, MAX_TIMEOUT)
     if timeout <= timedelta(0):
         raise _wrong("timeout", "is not a time to wait", "a duration of at most 366 days", "'2 days'")
-    return SignalWait(name, match, since, now + timeout, _on_timeout(given.get("on_timeout")))
+    return timeout
 
 
 def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
@@ -139,48 +163,49 @@ def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
         place = next(number for number, each in enumerate(events) if isinstance(each, str))
         problem, accepted = "expected an object, got text", "objects with event, match and lookback"
         raise _wrong(f"any[{place}]", problem, accepted, f"any={objects!r}")
-    if misplaced := [name for name in _OF_EACH if given.get(name) is not None]:
+    if misplaced := [name for name in OF_EACH if given.get(name) is not None]:
         problem = "cannot be combined with any, which has all events"
         raise _wrong(misplaced[0], problem, "in each object of any", _all_in_any(given, events))
     whole = {name: value for name, value in given.items() if name != "any"}
-    first, *others = (_one_of(place, each, whole, now, when) for place, each in enumerate(events))
-    return replace(first, others=tuple(others))
+    read = (partial(_one_of, place, each, whole, now, when) for place, each in enumerate(events))
+    waits: list[SignalWait] = _read_all(*read)
+    return replace(waits[0], others=tuple(waits[1:]))
 
 
 def _all_in_any(given: Mapping[str, Any], events: Sequence[Any]) -> str:
     """Return the members with what is next to `any` in it."""
-    own = {name: given[name] for name in _OF_EACH if given.get(name) is not None}
+    own = {name: given[name] for name in OF_EACH if given.get(name) is not None}
     moved = ", ".join(f"{name}=null" for name in own)
     return f"any={[*([own] if 'event' in own else []), *events]!r}, {moved}"
 
 
 def _one_of(place: int, given: Any, whole: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
     """Return the wait for one of several events, with the members of the whole; its problems name its place."""
-    if isinstance(given, Mapping) and (odd := [name for name in given if name not in _OF_EACH]):
+    if isinstance(given, Mapping) and (odd := [name for name in given if name not in OF_EACH]):
         problem = f"it has no member {str(odd[0])[:40]!r}"
-        example = repr({name: value for name, value in given.items() if name in _OF_EACH})
-        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=example)
+        example = repr({name: value for name, value in given.items() if name in OF_EACH})
+        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(OF_EACH), example=example)
     try:
         return read_wait({**given, **whole} if isinstance(given, Mapping) else given, now, when=when)
     except InvalidArgument as wrong:
-        member = wrong.argument.removeprefix("wait_for")
-        name = f"wait_for.any[{place}]{member}" if member.removeprefix(".") not in whole else wrong.argument
-        raise InvalidArgument(name, wrong.problem, accepted=wrong.accepted, example=wrong.example) from None
+        raise _at_place(place, wrong, whole) from None
+    except InvalidArguments as several:
+        raise InvalidArguments([_at_place(place, each, whole) for each in several.problems]) from None
+
+
+def _at_place(place: int, wrong: InvalidArgument, whole: Mapping[str, Any]) -> InvalidArgument:
+    member = wrong.argument.removeprefix("wait_for")
+    name = f"wait_for.any[{place}]{member}" if member.removeprefix(".") not in whole else wrong.argument
+    return InvalidArgument(name, wrong.problem, accepted=wrong.accepted, example=wrong.example)
 
 
 def check_name(argument: str, name: object) -> str:
     """Return the name of an event; raises InvalidArgument for one that cannot be sent."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not EVENT_NAME.fullmatch(name):
         problem = "is missing" if name is None else "is not a name of an event"
         example = f"{argument.rpartition('.')[2]}={meant_name(name) or 'order.paid'!r}"
         raise InvalidArgument(argument, problem, accepted=NAME_RULE, example=example)
     return name
-
-
-def meant_name(text: object) -> str | None:
-    """Return the name of an event that a text most likely means: `order.paid` of `order paid`; None where none is."""
-    plain = _UNNAMED.sub(".", text.strip()).strip("._:/-") if isinstance(text, str) else ""
-    return plain if _NAME.fullmatch(plain) else None
 
 
 def check_event_id(argument: str, event_id: object) -> str:
@@ -212,58 +237,11 @@ def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | 
     return SignalWait(wait.name, wait.match, wait.since, when, OnTimeout.RUN, at_once=True)
 
 
-def _check_members(given: Mapping[str, Any]) -> None:
-    if not isinstance(given, Mapping):
-        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=_EXAMPLE)
-    for name in given:
-        if name not in _MEMBERS:
-            raise _unknown(str(name)[:40], given)
-
-
-def _unknown(name: str, given: Mapping[str, Any]) -> InvalidArgument:
-    """Return the refusal of a member that is none; the example has all members as they were most likely meant."""
-    meant = _meant_member(name)
-    problem = f"it has no member {name!r}" + (f"; did you mean {meant}?" if meant else "")
-    place = f"wait_for.{name}" if name.isidentifier() else "wait_for"
-    right = _meant_members(given)
-    example = f"wait_for={right!r}" if "event" in right or "any" in right else _EXAMPLE
-    return InvalidArgument(place, problem, accepted=", ".join(_MEMBERS), example=example)
-
-
-def _meant_member(name: str) -> str | None:
-    plain = name.lower().replace("-", "_")
-    return _MEANT_MEMBERS.get(plain) or next(iter(get_close_matches(plain, _MEMBERS, n=1)), None)
-
-
-def _meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return members under the names that were most likely meant, without what no member can be."""
-    members = dict[str, Any]()
-    for name, value in given.items():
-        meant = name if name in _MEMBERS else _meant_member(str(name)[:40])
-        if meant is not None and (name in _MEMBERS or meant not in given):
-            members[meant] = value
-    if "event" in members:
-        members["event"] = meant_name(members["event"]) or "order.paid"
-    if isinstance(members.get("any"), list):
-        members["any"] = [{"event": each} if isinstance(each, str) else each for each in members["any"]]
-    if members.get("on_timeout") is not None:
-        members["on_timeout"] = str(_meant_end(members["on_timeout"]))
-    if not isinstance(members.get("match", {}), Mapping):
-        del members["match"]
-    return members
-
-
-def _meant_end(given: Any) -> OnTimeout:
-    word = str(given)[:40].lower()
-    near = next(iter(get_close_matches(word, OnTimeout, n=1)), OnTimeout.EXPIRE)
-    return _MEANT_ENDS.get(word) or OnTimeout(near)
-
-
 def _on_timeout(given: Any) -> OnTimeout:
     if given is None:
         return OnTimeout.EXPIRE
     if not isinstance(given, str) or given not in set(OnTimeout):
-        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), repr(str(_meant_end(given))))
+        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), repr(str(meant_end(given))))
     return OnTimeout(given)
 
 

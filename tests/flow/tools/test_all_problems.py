@@ -40,6 +40,32 @@ def test_an_unknown_id_among_several_names_the_argument_that_has_it(store: Store
             {"steps": [{"name": "a", "on_failure": {"notify": "x", "tier": "y"}}, {"name": "b", "action": "nope"}]},
             ["steps.a.on_failure.notify", "steps.a.on_failure.tier", "steps.b.action"],
         ),
+        (
+            {"wait_for": {"event": "x y", "match": 7, "timeout": "soon", "on_timeout": "stop", "colour": "red"}},
+            [f"wait_for.{name}" for name in ("colour", "event", "match", "timeout", "on_timeout")],
+        ),
+        (
+            {"wait_for": {"any": [{"event": "x y", "lookback": "soon"}, {"event": "a", "if": 1}], "timeout": "soon"}},
+            ["wait_for.any[0].event", "wait_for.any[0].lookback", "wait_for.timeout", "wait_for.any[1]"],
+        ),
+        (
+            {"approval": {"question": "x" * 900, "by": "whenever", "default": "maybe", "ask": "Pay?"}},
+            ["approval", "approval.question", "approval.default", "approval.by"],
+        ),
+        (
+            {"after": ["t_000000000000"], "after_failure": "stop", "valid_output": {"type": "x"}},
+            ["after_failure", "valid_output", "after"],
+        ),
+        (
+            {"steps": [{"name": "a", "after": ["t_000000000000"], "after_failure": "stop", "wait_for": {"event": "x y",
+                        "on_timeout": "stop"}, "colour": "red"}]},
+            ["steps[1].colour", "steps.a.after_failure", "steps.a.after", "steps.a.wait_for.event",
+             "steps.a.wait_for.on_timeout"],
+        ),
+        (
+            {"steps": [{"name": "a", "payload": "x", "action": "webhook", "when": 7, "notify": "x"}]},
+            ["steps[1].payload", "steps[1].when", "steps.a.notify"],
+        ),
     ],
 )  # fmt: skip
 def test_all_problems_are_told_at_once(store: Store, arguments: dict[str, Any], places: list[str]) -> None:
