@@ -35,6 +35,7 @@ from duetime.scheduler.intake.terms.payload import (
     without_blanks,
 )
 from duetime.scheduler.intake.terms.wait_length import with_length
+from duetime.scheduler.intake.terms.watch_words import with_watch_times
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -128,7 +129,7 @@ class Planner:
 
         It `recurs` as a step with its chain.
         """
-        problems, request = ProblemCollector(), without_rule(request)
+        problems, request = ProblemCollector(), with_watch_times(without_rule(request), self.times, now)
         problems.of(check_title, request.title)
         timing = problems.of(self.times.timing, request, now)
         agent = request.raw is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
@@ -16,6 +16,7 @@ from duetime.scheduler.rules.recurrence.excluded_dates import excluded_dates
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Coalesce, Overlap, RepeatPolicy, Task
@@ -29,6 +30,7 @@ HOUR = timedelta(hours=1)
 
 _NAME = "repeat_policy"
 _EXCEPT = "except"
+_HOLIDAYS = (*PUBLIC_HOLIDAY, "holidays")
 _MEANT_OVERLAPS = {
     **dict.fromkeys(("queue", "enqueue", "buffer", "wait"), Overlap.BUFFER_ALL),
     **dict.fromkeys(("allow", "parallel", "concurrent"), Overlap.ALLOW_ALL),
@@ -40,7 +42,24 @@ _MEANT_OVERLAPS = {
 
 def policy_of(request: Request, today: date) -> RepeatPolicy | None:
     """Return the policy of a new task, None for the usual one; `today` is that of its zone. Raises InvalidArgument."""
+    _refuse_holidays(request)
     return _read(request.repeat_policy, today, repeats=request.repeat is not None)
+
+
+def _refuse_holidays(request: Request) -> None:
+    """Refuse public holidays among the dates that are left out: words of `repeat` leave them out."""
+    policy, text = request.repeat_policy, str(request.repeat).strip()
+    given = policy.get(_EXCEPT) if isinstance(policy, Mapping) else None
+    dates = [given] if isinstance(given, str) else given if isinstance(given, Sequence) else []
+    others = [each for each in dates if str(each).strip().lower() not in _HOLIDAYS]
+    if not isinstance(policy, Mapping) or request.repeat is None or len(others) == len(dates):
+        return
+    rest = {name: value for name, value in policy.items() if name != _EXCEPT} | ({_EXCEPT: others} if others else {})
+    repeat = text if _HOLIDAYS[0] in text.lower() else f"{text} except {_HOLIDAYS[0]}"
+    example = f"repeat={repeat!r}, repeat_policy={rest or None!r}".replace("=None", "=null")
+    raise InvalidArgument(
+        "repeat_policy", "words of repeat leave out public holidays", accepted="dates", example=example
+    )
 
 
 def changed_policy(task: Task, request: Reschedule, today: date) -> RepeatPolicy | None:

@@ -20,14 +20,14 @@ _MEANT: Final = {
     **dict.fromkeys(("delay", "interval", "pause", "wait", "delay_seconds", "initial_backoff"), "backoff_seconds"),
     **dict.fromkeys(("max_delay", "max_interval", "cap"), "max_backoff_seconds"),
 }
-"""Names that other tools have for a member; those that leave the first attempt out are in `_RETRIES`."""
+"""Names that other tools have for a member."""
 
 _RETRIES: Final = frozenset({"retries", "max_retries", "maxretries"})
 
 
 @dataclass(frozen=True, slots=True)
 class RetryTerms:
-    """How failures are tried again: members that models know from another tool need not be `listed` again.
+    """The retries of a task; members that models know from another tool need not be `listed` again.
 
     A schema for programs has `every_form`, while models are led to the object.
     """

@@ -22,7 +22,7 @@ MAX_UNTIL: Final = timedelta(days=366)
 DEFAULT_EVERY: Final = "5 min"
 DEFAULT_UNTIL: Final = "7 days"
 MAX_WATCH_MESSAGE_CHARS: Final = 500
-_UNTIL_ACCEPTED: Final = "a duration of at most 366 days, or a date and time with its offset"
+_UNTIL_ACCEPTED: Final = "a duration of at most 366 days, or a time: 'friday 18:00', '2026-12-24T18:00+01:00'"
 _UNTIL_EXAMPLE: Final = "7 days"
 
 

@@ -30,6 +30,7 @@ from duetime.scheduler.intake.instants import resolve_moment, words_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, respread, spread_note
 from duetime.scheduler.intake.series_end import never_recurs
+from duetime.scheduler.intake.terms.watch_words import watch_times
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
     check_labels,
@@ -38,6 +39,7 @@ from duetime.scheduler.intake.validation import (
     check_retry,
     silent_note,
 )
+from duetime.scheduler.outbound.target import WATCH
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import GivenPayload
 from duetime.scheduler.rules import changes
@@ -96,6 +98,8 @@ def _describe_step(draft: ChangeDraft) -> ChangeDraft:
     task, request, planner, problems = draft.task, draft.request, draft.planner, ProblemCollector()
     title = None if request.title is None else problems.of(check_title, request.title)
     given = planner.changed_payload(task.action, with_stored_secrets(request.payload, task))
+    if given is not None and task.action == WATCH:
+        given = watch_times(given, planner.times, draft.now, zone=task.timezone)
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
     task = problems.of(with_origin, task, request) or task
     channels = None if request.deliver_to is None else problems.of(planner.channels_of, request.deliver_to, task.origin)

@@ -31,7 +31,7 @@ _MEANT_ENDS: Final = {
 }
 """Words of other schedulers for the end of a wait."""
 
-WAIT_EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
+EVENT_WAIT_EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 EVENT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
 
@@ -48,7 +48,7 @@ def unknown_member(name: str, given: Mapping[str, Any]) -> InvalidArgument:
     problem = f"it has no member {name!r}" + (f"; did you mean {meant}?" if meant else "")
     place = f"wait_for.{name}" if name.isidentifier() else "wait_for"
     right = _meant_members(given)
-    example = f"wait_for={right!r}" if "event" in right or "any" in right else WAIT_EXAMPLE
+    example = f"wait_for={right!r}" if "event" in right or "any" in right else EVENT_WAIT_EXAMPLE
     return InvalidArgument(place, problem, accepted=", ".join(MEMBERS), example=example)
 
 

@@ -14,9 +14,9 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.signals.meant_waits import (
     EVENT_NAME,
+    EVENT_WAIT_EXAMPLE,
     MEMBERS,
     OF_EACH,
-    WAIT_EXAMPLE,
     meant_end,
     meant_name,
     renamed_members,
@@ -105,7 +105,7 @@ def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None 
     Raises InvalidArgument(s) with every problem.
     """
     if not isinstance(given, Mapping):
-        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=WAIT_EXAMPLE)
+        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=EVENT_WAIT_EXAMPLE)
     unknown = [partial(_refuse_unknown, str(name)[:40], given) for name in given if name not in MEMBERS]
     known = {name: value for name, value in given.items() if name in MEMBERS}
     known |= {name: value for name, value in renamed_members(given).items() if unknown and name in ("event", "any")}

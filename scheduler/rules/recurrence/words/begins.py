@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 from duetime.scheduler.rules.time.viewpoint import Frame
 
+_EXCEPT: Final = re.compile(r",? (?=except\b|but not\b|excluding\b|apart from\b|other than\b)")
+
 
 def begins(row: Tokens, start: datetime, calendar: str) -> Misread:
     """Return how a rule is given with its begin, whose first word was just taken; `start` is the local time now."""
     led = row.position - 1
-    words = row.rest.removeprefix("on ").removeprefix("from ")
-    rule = row.until(led).removesuffix(" on").removesuffix(",").strip()
+    words, *exception = _EXCEPT.split(row.rest.removeprefix("on ").removeprefix("from "), maxsplit=1)
+    rule = " ".join([row.until(led).removesuffix(" on").removesuffix(",").strip(), *exception])
     return Misread("the start of a recurrence is `when`", f"repeat={rule!r}, when={_begin(words, start, calendar)!r}")
 
 

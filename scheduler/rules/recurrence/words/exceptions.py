@@ -140,12 +140,15 @@ def _and_holidays(row: Tokens, draft: Draft) -> bool:
 
 def _holidays(row: Tokens, draft: Draft) -> bool:
     """Read `public holidays`, which are those of the configured calendar, or `public holidays in CA-AB`."""
+    led = row.position
     _ = row.phrase("the") or row.accept("any")
     if not (any(row.phrase(words) for words in PUBLIC_HOLIDAY) or row.accept("holidays")):
         return False
     calendar = row.attempt(_calendar) or draft.calendar
     if not calendar:
-        raise no_calendar("every weekday except public holidays in CA-AB")
+        _ = row.accept("in", "of") and row.take()  # the name of a country
+        rest = f" {row.rest}" if row.rest else ""
+        raise no_calendar(f"{row.until(led)} public holidays in CA-AB{rest}")
     draft.excluded.holidays = known_calendar(calendar)
     return True
 
