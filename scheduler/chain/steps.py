@@ -85,9 +85,10 @@ class ReadSteps(NamedTuple):
     wrong: Mapping[str, Collection[str]]
 
     def apart_from_wrong(self, found: Sequence[InvalidArgument]) -> list[InvalidArgument]:
-        """Return problems of the steps without those that follow from a part that was left out."""
+        """Return problems of the steps, each once, without those that follow from a part that was left out."""
         left_out = {(name, part) for name, parts in self.wrong.items() for part in (*parts, "when", "payload")}
-        return [each for each in found if tuple(each.argument.split(".")[1:3]) not in left_out]
+        kept = [each for each in found if tuple(each.argument.split(".")[1:3]) not in left_out]
+        return list({(each.argument, each.problem): each for each in kept}.values())
 
 
 def steps_in_order(given: Any, of: StepList = CHAIN_STEPS) -> Sequence[StepRequest]:
@@ -112,7 +113,7 @@ def read_steps(given: Any, of: StepList = CHAIN_STEPS) -> ReadSteps:
         if isinstance(each, Mapping) and _is_name(each.get("name")):
             parts = {problem.argument.rpartition(".")[2] for problem in found}
             steps.append(_step({name: value for name, value in each.items() if name not in parts}, of))
-            wrong |= {each["name"]: parts} if parts else {}
+            wrong |= {steps[-1].name: parts} if parts else {}
     if len(steps) == len(given):  # what has no right name may be what others come after
         problems += _problems_of_names(steps, of)
     try:
@@ -144,10 +145,10 @@ def _problems_of(given: Any, of: StepList, place: str, renamed: str) -> Iterator
     known = _given(given)
     yield from filter(None, (_wrong(of, place, name, known) for name in known))
     name = known.get("name")
-    if name is None:
+    if name is None and all(name in STEP_PARTS or meant_part(str(name)) != "name" for name in known):
         yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example=renamed)
     elif is_text(name) and not _is_name(name):
-        problem = f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
+        problem = f"{str(name)[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
         yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example=renamed)
 
 

@@ -146,7 +146,10 @@ def _refuse_alone(request: Request) -> None:
         )
     if request.valid_output is not None:
         raise InvalidArgument(
-            "valid_output", "it is for the results of other tasks", accepted="after as well", example=_EXAMPLE
+            "valid_output",
+            "it is for the results of other tasks",
+            accepted="after as well",
+            example="valid_output=null",
         )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -24,9 +24,11 @@ from duetime.scheduler.intake.terms.outcome_contract import origin_of
 from duetime.scheduler.intake.terms.step_request import (
     at_instants,
     instant_of,
+    named_by,
     refuse_arguments_of_steps,
     refuse_unheeded,
     request_of,
+    with_arguments_of_steps,
 )
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
 from duetime.scheduler.principal import Acting, Principal
@@ -38,8 +40,6 @@ from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.task import Json, Overlap, RepeatPolicy, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
-
-Read = TypeVar("Read")
 
 _OVERLAPS_OF_CHAINS: Final = tuple(each for each in Overlap if each is not Overlap.ALLOW_ALL)
 
@@ -89,6 +89,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)
     problems.of(check_natural_key, request, by)
+    request = with_arguments_of_steps(request)
     read = problems.of(read_steps, request.steps)
     if read is None:
         raise problems.error(request)
@@ -165,7 +166,7 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         if "when" in step.arguments:
             problem = "a chain that repeats has one time for all of its steps"
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain", example="when=null")
-        _named_by(step, partial(check_length, step.arguments.get("approval")))
+        named_by(step, partial(check_length, step.arguments.get("approval")), request)
     check_length(request.approval)
     policy = policy_of(request, planner.times.today(request, now))
     _check_policy(policy)
@@ -260,7 +261,7 @@ def _plans(
     for step, task_id in zip(steps, ids, strict=True):
         step_request = request_of(request, step, known, is_last=step.name not in followed)
         planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)
-        plan = problems.of(_named_by, step, partial(planned, step_request, by, now, task_id=task_id))
+        plan = problems.of(named_by, step, partial(planned, step_request, by, now, task_id=task_id), request)
         known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
         plans |= {step.name: plan} if plan else {}
     return plans
@@ -272,21 +273,6 @@ def _ids_in_order(count: int) -> Sequence[str]:
     while len(found) < count:
         found.add(new_task_id(sibling_id))
     return sorted(found)
-
-
-def _named_by(step: StepRequest, read: Callable[[], Read]) -> Read:
-    """Read a step; what is wrong with it names the step."""
-    try:
-        return read()
-    except InvalidArgument as problem:
-        raise _placed(problem, step) from None
-    except InvalidArguments as several:
-        raise InvalidArguments([_placed(problem, step) for problem in several.problems]) from None
-
-
-def _placed(problem: InvalidArgument, step: StepRequest) -> InvalidArgument:
-    place, example = step.place(problem.argument), problem.example
-    return InvalidArgument(place, problem.problem, accepted=problem.accepted, example=example)
 
 
 def _knowing(planner: Planner, known: Sequence[Upstream]) -> Planner:

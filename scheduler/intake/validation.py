@@ -31,6 +31,7 @@ MAX_TASKS_COUNTED = 1_000
 MAX_WAIT_S: Final = 300.0
 WAIT_EXAMPLE: Final = "wait='30 s'"
 MAX_LABELS = 10
+MAX_LABEL_CHARS = 60
 MAX_KEY_CHARS = 200
 MAX_FILTER_CHARS = 200
 MAX_CALLER_REASON_CHARS = 200
@@ -105,7 +106,10 @@ def check_labels(request: Request | Reschedule) -> None:
     if len(labels) > MAX_LABELS:
         raise InvalidArgument("labels", f"{len(labels)} labels", accepted=f"up to {MAX_LABELS}")
     for label in labels:
-        check_text("labels", label, limit=60)
+        if len(str(label)) > MAX_LABEL_CHARS:
+            problem, cut = f"one has {len(label)} characters", [str(each)[:MAX_LABEL_CHARS] for each in labels]
+            raise InvalidArgument("labels", problem, accepted=f"up to {MAX_LABEL_CHARS} each", example=repr(cut))
+        check_text("labels", label, limit=MAX_LABEL_CHARS)
 
 
 def refuse_ends_without_repeat(request: Request | Reschedule) -> None:

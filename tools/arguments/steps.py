@@ -11,6 +11,9 @@ from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.types import Object, Texts, from_json_text, named
 
+_OBJECTS = frozenset(("payload", "needs", "expect", "on_failure", "wait_for", "approval", "valid_output", "retry"))
+"""Parts of a step that are objects."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaObject:
@@ -45,16 +48,18 @@ class Steps:
         value = from_json_text(given) if isinstance(given, str) else given
         if not isinstance(value, list | tuple):
             raise ValueError(f"{named(given)} is not a list of objects")  # noqa: TRY004 - one family for all kinds
-        return [_with_policy(step) for step in value]
+        return [_as_meant(step) for step in value]
 
 
-def _with_policy(step: Any) -> Any:
-    """Return a step with its retries as numbers, if they are understood."""
-    if not isinstance(step, dict) or step.get("retry") is None:
+def _as_meant(step: Any) -> Any:
+    """Return a step with objects that were written as JSON text, and its retries as numbers, if they are understood."""
+    if not isinstance(step, dict):
         return step
+    objects = {name: from_json_text(value) for name, value in step.items() if isinstance(value, str)}
+    read = {**step, **{name: each for name, each in objects.items() if name in _OBJECTS and isinstance(each, dict)}}
     with suppress(ValueError):
-        return {**step, "retry": RetryTerms().read(step["retry"])}
-    return step
+        return {**read, "retry": RetryTerms().read(read["retry"])} if read.get("retry") is not None else read
+    return read
 
 
 VALID_OUTPUT = Argument(

@@ -128,8 +128,8 @@ class _Judgement:
         """Return the outcome of a look without a value: a failure when there were too many in a row."""
         record = self.before.missed()
         if record.errors >= error.tolerated:
-            looks = f"{record.errors} looks in a row found no value: " if record.errors > 1 else ""
-            return Failed(f"{looks}{error}", self._result(WatchOutcome.FAILED, record, status=error.status))
+            looks = f"; {record.errors} looks in a row found no value" if record.errors > 1 else ""
+            return Failed(f"{error}{looks}", self._result(WatchOutcome.FAILED, record, status=error.status))
         again = f"; look {record.errors + 1} in a row without a value fails it" if _is_last(record, error) else ""
         return self._again(record, f"{error}{again}", _pause(record, self.payload.interval, error, self.ctx.run_id))
 
@@ -154,7 +154,7 @@ class _Judgement:
         now = self.ctx.now()
         if now >= record.until:
             looks = f"{record.looks} look{'s' if record.looks > 1 else ''}"
-            text = f"expired after {length(record.until - record.began)} and {looks}: {reason}"
+            text = f"{reason}; expired after {length(record.until - record.began)} and {looks}"  # the cause is cut last
             value = record.value.shown if record.value else None
             return Failed(text, self._result(WatchOutcome.EXPIRED, record, value=value), expired=True)
         self.ctx.progress(None, self._pace(record))

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.chain.steps import StepRequest
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.intake.deadlines import deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import as_policy
+
+Read = TypeVar("Read")
 
 _MAX_TITLE_CHARS: Final = 150
 """Longest part of the chain's title in the title of a step."""
 
 _OF_STEPS: Final = ("payload", "estimate", "needs")
 """Arguments that a step never takes from its chain."""
+
+_MAX_MOVED_BYTES: Final = 400
 
 _OF_ALL_STEPS: Final = (
     "when",
@@ -43,19 +48,53 @@ _OF_FIRST_STEPS: Final = {
 """Arguments of the chain that its first steps have; each with what would not be done where all have their own."""
 
 
+_OF_CHAIN: Final = frozenset((*_OF_ALL_STEPS, *_OF_FIRST_STEPS, "title", "labels", "deadline", "expect")) - {"when"}
+"""Arguments of which a step has that of the chain where it has none of its own."""
+
+
 def refuse_arguments_of_steps(request: Request) -> None:
-    given = [name for name in _OF_STEPS if getattr(request, name)]
-    given += ["action"] if request.action != REMINDER_ACTION else []
+    """Refuse arguments that each step has of its own; the example has them in the steps that lack them."""
+    given = _of_steps(request)
+    first, *others = [*given, ""]
     problems = ProblemCollector()
     for name in given:
-        problems.of(_refuse, name)
+        problems.of(_refuse, name, _moved(request, others[:-1]) if name == first else "")
     if problems:
         raise problems.error()
 
 
-def _refuse(name: str) -> None:
-    example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
+def _of_steps(request: Request) -> list[str]:
+    given = [name for name in _OF_STEPS if getattr(request, name)]
+    return [*given, *(["action"] if request.action != REMINDER_ACTION else [])]
+
+
+def _refuse(name: str, moved: str) -> None:
+    example = f"{moved}{name}=null"
     raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
+
+
+def with_arguments_of_steps(request: Request) -> Request:
+    """Return a request with the arguments of steps in those that lack them, so that these are looked at as meant."""
+    given, steps = _of_steps(request), cast("Any", request.steps)
+    if not given or isinstance(steps, str | Mapping) or not isinstance(steps, Sequence):
+        return request
+    return replace(request, steps=[_filled(step, request, given) for step in steps])
+
+
+def _filled(step: Any, request: Request, given: Sequence[str]) -> Any:
+    """Return a step with these arguments; the payload of another action is none of its own."""
+    if not isinstance(step, Mapping):
+        return step
+    lacking = [name for name in given if not step.get(name) and not (name == "payload" and step.get("action"))]
+    return {**step, **{name: getattr(request, name) for name in lacking}}
+
+
+def _moved(request: Request, others: Sequence[str]) -> str:
+    """Return the steps with what is moved into them; nothing where that is long, or has something secret in it."""
+    steps: Any = with_arguments_of_steps(request).steps
+    shown = f"steps={steps!r}, {''.join(f'{name}=null, ' for name in others)}"
+    is_long = len(shown.encode("utf-8", "replace")) > _MAX_MOVED_BYTES
+    return "" if is_long or redacted_json(steps) != steps else shown
 
 
 def refuse_unheeded(request: Request, steps: Sequence[StepRequest]) -> None:
@@ -119,6 +158,24 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
         valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
         **own,
     )
+
+
+def named_by(step: StepRequest, read: Callable[[], Read], request: Request) -> Read:
+    """Read a step of a chain; what is wrong with it names the step, unless it is what the chain gives all its steps."""
+    try:
+        return read()
+    except InvalidArgument as problem:
+        raise _placed(problem, step, request) from None
+    except InvalidArguments as several:
+        raise InvalidArguments([_placed(problem, step, request) for problem in several.problems]) from None
+
+
+def _placed(problem: InvalidArgument, step: StepRequest, request: Request) -> InvalidArgument:
+    part = problem.argument.partition(".")[0]
+    if part in _OF_CHAIN and part not in step.arguments and getattr(request, part):
+        return problem
+    place, example = step.place(problem.argument), problem.example
+    return InvalidArgument(place, problem.problem, accepted=problem.accepted, example=example)
 
 
 def with_title(chain_title: str, name: str) -> str:

@@ -75,11 +75,11 @@ def test_an_expired_watch_is_found_by_its_state_and_has_no_dead_letter(store: St
     assert shop.look(restarted(store, store.tasks.get(TENANT, claim.task.id))) is State.EXPIRED
     run = store.tasks.get(TENANT, claim.task.id).run
     assert run.result == {"outcome": "expired", "value": 9, "looks": 2}
-    assert (run.error, run.failures) == ("expired after 5 min and 2 looks: not met yet: 9", 0)
+    assert (run.error, run.failures) == ("not met yet: 9; expired after 5 min and 2 looks", 0)
     assert not store.dead_letters.page(TENANT, limit=9)[0]
     assert store.history.events(TENANT, EventFilter(), limit=1).events[0].kind is EventKind.EXPIRED
     [message] = store.inbox.unread(TENANT, "alice", limit=9)
-    assert (message.state, message.text) == (State.EXPIRED, "expired after 5 min and 2 looks: not met yet: 9")
+    assert (message.state, message.text) == (State.EXPIRED, "not met yet: 9; expired after 5 min and 2 looks")
     found = store.tasks.page(TENANT, TaskFilter(states=(State.EXPIRED,)), limit=9)[0]
     assert [each.task.id for each in found] == [claim.task.id]
 
