@@ -30,7 +30,7 @@ from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.reruns import extra_run, failed_before, has_ended, next_generation, side_run
-from duetime.scheduler.rules.states import TERMINAL, was_left_out
+from duetime.scheduler.rules.states import TERMINAL, cancelled, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -58,8 +58,7 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
         return Change(task, run, cancelled_side_runs=record.side_runs, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
         return Change(task, replace(run, cancel_requested=True, overtaken_at=None), kind=EventKind.CANCEL_REQUESTED)
-    ended = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now, overtaken_at=None)
-    return Change(task, ended, kind=EventKind.CANCELLED)
+    return Change(task, replace(cancelled(run, now), overtaken_at=None), kind=EventKind.CANCELLED)
 
 
 def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str | None:

@@ -7,6 +7,8 @@ compares the three.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.errors import IllegalMove
@@ -75,6 +77,12 @@ def blocked_by(run: Run) -> str | None:
     return (
         text.removeprefix(BLOCKED_PREFIX) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED_PREFIX) else None
     )
+
+
+def cancelled(run: Run, now: datetime) -> Run:
+    """Return an open run that nothing executes as cancelled; what it missed is no concern of it any more."""
+    summary = None if blocked_by(run) else run.summary
+    return replace(run, state=State.CANCELLED, wake_at=None, ended_at=now, summary=summary)
 
 
 def is_held_by_pause(state: State, *, paused: bool) -> bool:

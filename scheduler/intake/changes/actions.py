@@ -19,7 +19,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text
 from duetime.scheduler.rules.series.reruns import side_run
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import TERMINAL, cancelled
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
@@ -153,7 +153,7 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
         since = "is at another run" if before_run(task).asks_in_chain else "has run"
         raise _not_undone(task, f"{task.id} {since} since, so that change stays.{final_no_text(task)}")
     if last.replaced_run is not None and not last.skipped:
-        gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+        gone = cancelled(run, now)
         return Change(was, gone, restored=last.replaced_run, kind=kind)
     before, begun = _as_before(task, run, last, was.created_at if was.paused else now), _begun(record, last)
     for moved in begun:  # what this one was before the next one took its place

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from duetime.scheduler.rules.occurrences import next_run
 from duetime.scheduler.rules.series.moved_occurrence import is_moved
+from duetime.scheduler.rules.states import cancelled
 from duetime.scheduler.task import Overlap, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -78,7 +79,7 @@ def give_way(run: Run, to: Run, now: datetime) -> Run:
     """Return a run that gives way `to` another one: it is asked to stop, or ends where it does not run."""
     if run.state is State.RUNNING:
         return replace(run, cancel_requested=True, overtaken_at=run.overtaken_at or to.scheduled_for)
-    ended = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+    ended = cancelled(run, now)
     return replace(ended, overtaken_at=run.overtaken_at or to.scheduled_for)
 
 

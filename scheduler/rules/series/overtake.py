@@ -12,7 +12,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of, newest_due, next_run
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import TERMINAL, cancelled
 from duetime.scheduler.task import Overlap, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -52,7 +52,7 @@ def overtake_change(record: TaskRecord, now: datetime) -> Change | None:
         return Change(task, run, next_run=coming, as_side_run=True, kind=EventKind.NEXT_OCCURRENCE)
     if run.state is State.RUNNING:
         return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
-    left = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+    left = cancelled(run, now)
     return Change(task, left, next_run=coming, kind=EventKind.CANCELLED)
 
 

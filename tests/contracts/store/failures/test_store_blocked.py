@@ -8,13 +8,19 @@ from datetime import datetime, timedelta
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Change, IdempotencyKey
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.rules.states import BLOCKED_ALERT_KEY, blocked_by
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRun
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import TENANT, Clock, a_task, added, message, restarted, settlement
 
@@ -111,3 +117,16 @@ def test_the_message_about_a_blocked_run_is_read_once_nothing_is_missing(
     else:
         store.blocked.read_alert(TENANT, first.run.id)
     assert unread() == ["Blocked: Second"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_blocked_task_that_is_cancelled_says_no_more_what_it_misses(store: Store, clock: Clock, many: bool) -> None:
+    task_id = blocked(store, clock() + HOUR).task.id
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    by = Principal(TENANT, "alice")
+    if many:
+        scheduler.bulk.change("cancel", [task_id], by=by)
+    else:
+        scheduler.cancel(task_id, by=by)
+    assert store.tasks.get(TENANT, task_id).run.summary is None
+    assert "no key" not in task_text(task_payload(scheduler.get(task_id, by=by)))
