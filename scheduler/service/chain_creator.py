@@ -54,7 +54,7 @@ class ChainCreator:
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return answer_of(self._chains.view_of(found, created=False, warnings=(repeat_note(made),)))
+            return answer_of(self._chains.view_of_new(found, created=False, warnings=(repeat_note(made),)))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):

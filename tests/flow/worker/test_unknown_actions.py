@@ -160,6 +160,20 @@ def test_several_tasks_and_chains_that_are_due_now_say_that_no_worker_knows_thei
     assert scheduler.schedule("Stretch first", when="now", steps=last).waiting_for == ()
 
 
+def test_a_call_for_a_chain_that_is_repeated_after_its_time_says_as_the_first_one_that_no_worker_runs(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, working=lambda: False)
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), explainer=explainer)
+    steps: Any = [{"name": "a"}, {"name": "b", "after": ["a"]}]
+    [said] = scheduler.schedule("Stretch", when="now", steps=steps).waiting_for
+    given: Any = {"when": f"{clock() + timedelta(hours=1):%Y-%m-%d %H:%M}", "steps": steps, "idempotency_key": "rent"}
+    assert scheduler.schedule("Rent", **given).waiting_for == ()
+    clock.forward(hours=2)
+    again = scheduler.schedule("Rent", **given)
+    assert (again.created, again.waiting_for) == (False, (said,))
+
+
 @pytest.mark.parametrize("when", [{"when": "in 2 hours"}, {"repeat": "every day at 9:00"}])
 def test_a_task_that_is_run_now_says_that_no_worker_knows_its_action_and_what_to_do(
     store: Store, queue: MemoryQueue, clock: Clock, when: dict[str, Any]
