@@ -39,8 +39,8 @@ _ALONE: Final = (PAUSE_ARGUMENTS, ("skip_next",))
 OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *sum(_ALONE, ()), *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
-_REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
-_OF_SERIES: Final = ("repeat_policy", "all_following")
+_REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs", "repeat_policy")
+_OF_SERIES: Final = ("all_following",)
 
 
 def chain_arguments(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def chain_decision(
             **own,
             title=titles.get(record.task.id),
             when=move.of(record.run) if move else None,
-            remove=tuple(name for name in given.get("remove", ()) if name not in left_out),
+            remove=tuple(name for name in given.get("remove", ()) if name not in (*left_out, "repeat_policy")),
         )
         return decided(record, request)
 

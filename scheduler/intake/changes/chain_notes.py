@@ -8,16 +8,18 @@ from typing import Final
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord
+from duetime.scheduler.intake.changes.pause import expires_in_pause
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.series import MAX_TIMES_NAMED
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
+from duetime.scheduler.intake.repeat_policy import spread_note
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import State
-from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord, TaskView
 
 HAD_BEGUN: Final = "a step had begun"
@@ -40,6 +42,20 @@ def skipped_generations_note(
     more = " and more" if len(times) > MAX_TIMES_NAMED else ""
     why = "" if skips else ", since it was moved past them"
     return (f"left out{why}: {shown}{more}",) if times else ()
+
+
+def spread_of_generations_note(view: TaskView, now: datetime) -> tuple[str, ...]:
+    """Say between which times each generation starts by the policy of a chain."""
+    task = view.record.task
+    rule = recurrence_of(task)
+    coming = rule.after(now) if rule else None
+    return as_assumed(spread_note(task.repeat_policy, coming, task.timezone)) if coming else ()
+
+
+def expires_in_pause_note(found: ChainRecord, until: datetime | None) -> tuple[str, ...]:
+    """Say of which steps a hard deadline passes while their chain is paused until then."""
+    steps = [(step.name, step.record.task, step.record.run) for step in found.steps]
+    return tuple(f"{name}: {text}" for name, task, run in steps for text in expires_in_pause(task, run, until))
 
 
 def stop_requests_note(found: ChainRecord) -> tuple[str, ...]:

@@ -15,21 +15,21 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.chain.upstream_check import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.repeat_policy import respread
+from duetime.scheduler.intake.repeat_policy import changed_policy, check_one_question, dates_of, left_out, respread
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import delay_of, next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import delay_of, next_run, occurrence_at, recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import State
+from duetime.scheduler.task import RepeatPolicy, State
 from duetime.scheduler.views import TaskRecord
 
-RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs")
-"""Arguments that change the rule of a chain that recurs."""
+RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs", "repeat_policy")
+"""Arguments that change the rule of a chain that recurs, or how its generations follow it."""
 
 RUNS_ONCE: Final = "this chain runs once, and stays so"
 OF_A_NEW_CHAIN: Final = "repeat of a new chain that is scheduled with its steps"
@@ -51,11 +51,13 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     chain, repeat = found.chain, given.get("repeat")
     if given.get("skip_next"):
         return {"due_at": _skipping(found, now), "generation": chain.generation + 1}
+    policy = _policy(found, given, planner, now)
     if repeat is not None and never_recurs(repeat):
         return {"repeat": None, "until": None, "max_runs": None}
     fields: dict[str, Any] = {}
-    if repeat is not None:
-        policy = found.steps[0].record.task.repeat_policy
+    if repeat is None and changes_policy(given):
+        fields = _without_left_out(found, policy, now)
+    elif repeat is not None:
         times = _times_of(found, planner)
         rule, first, _ = times.recurrence(repeat, chain.timezone, None, now, moved_from=chain.due_at, policy=policy)
         refuse_second_count(rule, given.get("max_runs"))
@@ -75,18 +77,59 @@ def _times_of(found: ChainRecord, planner: Planner) -> TimeReader:
     return planner.times.for_work(*actions, of_agent=planner.of_agent)
 
 
-def spread_by_rule(
-    found: ChainRecord, own: ChainChange, planner: Planner, decide: Callable[[TaskRecord, LastChange | None], Change]
+def changes_policy(given: Mapping[str, Any]) -> bool:
+    """Whether a reschedule gives a chain another policy, or the usual one."""
+    return given.get("repeat_policy") is not None or "repeat_policy" in given.get("remove", ())
+
+
+def _policy(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> RepeatPolicy | None:
+    """Return the policy of a changed chain, as it is before its rule spreads it. Raises InvalidArgument."""
+    if not changes_policy(given):
+        return found.steps[0].record.task.repeat_policy
+    ends = given.get("repeat") is not None and never_recurs(given["repeat"])
+    series, _ = found.chain.as_series(found.steps[0].record.task)
+    remove = tuple(name for name in given.get("remove", ()) if name == "repeat_policy")
+    request = Reschedule(repeat_policy=given.get("repeat_policy"), remove=remove)
+    today = planner.times.today(request, now, found.chain.timezone)
+    policy = changed_policy(replace(series, repeat=None) if ends else series, request, today)
+    for step in found.steps:
+        check_one_question(policy, step.record.task.asks)
+    return policy
+
+
+def _without_left_out(found: ChainRecord, policy: RepeatPolicy | None, now: datetime) -> dict[str, Any]:
+    """Return the time of the generation to come if the dates that the chain leaves out move it; else nothing."""
+    chain, task = found.chain, found.steps[0].record.task
+    series, run = replace(chain.as_series(task)[0], repeat_policy=policy), chain.due_at
+    rule, before = recurrence_of(replace(series, repeat_policy=None)), dates_of(task)
+    if rule is None or run is None or has_begun(found) or dates_of(series) == before:
+        return {}
+    first = left_out(rule, policy).after(now)
+    excluded = occurrence_at(rule, run).wall.date() in dates_of(series)
+    is_back = first is not None and first.instant < run and first.wall.date() in before
+    return {"due_at": first.instant} if first is not None and (excluded or is_back) else {}
+
+
+def with_rule(
+    found: ChainRecord,
+    own: ChainChange | None,
+    given: Mapping[str, Any],
+    planner: Planner,
+    *,
+    now: datetime,
+    decide: Callable[[TaskRecord, LastChange | None], Change],
 ) -> Callable[[TaskRecord, LastChange | None], Change]:
-    """Return the decision about each step of a chain with a new rule, its generations spread as those of a new chain.
+    """Return the decision about each step of a chain with a new rule or policy, spread as those of a new chain.
 
     First steps that move to the first time of the rule are as late as in the next generations.
     """
-    series, _ = own.applied(found.chain).as_series(found.steps[0].record.task)
-    rule, usual = recurrence_of(series), _times_of(found, planner).spread
-    policy = respread(rule, series.repeat_policy, usual, None) if rule else None
+    changed = own.applied(found.chain) if own else found.chain
+    series, _ = changed.as_series(found.steps[0].record.task)
+    policy, usual = _policy(found, given, planner, now), _times_of(found, planner).spread
+    rule = recurrence_of(replace(series, repeat_policy=policy))
+    policy = respread(rule, policy, usual, given.get("repeat_policy")) if rule else None
     own_ids = {step.record.task.id for step in found.steps if not is_spawned(step.name)}
-    delay, moves = delay_of(replace(series, repeat_policy=policy)), "due_at" in own.after
+    delay, moves = delay_of(replace(series, repeat_policy=policy)), own is not None and "due_at" in own.after
 
     def spread(record: TaskRecord, last: LastChange | None) -> Change:
         change = decide(record, last)

@@ -15,7 +15,7 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import DeadlineType, Task
+from duetime.scheduler.task import DeadlineType, Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
@@ -68,7 +68,11 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
 
 def deadline_warning(draft: ChangeDraft) -> tuple[str, ...]:
     """Return a warning where the hard deadline of a task that runs once passes while it is paused."""
-    task, run, until = draft.task, draft.change.coming, draft.task.paused_until
+    return expires_in_pause(draft.task, draft.change.coming, draft.task.paused_until)
+
+
+def expires_in_pause(task: Task, run: Run, until: datetime | None) -> tuple[str, ...]:
+    """Return a warning where the hard deadline of a run of such a task passes in a pause until then."""
     if until is None or task.repeat or task.deadline_type is not DeadlineType.HARD or run.ended_at:
         return ()
     if run.deadline is None or (run.drop_at or run.deadline) > until:

@@ -18,8 +18,12 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
 from duetime.scheduler.intake.changes.bulk import decision_of, replaying
 from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_arguments, chain_decision
-from duetime.scheduler.intake.changes.chain_notes import skipped_generations_note
-from duetime.scheduler.intake.changes.chain_rule import own_change, spread_by_rule
+from duetime.scheduler.intake.changes.chain_notes import (
+    expires_in_pause_note,
+    skipped_generations_note,
+    spread_of_generations_note,
+)
+from duetime.scheduler.intake.changes.chain_rule import changes_policy, own_change, with_rule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
@@ -73,7 +77,9 @@ class ChainService:
         passed = (
             skipped_generations_note(found, view, self._store.now(), skips=skips) if skips or "when" in given else ()
         )
-        return replace(view, warnings=(*passed, *view.warnings))
+        expires = expires_in_pause_note(found, decision.paused_until)
+        spread = spread_of_generations_note(view, self._store.now()) if changes_policy(given) else ()
+        return replace(view, warnings=(*passed, *expires, *spread, *view.warnings))
 
     def act(
         self, chain_id: str, action: ActionOnTask, *, undo: str | None = None, **call: Unpack[CallArguments]
@@ -103,9 +109,9 @@ class ChainService:
         move = self._moves.to_time(found, to, zone, now) if to else None
         kind = EventKind.SKIPPED if SKIP_NEXT in given else EventKind.RESCHEDULED
         decision = replace(chain_decision(found, given, move, planner, now, due=due), chain=own, kind=kind)
-        if own is None or own.after.get("repeat") is None:
+        if not changes_policy(given) and (own is None or own.after.get("repeat") is None):
             return decision
-        return replace(decision, decide=spread_by_rule(found, own, planner, decision.decide))
+        return replace(decision, decide=with_rule(found, own, given, planner, now=now, decide=decision.decide))
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it continue."""

@@ -197,6 +197,17 @@ def test_a_pause_that_outlasts_the_hard_deadline_is_noted(ask: Ask) -> None:
     assert note not in ask("reschedule_task", task_id=task_id, pause_until="tomorrow 10:00")[0]
 
 
+def test_a_pause_of_a_chain_that_outlasts_the_hard_deadline_of_a_step_is_noted_with_its_name(ask: Ask) -> None:
+    bound = {"when": "tomorrow 9:00", "deadline": "tomorrow 12:00", "deadline_type": "hard"}
+    chain_id = ask("schedule_task", title="Books", steps=[{"name": "a"}, {"name": "b", "after": ["a"]}], **bound)[1][
+        "id"
+    ]
+    note = "b: its hard deadline Wed 25 Nov 2026 12:00 passes first: it expires when the pause ends"
+    assert note in ask("reschedule_task", task_id=chain_id, pause_until="friday", dry_run=True)[0]
+    assert note not in ask("reschedule_task", task_id=chain_id, pause_until="tomorrow 10:00")[0]
+    assert note in ask("reschedule_task", task_id=chain_id, pause_until="friday")[0]
+
+
 def test_a_paused_step_keeps_its_name_as_it_is(ask: Ask) -> None:
     found = ask("schedule_task", title="Books", when="tomorrow", steps=[{"name": "a"}, {"name": "b"}])[1]
     steps = {step["name"]: step["id"] for step in found["chain"]["steps"]}
