@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
+from duetime.scheduler.chain.chain import ChainRecord, has_begun, open_generations
+from duetime.scheduler.chain.chain_view import view_of_chain
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.link_change import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -113,8 +114,9 @@ def chain_view(
     found: ChainRecord, now: datetime, *, created: bool | None = None, warnings: Sequence[str] = ()
 ) -> TaskView:
     """Return the view of a chain; of one that recurs with its rule in words and its next occurrences."""
-    also = [f"{step.name}: {each}" for step in found.steps for each in _also(step.record, now)]
-    view = view_of_chain(found, now, created=created, warnings=[*warnings, *also])
+    to_come = [(step, run) for step in found.steps for run in step.record.side_runs if not has_begun(run)]
+    also = [f"{step.name}: {_also_runs(step.record, run, now)}" for step, run in to_come]
+    view = view_of_chain(found, now, created=created, warnings=[*warnings, *also, *open_generations(found)])
     rule = recurrence_of(view.record.task)
     if rule is None:
         return view
@@ -194,6 +196,8 @@ def _also(record: TaskRecord, now: datetime) -> tuple[str, ...]:
 
 def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
     zone, at = record.task.timezone, run.wake_at or run.scheduled_for
+    if run.state is State.WAITING:
+        return f"its run of {describe(run.scheduled_for, zone)} is waiting"
     if waits_for(record, run, now):
         return f"its run of {describe(run.scheduled_for, zone)} starts when another one has ended"
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -17,7 +16,7 @@ from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.repeat_policy import policy_of
+from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.series_end import without_rule
 from duetime.scheduler.intake.terms.approval import check_length
 from duetime.scheduler.intake.terms.outcome_contract import origin_of
@@ -37,11 +36,10 @@ from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.overtake import with_overtake_time
-from duetime.scheduler.task import Json, Overlap, RepeatPolicy, Run, State, Task
+from duetime.scheduler.task import Json, RepeatPolicy, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
-_OVERLAPS_OF_CHAINS: Final = tuple(each for each in Overlap if each is not Overlap.ALLOW_ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,9 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     of_steps = ProblemCollector()
     plans = _plans(planner, timed, steps, of_steps, by=by, now=now)
     problems.add(read.apart_from_wrong(of_steps.problems))
+    if series is not None:
+        asks = next((plan.task.asks for plan in plans.values() if plan.task.asks), None)
+        problems.of(check_one_question, series.policy, asks)
     if problems:
         raise problems.error(request)
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)
@@ -168,18 +169,8 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain", example="when=null")
         named_by(step, partial(check_length, step.arguments.get("approval")), request)
     check_length(request.approval)
-    policy = policy_of(request, planner.times.today(request, now))
-    _check_policy(policy)
     actions = [str(step.arguments.get("action") or REMINDER_ACTION) for step in steps]
     return planner.times.timing(request, now, actions=actions)
-
-
-def _check_policy(policy: RepeatPolicy | None) -> None:
-    """Raise InvalidArgument for a policy by which generations would overlap: a step has one run at a time."""
-    if policy is not None and policy.overlap not in _OVERLAPS_OF_CHAINS:
-        problem = f"with {policy.overlap} two generations would run at once, and each step has one run at a time"
-        accepted, example = ", ".join(_OVERLAPS_OF_CHAINS), repr(Overlap.BUFFER_ONE.value)
-        raise InvalidArgument("repeat_policy.overlap", problem, accepted=accepted, example=example)
 
 
 def _spread(chain: Chain, policy: RepeatPolicy | None, steps: Sequence[tuple[str, Plan]]) -> dict[str, Plan]:

@@ -404,7 +404,7 @@ MUTATIONS = (
         "a generation that nobody wanted counts as one",
         (
             (
-                "endings/generations.py",
+                "generations/renewal.py",
                 "counts = any(run.state is not State.SKIPPED for _, run in last.steps)",
                 "counts = bool(last.steps)",
             ),
@@ -420,7 +420,7 @@ MUTATIONS = (
         "the next generation is not asked for",
         (
             (
-                "endings/generation_rows.py",
+                "generations/generation_rows.py",
                 "        missed=coming.missed,\n",
                 "        missed=coming.missed,\n        attempt=1,\n",
             ),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.rules.states import BLOCKED_PREFIX, OPEN
 from duetime.scheduler.task import State

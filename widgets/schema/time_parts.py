@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.widgets.schema.part import PayloadPart
 
 

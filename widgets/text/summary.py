@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from math import floor
 from typing import Final
 
-from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones

@@ -12,6 +12,7 @@ from duetime.scheduler.chain.chain import (
     failures_in_words,
     front_steps,
     last_generation,
+    open_generations,
     root_failures,
 )
 from duetime.scheduler.foresight.explain import explain_state
@@ -97,7 +98,8 @@ class ChainReader:
             for reason in explain_state(step.record, now, self._facts.of(step.record))
         ]
         reasons += [f"{name}: {reason.sentence}" for name, reason in self._asked_early(found, now)]
-        return self.view_of(found), [*(reasons or [_ended_in_words(found)]), *_last_failure(found)]
+        also = [*open_generations(found), *_last_failure(found)]
+        return self.view_of(found), [*(reasons or [_ended_in_words(found)]), *also]
 
 
 def _ended_in_words(found: ChainRecord) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Self
 
-from duetime.scheduler.chain.chain import view_of_chain
+from duetime.scheduler.chain.chain_view import view_of_chain
 from duetime.scheduler.foresight.readers.chain_reader import tasks_of
 from duetime.scheduler.foresight.task_changes import TaskChanges, Wake
 from duetime.scheduler.ids import is_chain_id

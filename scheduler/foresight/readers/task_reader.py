@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.chain.chain import chain_of
+from duetime.scheduler.chain.chain_view import chain_of
 from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, ends_in_future

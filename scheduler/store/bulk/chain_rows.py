@@ -10,6 +10,7 @@ from duetime.scheduler.calls.bulk_change import BatchWrite
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import OF_CHAIN, EventKind
+from duetime.scheduler.rules.series.overtake import OVERTAKING_POLICIES
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import IS_CURRENT
@@ -17,8 +18,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings import generations
-from duetime.scheduler.task import Overlap
+from duetime.scheduler.store.statements.generations import renewal
 from sqlalchemy import Connection, bindparam, false, select, update
 
 _FIRST = (
@@ -55,9 +55,9 @@ def follow(connection: Connection, change: ChainChange, kind: EventKind, write: 
     [step] = steps  # a chain goes with its last step
     _log_change(connection, change, step, kind=kind, write=write, now=now)
     policies = unreadable.rows(connection, _POLICY, {"of_task": step.task_id})
-    if any(policy is not None and policy.overlap is Overlap.CANCEL_OTHER for (policy,) in policies):
+    if any(policy is not None and policy.overlap in OVERTAKING_POLICIES for (policy,) in policies):
         connection.execute(_LOOK_AGAIN, {"of_chain": change.chain_id, "now": now})  # the next one may be due earlier
-    notes_of(connection).freed.extend(generations.renew(connection, [step.task_id], now))
+    notes_of(connection).freed.extend(renewal.renew(connection, [step.task_id], now))
 
 
 def _write(connection: Connection, change: ChainChange) -> None:

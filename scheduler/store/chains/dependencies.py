@@ -74,9 +74,8 @@ class Dependencies:
         return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
     def results(self, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:
-        """Return the last results of a task's upstreams, by task id and by step name; as a replayed `run` gets them."""
-        replayed = None if run is None or run.current else run
-        return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id, replayed=replayed))
+        """Return the last results of a task's upstreams, by task id and by step name; as this `run` gets them."""
+        return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id, run))
 
     def failure(self, tenant: str, task_id: str) -> Failure | None:
         """Return the failure that made a task, None for any other task."""

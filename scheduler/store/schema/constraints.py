@@ -186,7 +186,7 @@ INVARIANTS = (
     _refers("fire_addresses", "task_id", "tasks"),
     Invariant(
         "runs",
-        f"state <> '{State.WAITING}' OR {_WAITS}",
+        f"state <> '{State.WAITING}' OR NOT current OR {_WAITS}",
         "waits for other tasks, an approval or an event, but all of that has come",
         "Start `duetime serve` or a worker: within a minute it continues by itself.",
     ),

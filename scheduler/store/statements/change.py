@@ -27,6 +27,7 @@ from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
+from duetime.scheduler.store.statements.generations import side_generations
 from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.store.statements.side_runs import RunMove
 from duetime.scheduler.store.statements.signals import ended_waits, own_waits, run_waits
@@ -35,7 +36,18 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, update
 
 _UNLOGGED_FIELDS = frozenset(
-    {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
+    {
+        "id",
+        "task_id",
+        "tenant",
+        "current",
+        "revision",
+        "updated_at",
+        "failed_before",
+        "repeats",
+        "overtaken_at",
+        "summary",
+    }
 )
 """Fields whose changes no event shows."""
 
@@ -75,6 +87,9 @@ def apply(
     event_log.append(connection, entries + side_runs.entries(moves, task, by))
     # Follow up: runs that go on by the change log events of their own, which stand after those of the change.
     _follow_waits(connection, stored, next_run)
+    side_generations.follow(connection, [move.new.id for move in moves if move.new.ended_at], now)
+    if kind is EventKind.CANCEL_UNDONE:
+        side_generations.settle(connection, task.id, now)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
     dead_letters.follow_change(connection, record, stored.current, change, now)
     return _as_it_is(connection, stored, moved=moved)

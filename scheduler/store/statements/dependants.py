@@ -8,38 +8,33 @@ One transaction closes 1,000 dependencies at most; `unfollowed_ends` finds where
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.result_schema import mismatch
-from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.occurrences import with_deadline_like
-from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.occurrence_approval import after_wait
 from duetime.scheduler.rules.series.occurrence_wait import waiter_of
-from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
-from duetime.scheduler.run_records import EndedRun
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.sql.commit_notes import note_ends, notes_of
-from duetime.scheduler.store.sql.locks import exactly, lock_tasks
-from duetime.scheduler.store.statements import event_log, read, waiters
+from duetime.scheduler.store.sql.commit_notes import notes_of
+from duetime.scheduler.store.sql.locks import lock_tasks
+from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places, replays
+from duetime.scheduler.store.statements.endings import past_ends
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
-from duetime.scheduler.store.statements.endings.conclusions import Judged, ended_without_run, unclaimed
+from duetime.scheduler.store.statements.endings.conclusions import Judged
+from duetime.scheduler.store.statements.generations import judged_runs, renewal, side_generations
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
+from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.waits.signal import KeptWait
-from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, select, update
 
 MAX_LINKS_CLOSED = 1_000
 """Dependencies that one transaction closes."""
@@ -78,35 +73,7 @@ _LINKS = (
     .where(dependencies.c.task_id.in_(_IDS))
     .order_by(dependencies.c.task_id, dependencies.c.closed_at, dependencies.c.upstream_id)
 )
-_FREE = Batch(
-    update(runs)
-    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
-    .values(
-        state=State.SCHEDULED,
-        scheduled_for=bindparam("due"),
-        wake_at=bindparam("wake"),
-        listed_at=bindparam("listed"),
-        deadline=bindparam("by"),
-        drop_at=bindparam("drop"),
-        generation=bindparam("free"),
-    )
-)
 _NONE: Mapping[str, str] = {}
-_FREED = ("run_id", "due", "wake", "listed", "by", "drop", "free")
-_END = Batch(
-    update(runs)
-    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
-    .values(
-        state=bindparam("new_state"),
-        ended_at=bindparam("at"),
-        listed_at=bindparam("at"),
-        wake_at=null(),
-        error=bindparam("new_error"),
-        summary=bindparam("new_summary"),
-        last_failure=bindparam("is_failure"),
-        overtaken_at=null(),  # it ends with another task, and gives way to nothing
-    )
-)
 _ENDED_BY = Batch(
     update(dependencies)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
@@ -126,7 +93,8 @@ class _Waiting(NamedTuple):
 
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Update the tasks that come after these ended ones; makes no query where there are none."""
-    if ends := _followed(replays.other_ends(connection, ended, now)):
+    followed = [end for end in ended if end.claim.followed]
+    if followed and (ends := _followed(side_generations.other_ends(connection, followed, now))):
         follow(connection, ends, now)
 
 
@@ -143,7 +111,7 @@ def follow(connection: Connection, ends: Ends, now: datetime, *, of: datetime | 
         left -= len(closed)
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
         ended |= ends.keys()
-    notes_of(connection).freed.extend(generations.renew(connection, ended, now))
+    notes_of(connection).freed.extend(renewal.renew(connection, ended, now))
 
 
 def settle_waiting(
@@ -170,7 +138,7 @@ def settle_waiting(
         _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), open_approvals=unanswered, failing=failing)
         for each in found
     ]
-    _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
+    judged_runs.let_go(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
     return _end(connection, [each for each in judged if each.verdict.to in TERMINAL], now)
 
 
@@ -222,71 +190,12 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
     }
 
 
-def _free(connection: Connection, freeing: Sequence[Judged], now: datetime, why: str | None) -> None:
-    """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
-    due = [_due(each, now) for each in freeing]
-    again = [run for run in due if not run.generation == run.number == 1]  # not the first of its task
-    later = {run.id: run for run in places.placed(connection, again)}
-    moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
-    rows = [dict(zip(_FREED, _freed(run), strict=True)) for _, run in moved]
-    exactly(len(rows), _FREE.run(connection, rows))
-    event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
-    notes_of(connection).freed.extend(each.task.id for each in freeing)
-
-
-def _freed(run: Run) -> Sequence[Any]:
-    times = (run.scheduled_for, run.wake_at, listed_at(run), run.deadline, run.drop_at)
-    return (run.id, *times, run.generation)
-
-
-def _due(each: Judged, now: datetime) -> Run:
-    if before_run(each.task).keeps_time(each.run):
-        return after_wait(each.task, each.run, now)
-    run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
-    return with_deadline_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
-
-
-def _unblocked(each: Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:
-    check_move(each.run.state, run.state)
-    return event_log.entry(
-        run.tenant,
-        run.task_id,
-        run.id,
-        now,
-        kind=EventKind.UNBLOCKED,
-        actor=DUETIME_ACTOR,
-        reason=why or each.verdict.reason,
-        move=(each.run.state, run.state),
-    )
-
-
 def _end(connection: Connection, ended: Sequence[Judged], now: datetime) -> Ends:
-    claims = unclaimed(connection, [(each.task, each.run) for each in ended])
-    ends = [ended_without_run(*pair, now) for pair in zip(claims, ended, strict=True)]
-    exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
+    ends = judged_runs.end(connection, ended, now)
     causes = [
         {"of_task": each.task.id, "on_task": each.verdict.link.upstream_id, "of_run": each.run.id}
         for each in ended
         if each.verdict.link
     ]
     _ENDED_BY.run(connection, causes)
-    if ends:
-        endings.follow(connection, ends, now)
-        ended_waits.end(connection, [(each.run.id, each.task.id, each.run.state) for each in ended], now)
-        waiters.note(connection, [each.task.id for each in ended])
-        pairs = zip(ended, ends, strict=True)
-        note_ends(connection, [EndedRun.of(each.task, each.run, end.settlement.to) for each, end in pairs])
     return _followed(ends)
-
-
-def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
-    claim, settlement = end.claim, end.settlement
-    check_move(claim.state, settlement.to)
-    return {
-        "run_id": claim.run_id,
-        "new_state": settlement.to,
-        "at": now,
-        "new_error": settlement.error,
-        "new_summary": settlement.summary,
-        "is_failure": settlement.to in FAILURES,
-    }

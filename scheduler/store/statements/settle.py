@@ -22,8 +22,9 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
-from duetime.scheduler.store.statements.endings import endings, replays
+from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.generations import side_generations
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, insert, select
@@ -97,10 +98,10 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
         return
     new = [item for end in spawning for _, item in end.settlement.spawned]
     add.add(connection, new, now, store_new=add.store_new)
-    replayed = replays.runs_replayed(connection, spawning)
+    aside = side_generations.side_runs_among(connection, spawning)
     followed: dict[str, list[tuple[str, NewTask]]] = {}
     for end in spawning:  # a task may have ended twice: its run, and one next to it
-        if end.claim.run_id not in replayed:
+        if end.claim.run_id not in aside:
             followed.setdefault(end.claim.task_id, []).extend(end.settlement.spawned)
     links.also_after(connection, {each: [item.task.id for _, item in spawned] for each, spawned in followed.items()})
     steps = [

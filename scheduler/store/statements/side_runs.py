@@ -15,6 +15,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.rules.series.overtake import ends_series
+from duetime.scheduler.rules.states import cancelled
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, listed_at
 from duetime.scheduler.store.schema.stored_change import StoredChange
@@ -41,8 +42,9 @@ _CANCELS = (
     events.c.at >= bindparam("since", type_=Instant()),
 )
 _THIS_CANCEL = select(events.c.revision).where(*_CANCELS, events.c.run_id == bindparam("itself")).limit(1)
+_HAD_WAITED = select(events.c.seq).where(*_CANCELS, events.c.run_id == runs.c.id, events.c.from_state == State.WAITING)
 _CANCELLED_WITH = (
-    select(*RUN_FIELDS)
+    select(*RUN_FIELDS, _HAD_WAITED.correlate(runs).exists().label("had_waited"))
     .where(runs.c.id.in_(select(events.c.run_id).where(*_CANCELS, events.c.revision == _THIS_CANCEL.scalar_subquery())))
     .where(runs.c.current == false(), runs.c.id != bindparam("itself"))
     .where((runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None))
@@ -109,18 +111,16 @@ def follow(connection: Connection, stored: StoredChange) -> list[RunMove]:
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
     """Return the side runs that an undone cancel restores: the next generations of those it ended."""
     values = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
-    found = (Run(*row) for row in unreadable.rows(connection, _CANCELLED_WITH, {**values, "since": cancelled.ended_at}))
-    return [
-        replace(
-            run,
-            id=new_id("r"),
-            state=State.SCHEDULED,
-            generation=run.generation + 1,
-            wake_at=max(run.scheduled_for, now),
-            ended_at=None,
-        )
-        for run in found
-    ]
+    found = unreadable.rows(connection, _CANCELLED_WITH, {**values, "since": cancelled.ended_at})
+    return [_revived(Run(*run), now, waits=had_waited) for *run, had_waited in found]
+
+
+def _revived(run: Run, now: datetime, *, waits: bool) -> Run:
+    """Return the next generation of a cancelled run; a step that waited for others waits again."""
+    again = replace(run, id=new_id("r"), generation=run.generation + 1, ended_at=None)
+    if waits:
+        return replace(again, state=State.WAITING)
+    return replace(again, state=State.SCHEDULED, wake_at=max(run.scheduled_for, now))
 
 
 def cancel(connection: Connection, open_side_runs: Sequence[Run], now: datetime) -> list[RunMove]:
@@ -131,7 +131,7 @@ def cancel(connection: Connection, open_side_runs: Sequence[Run], now: datetime)
 def _cancelled(run: Run, now: datetime) -> Run:
     if run.state is State.RUNNING:
         return replace(run, cancel_requested=True)
-    return replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+    return cancelled(run, now)
 
 
 def _held(run: Run, now: datetime) -> Run:
@@ -146,6 +146,7 @@ def _write(connection: Connection, moves: list[RunMove]) -> list[RunMove]:
             "wake_at": new.wake_at,
             "ended_at": new.ended_at,
             "cancel_requested": new.cancel_requested,
+            "summary": new.summary,
             "listed_at": listed_at(new),
         }
         unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)

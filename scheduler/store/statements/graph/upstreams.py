@@ -97,14 +97,14 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
     return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
 
-def results(connection: Connection, tenant: str, task_id: str, *, replayed: Run | None = None) -> Mapping[str, Json]:
+def results(connection: Connection, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:
     """Return the last results of what a task comes after: steps of its chain by names, others by ids.
 
     Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
-    steps of its chain a run that is `replayed` gets no results of later generations, and other runs the newest ones.
+    steps of its chain a `run` gets no results of later generations.
     """
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    rows = [row for row in rows if not (row.name and replayed and row.number > replayed.number)]
+    rows = [row for row in rows if not (row.name and run and row.number > run.number)]
     rows.sort(key=lambda row: row.number if row.name else 0)
     cause = follow_ups.failure(connection, tenant, task_id)
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})

@@ -12,8 +12,8 @@ from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings import generation_rows
-from duetime.scheduler.store.statements.endings.generation_rows import Generation
+from duetime.scheduler.store.statements.generations import generation_rows
+from duetime.scheduler.store.statements.generations.generation_rows import Generation
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, null, update

@@ -1,7 +1,8 @@
-"""Generations of chains that give way to the next one: their open steps are asked to stop, or end."""
+"""Generations of chains for which the next one does not wait: they give way, or continue next to it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -10,15 +11,30 @@ from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.occurrences import newest_due
 from duetime.scheduler.rules.series.moved_overlap import give_way
-from duetime.scheduler.rules.series.overtake import ends_series, next_overtake_try
+from duetime.scheduler.rules.series.overtake import MAX_RUNS_AT_ONCE, ends_series, next_overtake_try
 from duetime.scheduler.store.schema.rows import IS_CURRENT
-from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.endings import generation_rows
-from duetime.scheduler.store.statements.endings.generation_rows import Generation
-from duetime.scheduler.task import Run, State
-from sqlalchemy import Connection, bindparam, false, update
+from duetime.scheduler.store.statements.generations import generation_rows
+from duetime.scheduler.store.statements.generations.generation_rows import Generation
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
+from duetime.scheduler.task import Overlap, Run, State
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    bindparam,
+    distinct,
+    false,
+    func,
+    literal_column,
+    select,
+    update,
+)
+
+GENERATION_STAYS_REASON: Final = "generation {} continues"
+"""Why a generation began before the one before it had ended."""
 
 _PUT_OFF: Final = (
     update(runs)
@@ -28,17 +44,61 @@ _PUT_OFF: Final = (
 )
 
 
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_CHANGED = (
+    update(tasks)
+    .where(tasks.c.id.in_(_IDS))
+    .values(revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
+)
+_OPEN_SIDE_RUNS = select(func.count(distinct(runs.c.number))).where(
+    runs.c.task_id.in_(_IDS), literal_column("NOT current AND ended_at IS NULL")
+)
+_OUTSIDE = (
+    select(dependencies.c.task_id)
+    .where(OPEN_DEPENDENCY, dependencies.c.task_id.in_(_IDS) != dependencies.c.upstream_id.in_(_IDS))
+    .limit(1)
+)
+"""Tasks outside a chain for which it waits, or that wait for it."""
+
+
 def overtake(connection: Connection, chain_id: str, now: datetime) -> list[Run]:
     """Let the current generation of a chain give way if the next one is due; return the runs that did."""
     generation = generation_rows.locked_with_steps(connection, chain_id)
     (series, run), opened = generation.as_series(), generation.opened
     is_ending = any(ends_series(each) for _, each in generation.all)
     coming = None if opened is None or is_ending else newest_due(series, run, opened, now)
-    if coming is not None:
+    allows = series.repeat_policy is not None and series.repeat_policy.overlap is Overlap.ALLOW_ALL
+    if coming is not None and not allows:
         return _give_way(connection, generation, coming, now)
+    if coming is not None and _may_overlap(connection, generation):
+        return _begin_next(connection, generation, coming, now)
     task_ids = [task.id for task, _ in generation.all]
     connection.execute(_PUT_OFF, {"task_ids": task_ids, "at": next_overtake_try(series, run, now)})
     return []
+
+
+def _may_overlap(connection: Connection, generation: Generation) -> bool:
+    """Whether a generation is bound to no task outside its steps, and few enough are open."""
+    if generation.spawned:
+        return False
+    given = {"task_ids": [task.id for task, _ in generation.steps]}
+    open_ones = connection.execute(_OPEN_SIDE_RUNS, given).scalar_one()
+    return open_ones + 1 < MAX_RUNS_AT_ONCE and connection.execute(_OUTSIDE, given).first() is None
+
+
+def _begin_next(connection: Connection, generation: Generation, coming: Run, now: datetime) -> list[Run]:
+    """Begin the next generation next to this one, as a change of its tasks: their lists look for side runs then."""
+    task_ids = [task.id for task, _ in generation.steps]
+    connection.execute(_PUT_OFF, {"task_ids": task_ids, "at": None})
+    connection.execute(_CHANGED, {"task_ids": task_ids, "now": now})
+    begun = generation_rows.store(
+        connection,
+        generation,
+        replace(coming, failed_before=0),
+        now,
+        reason=GENERATION_STAYS_REASON.format(generation.chain.number),
+    )
+    return [run for _, run in begun]
 
 
 def _give_way(connection: Connection, generation: Generation, coming: Run, now: datetime) -> list[Run]:

@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.endings import generation_rows
+from duetime.scheduler.store.statements.generations import generation_rows
 from duetime.scheduler.store.statements.ready_runs import RUNS_OF_TASKS
 from duetime.scheduler.store.statements.series import generation_overtake
 from duetime.scheduler.store.statements.series.timers import OVERTAKABLE

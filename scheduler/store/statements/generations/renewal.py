@@ -16,7 +16,8 @@ from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.events import events
-from duetime.scheduler.store.statements.endings import generation_rows, pauses
+from duetime.scheduler.store.statements.endings import pauses
+from duetime.scheduler.store.statements.generations import generation_rows
 from duetime.scheduler.task import Run, State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select
 

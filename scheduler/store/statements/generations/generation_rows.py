@@ -35,6 +35,9 @@ from sqlalchemy import BindParameter, Connection, bindparam, null, select, true,
 OPEN_GENERATION_REASON: Final = "generation {} was still open"
 """Why a generation was left out."""
 
+RENEWED_REASON: Final = "its chain runs again"
+"""Why a generation begins."""
+
 StepRuns = Sequence[tuple[Task, Run]]
 """The steps of a chain with their runs of one generation."""
 
@@ -125,11 +128,18 @@ def lock_with_chains(connection: Connection, task_ids: Collection[str]) -> None:
 
 
 def store(
-    connection: Connection, last: Generation, coming: Run, now: datetime, *, overlapped: Sequence[Run] = ()
+    connection: Connection,
+    last: Generation,
+    coming: Run,
+    now: datetime,
+    *,
+    overlapped: Sequence[Run] = (),
+    reason: str = RENEWED_REASON,
 ) -> StepRuns:
     """Store the `coming` generation after the `last` one, and return the steps with their new runs.
 
-    Each first step also gets the runs, skipped, of generations that fell due before it and were `overlapped`.
+    Open runs of the last one become side runs. Each first step also gets the runs, skipped, of generations that
+    fell due before it and were `overlapped`.
     """
     chain, steps = last.chain, last.steps
     ids = {"task_ids": [task.id for task, _ in steps]}
@@ -146,7 +156,7 @@ def store(
     if paused := [task.id for task, _ in steps if task.paused]:
         connection.execute(_HOLD, {"task_ids": paused})
     connection.execute(_MOVE_ON, {"chain_id": chain.id, "due": coming.scheduled_for, "count": coming.number})
-    event_log.append(connection, [_event(run, chain, now) for _, run in pairs])
+    event_log.append(connection, [_event(run, chain, now, reason) for _, run in pairs])
     return pairs[len(left_out) :]
 
 
@@ -167,7 +177,7 @@ def _next(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
     return without_early_deadline(task, with_deadline_like(task, with_overtake_time(task, again), run))
 
 
-def _event(run: Run, chain: Chain, now: datetime) -> event_log.EventValues:
+def _event(run: Run, chain: Chain, now: datetime, reason: str) -> event_log.EventValues:
     left_out = run.state is State.SKIPPED
     return event_log.entry(
         run.tenant,
@@ -176,7 +186,7 @@ def _event(run: Run, chain: Chain, now: datetime) -> event_log.EventValues:
         now,
         kind=EventKind.SKIPPED if left_out else EventKind.NEXT_OCCURRENCE,
         actor=DUETIME_ACTOR,
-        reason=OPEN_GENERATION_REASON.format(chain.number) if left_out else "its chain runs again",
+        reason=OPEN_GENERATION_REASON.format(chain.number) if left_out else reason,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for), "number": run.number} if left_out else None,
     )

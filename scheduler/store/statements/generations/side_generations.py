@@ -1,0 +1,225 @@
+"""Generations of a chain next to its current one: overtaken ones that continue, and earlier ones that run again.
+
+Their runs are side runs with the number of their generation, and the runs of a generation decide about one another
+alone. A step that waits in it continues or ends with those before it. After a replay that has succeeded, the steps that
+had ended with it follow, each when nothing before it holds it. A step that asks, or waits for an event before each of
+its runs, does not follow. Nor does one after a replay that spawned tasks: they are of no chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from duetime.scheduler.chain.judgement import DependencyLink, judge
+from duetime.scheduler.chain.result_schema import mismatch
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.reruns import side_run
+from duetime.scheduler.rules.states import NOT_RUN_PREFIX, TERMINAL
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.commit_notes import notes_of
+from duetime.scheduler.store.sql.locks import lock_tasks
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings import places
+from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
+from duetime.scheduler.store.statements.endings.conclusions import Judged
+from duetime.scheduler.store.statements.generations import judged_runs
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, true, update
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_own, _other = chain_steps.alias("own"), chain_steps.alias("other")
+_SIDE_ENDS = (
+    select(runs.c.id, runs.c.task_id, runs.c.number, chain_steps.c.name, runs.c.state)
+    .join_from(runs, chain_steps, chain_steps.c.task_id == runs.c.task_id)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), runs.c.current == false(), runs.c.ended_at.is_not(None))
+    .order_by(runs.c.id)
+)
+_INNER = (
+    select(
+        dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.after_failure, dependencies.c.valid_output
+    )
+    .join_from(dependencies, _own, _own.c.task_id == dependencies.c.task_id)
+    .join(_other, (_other.c.task_id == dependencies.c.upstream_id) & (_other.c.chain_id == _own.c.chain_id))
+    .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
+)
+_BEHIND = _INNER.where(dependencies.c.upstream_id == bindparam("of_task"))
+_LINKS = _INNER.where(dependencies.c.task_id.in_(_IDS))
+_OF_GENERATION = (
+    select(*TASK_FIELDS, *RUN_FIELDS)
+    .join_from(tasks, runs, runs.c.task_id == tasks.c.id)
+    .where(tasks.c.id.in_(_IDS), runs.c.number == bindparam("of_number"))
+    .order_by(runs.c.scheduled_for, runs.c.generation)
+)
+_WAITING = (
+    select(runs.c.number)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
+    .where((runs.c.state == State.WAITING).is_(true()))
+    .order_by(runs.c.number)
+)
+_CHANGED = (
+    update(tasks)
+    .where(tasks.c.id.in_(_IDS))
+    .values(revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
+)
+_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), runs.c.ended_at.is_(None)).values(paused=literal_column("true"))
+_ENDED_WITH: Final = frozenset({State.FAILED, State.SKIPPED})
+"""States in which a step ends with the one before it, while its chain continues."""
+
+
+class _SideEnd(NamedTuple):
+    """A side run of a step that has ended, in the generation that has this number."""
+
+    run_id: str
+    task_id: str
+    number: int
+    name: str
+    state: State
+    spawned: bool = False
+
+
+class _Behind(NamedTuple):
+    """A step behind one that has ended, with its latest run of that generation and what comes before it there."""
+
+    task: Task
+    run: Run
+    links: Sequence[DependencyLink]
+
+    @property
+    def judged(self) -> Judged:
+        return Judged(self.task, self.run, True, judge(self.links))
+
+
+Latest = Mapping[str, tuple[Task, Run]]
+"""The latest run that each step has of one generation, by task."""
+
+
+def other_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> Sequence[AttemptEnd]:
+    """Follow the ends of side runs among these, and return the others. Makes no query where there can be none."""
+    found, spawned = _among(connection, ended), {end.claim.run_id for end in ended if end.settlement.spawned}
+    _follow_all(connection, [each._replace(spawned=each.run_id in spawned) for each in found], now)
+    side_runs = {each.run_id for each in found}
+    return [end for end in ended if end.claim.run_id not in side_runs]
+
+
+def follow(connection: Connection, run_ids: Collection[str], now: datetime) -> None:
+    """Follow those of these runs that are side runs of steps and have ended."""
+    _follow_all(connection, _ended(connection, run_ids), now)
+
+
+def side_runs_among(connection: Connection, ended: Sequence[AttemptEnd]) -> set[str]:
+    """Return those of the ended runs that are side runs of steps."""
+    return {each.run_id for each in _among(connection, ended)}
+
+
+def _among(connection: Connection, ended: Sequence[AttemptEnd]) -> list[_SideEnd]:
+    return _ended(connection, [end.claim.run_id for end in ended if _may_be_side_run(end)])
+
+
+def _ended(connection: Connection, run_ids: Collection[str]) -> list[_SideEnd]:
+    found = connection.execute(_SIDE_ENDS, {"run_ids": sorted(run_ids)}) if run_ids else ()
+    return [_SideEnd(*row) for row in found]
+
+
+def _may_be_side_run(end: AttemptEnd) -> bool:
+    """Whether a run may be next to another one of a step; a task that nobody changed has no such run."""
+    claim = end.claim
+    return claim.followed and claim.repeat is None and claim.revision > 1 and end.settlement.to in TERMINAL
+
+
+def _follow_all(connection: Connection, ended: Sequence[_SideEnd], now: datetime) -> None:
+    while ended:
+        ended = [further for each in ended for further in _follow(connection, each, now)]
+
+
+def _follow(connection: Connection, end: _SideEnd, now: datetime) -> list[_SideEnd]:
+    """Let the steps behind a side run continue, end or run again; return the ends that follow from it."""
+    behind = list(connection.execute(_BEHIND, {"of_task": end.task_id}).scalars())
+    found = _in_generation(connection, behind, end.number) if behind else []
+    if end.state is State.SUCCEEDED and not end.spawned:
+        _begin(connection, [each for each in found if _runs_again(each)], end, now)
+    return _decide(connection, found, now)
+
+
+def settle(connection: Connection, task_id: str, now: datetime) -> None:
+    """Let the side runs of a step that wait continue or end, where that is decided."""
+    for number in connection.execute(_WAITING, {"of_task": task_id}).scalars().all():
+        _follow_all(connection, _decide(connection, _in_generation(connection, [task_id], number), now), now)
+
+
+def _in_generation(connection: Connection, task_ids: Sequence[str], number: int) -> list[_Behind]:
+    """Return these steps as they are in a generation; of two ends at once the second sees the first."""
+    lock_tasks(connection, task_ids)
+    rows = unreadable.rows(connection, _LINKS, {"task_ids": list(task_ids)})
+    links = {task_id: list(group) for task_id, group in groupby(rows, key=lambda row: row.task_id)}
+    steps = sorted({*task_ids, *(row.upstream_id for row in rows)})
+    given = {"task_ids": steps, "of_number": number}
+    latest = {
+        task.id: (task, run) for task, run in map(task_and_run, unreadable.rows(connection, _OF_GENERATION, given))
+    }
+    return [
+        _Behind(*latest[each], [_link(link, latest) for link in links.get(each, ())])
+        for each in task_ids
+        if each in latest
+    ]
+
+
+def _decide(connection: Connection, found: Sequence[_Behind], now: datetime) -> list[_SideEnd]:
+    """Let those of the runs go that wait next to the current one, or end them; return what ended."""
+    waiting = [each.judged for each in found if each.run.state is State.WAITING and not each.run.current]
+    judged_runs.let_go(connection, [each for each in waiting if each.verdict.to is State.SCHEDULED], now)
+    ended = judged_runs.end(connection, [each for each in waiting if each.verdict.to in TERMINAL], now)
+    return _ended(connection, [end.claim.run_id for end in ended])
+
+
+def _runs_again(step: _Behind) -> bool:
+    """Whether a step ended with those before it, of which nothing holds it any more."""
+    run = step.run
+    if run.started_at is not None or before_run(step.task).holds_when_due:
+        return False
+    with_another = run.state is State.CANCELLED and (run.summary or "").startswith(NOT_RUN_PREFIX)
+    return (run.state in _ENDED_WITH or with_another) and step.judged.verdict.to is State.SCHEDULED
+
+
+def _link(link: Any, latest: Latest) -> DependencyLink:
+    """Return how the step before ended in the generation; a result of another form counts as a failure."""
+    task, run = latest.get(link.upstream_id, (None, None))
+    outcome, differs = run.state if run and run.ended_at else None, None
+    if run and link.valid_output and outcome is State.SUCCEEDED:
+        differs = mismatch(link.valid_output, run.result)
+    outcome = State.FAILED if differs else outcome
+    return DependencyLink(link.upstream_id, task.title if task else None, link.after_failure, outcome, differs)
+
+
+def _begin(connection: Connection, again: Sequence[_Behind], replay: _SideEnd, now: datetime) -> None:
+    """Store side runs of steps that continue, as a change of their tasks: lists of a task look for them after one."""
+    if not again:
+        return
+    begun = places.placed(connection, [side_run(each.task, each.run, now) for each in again])
+    pairs = [(each.task, run) for each, run in zip(again, begun, strict=True)]
+    places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
+    connection.execute(_CHANGED, {"task_ids": [task.id for task, _ in pairs], "now": now})
+    if held := [task.id for task, _ in pairs if task.paused]:
+        connection.execute(_HOLD, {"task_ids": held})
+    event_log.append(connection, [_event(task, run, replay, now) for task, run in pairs])
+    notes_of(connection).freed.extend(task.id for task, _ in pairs)
+
+
+def _event(task: Task, run: Run, replay: _SideEnd, now: datetime) -> event_log.EventValues:
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.RUN_NOW,
+        actor=DUETIME_ACTOR,
+        reason=f"{replay.name} ({replay.task_id}) was run again, and succeeded",
+        move=(None, run.state),
+        revision=task.revision + 1,
+    )
