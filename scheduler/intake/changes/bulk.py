@@ -20,7 +20,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.series.reruns import failed_before, run_under_way, side_run
+from duetime.scheduler.rules.series.reruns import failed_before, replayed_run, run_under_way
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
@@ -123,7 +123,7 @@ def _run_last_again(record: TaskRecord, now: datetime) -> Change:
     """Run once more what ran last: next to the run to come, where there is one."""
     if record.last_run is None or record.run.state not in OPEN or record.task.paused:
         return changes.run_now(record, now)
-    extra = side_run(record.task, record.last_run, now)
+    extra = replayed_run(record.task, record.last_run, now)
     return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
 
 

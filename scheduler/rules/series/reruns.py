@@ -59,6 +59,16 @@ def side_run(task: Task, run: Run, to: datetime) -> Run:
     return replace(next_generation(task, run, to, wake_at=to), current=False, slot=None)
 
 
+def replayed_run(task: Task, run: Run, to: datetime) -> Run:
+    """Return a side run that does again what one failed to do; that of a step asks and waits again before it starts.
+
+    Raises Refused where each run of a series needs an approval.
+    """
+    if not before_run(task).asks_in_chain:
+        refuse_side_run(task)
+    return replace(next_generation(task, run, to, wake_at=to), current=False, slot=None)
+
+
 def refuse_side_run(task: Task) -> None:
     """Raise Refused where each run needs an approval."""
     if before_run(task).asks_when_due:
@@ -76,7 +86,7 @@ def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
     """Return a side run that is due now: if `completing`, it repeats the last failure under its idempotency key."""
     last = record.last_run
     if completing and last is not None and last.state in FAILURES:
-        return side_run(record.task, last, now)
+        return replayed_run(record.task, last, now)
     return own_occurrence(record.task, side_run(record.task, record.run, now), now)
 
 

@@ -25,6 +25,7 @@ from duetime.scheduler.store.statements.approvals.open_questions import (
     waits_before_start,
 )
 from duetime.scheduler.store.statements.endings import places
+from duetime.scheduler.store.statements.generations import side_generations
 from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits import approval as rules
@@ -142,7 +143,7 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
     by = Answered(approval.default, DUETIME_ACTOR, reason)
     store(connection, question, by, now)
     wanted = record.task.notify is not Notify.NEVER
-    if wanted and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
+    if wanted and record.run.current and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
         _notify(connection, record, by, now)
     return True
 
@@ -162,8 +163,7 @@ def store(connection: Connection, question: Asked, by: Answered, now: datetime) 
     event_log.append(connection, [_entry(record, by, now)])
     if waits:
         why = f"{by.actor} approved it"
-        ended = dependants.settle_waiting(connection, [record.task.id], now, why=why)
-        dependants.follow(connection, ended, now)
+        dependants.let_waiting_go(connection, [record.task.id], now, why=why)
     else:
         connection.execute(_GO_ON, {"of_run": run.id, "at": now})
     if question.more:
@@ -171,6 +171,10 @@ def store(connection: Connection, question: Asked, by: Answered, now: datetime) 
 
 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+    if not record.run.current:
+        event_log.append(connection, [_entry(record, by, now)])
+        side_generations.leave_out(connection, record.task, record.run, _words(by), now)
+        return
     change, overlapped = rejected(record, _words(by), now)
     changing.apply(connection, record, change, ChangeOrigin(by.actor, ANSWER_KINDS[by.answer], by.reason, by.via), now)
     if overlapped:
@@ -209,7 +213,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
         actor=by.actor,
         reason=by.reason,
         via=by.via,
-        before=approval_undo.kept_of(record) if waits_before_start(run) else None,
+        before=approval_undo.kept_of(record) if run.current and waits_before_start(run) else None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Change, ChangeOrigin
-from duetime.scheduler.rules.series.before_run import EVENT_MEMBER
+from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, IN_CHAIN
 from duetime.scheduler.rules.series.catch_up import catch_up, catches_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
@@ -75,8 +75,9 @@ def _may_be_held_up(row: Row[Any]) -> bool:
 
 
 def _needs_event(row: Row[Any]) -> bool:
-    """Whether a run waits before its first start; one next to the current run waits for nothing: it was asked for."""
-    return row.asks is not None and EVENT_MEMBER in row.asks and row.current and row.attempt == 0
+    """Whether a run waits before its first start; a series runs next to its current run for nothing but a call."""
+    event = row.asks.get(EVENT_MEMBER) if row.asks is not None and row.attempt == 0 else None
+    return event is not None and (row.current or bool(event.get(IN_CHAIN)))
 
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:

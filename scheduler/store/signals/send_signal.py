@@ -155,7 +155,7 @@ def let_go(
 ) -> SentSignal:
     """Let the tasks of waiters go whose waits have ended; return the answer with these, and those that wait on."""
     noted, task_ids = notes_of(connection).freed, [each.task_id for each in page]
-    dependants.follow(connection, dependants.settle_waiting(connection, task_ids, now), now)
+    dependants.let_waiting_go(connection, task_ids, now)
     reasons = {each.waiter_id: arrival_text(answer.signal) for each in page}
     freed, matched = len(noted), ended_waits.log(connection, reasons, task_ids, now)
     of_signal = {"of_tenant": tenant, "of_id": answer.signal.id}

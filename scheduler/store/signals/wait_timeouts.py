@@ -50,7 +50,7 @@ def end_late(connection: Connection, only: Collection[str] | None, limit: int, n
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []
-    dependants.follow(connection, dependants.settle_waiting(connection, waiting, now), now)
+    dependants.let_waiting_go(connection, waiting, now)
     ended_waits.log(connection, {row.waiter_id: no_event_text(row.name) for row in found}, waiting, now)
     moved = run_waits.moved(connection, begun, now)
     going_on = [row for row in found if row.waiter_id in {*begun} - moved]

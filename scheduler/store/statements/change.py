@@ -89,7 +89,7 @@ def apply(
     _follow_waits(connection, stored, next_run)
     side_generations.follow(connection, [move.new.id for move in moves if move.new.ended_at], now)
     if kind is EventKind.CANCEL_UNDONE:
-        side_generations.settle(connection, task.id, now)
+        side_generations.settle(connection, [task.id], now)
     moved = relink.settle(connection, relinked, task.id, now) if relinked else links.follow_change(connection, stored)
     dead_letters.follow_change(connection, record, stored.current, change, now)
     return _as_it_is(connection, stored, moved=moved)

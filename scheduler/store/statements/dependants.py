@@ -142,6 +142,19 @@ def settle_waiting(
     return _end(connection, [each for each in judged if each.verdict.to in TERMINAL], now)
 
 
+def let_waiting_go(
+    connection: Connection,
+    task_ids: Sequence[str],
+    now: datetime,
+    *,
+    why: str | None = None,
+    failing: Mapping[str, str] = _NONE,
+) -> None:
+    """Let the runs of tasks go, or end, whose answers or events decide about them now, with all that follows."""
+    follow(connection, settle_waiting(connection, task_ids, now, why=why, failing=failing), now)
+    side_generations.settle(connection, task_ids, now, why=why, failing=failing)
+
+
 def _judged(
     each: _Waiting,
     links: Sequence[DependencyLink],

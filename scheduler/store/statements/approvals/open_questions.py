@@ -85,4 +85,4 @@ def _named(question: Asked) -> str:
 
 def waits_before_start(run: Run) -> bool:
     """Whether the answer decides if the run starts at all; else the handler of the run reads it."""
-    return run.current and run.state is State.WAITING
+    return run.state is State.WAITING

@@ -2,8 +2,8 @@
 
 Their runs are side runs with the number of their generation, and the runs of a generation decide about one another
 alone. A step that waits in it continues or ends with those before it. After a replay that has succeeded, the steps that
-had ended with it follow, each when nothing before it holds it. A step that asks, or waits for an event before each of
-its runs, does not follow. Nor does one after a replay that spawned tasks: they are of no chain.
+had ended with it follow, each when nothing before it holds it. A step that asks, or waits for an event, does so again.
+No step follows a replay that spawned tasks: they are of no chain.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from duetime.scheduler.chain.judgement import DependencyLink, judge
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.reruns import side_run
+from duetime.scheduler.rules.series.reruns import replayed_run
 from duetime.scheduler.rules.states import NOT_RUN_PREFIX, TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
@@ -26,11 +27,14 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
 from duetime.scheduler.store.statements.generations import judged_runs
+from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.waits.signal import KeptWait
 from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, true, update
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
@@ -58,10 +62,10 @@ _OF_GENERATION = (
     .order_by(runs.c.scheduled_for, runs.c.generation)
 )
 _WAITING = (
-    select(runs.c.number)
-    .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
+    select(runs.c.task_id, runs.c.number)
+    .where(runs.c.task_id.in_(_IDS), literal_column("NOT current AND ended_at IS NULL"))
     .where((runs.c.state == State.WAITING).is_(true()))
-    .order_by(runs.c.number)
+    .order_by(runs.c.task_id, runs.c.number)
 )
 _CHANGED = (
     update(tasks)
@@ -90,10 +94,6 @@ class _Behind(NamedTuple):
     task: Task
     run: Run
     links: Sequence[DependencyLink]
-
-    @property
-    def judged(self) -> Judged:
-        return Judged(self.task, self.run, True, judge(self.links))
 
 
 Latest = Mapping[str, tuple[Task, Run]]
@@ -147,10 +147,29 @@ def _follow(connection: Connection, end: _SideEnd, now: datetime) -> list[_SideE
     return _decide(connection, found, now)
 
 
-def settle(connection: Connection, task_id: str, now: datetime) -> None:
-    """Let the side runs of a step that wait continue or end, where that is decided."""
-    for number in connection.execute(_WAITING, {"of_task": task_id}).scalars().all():
-        _follow_all(connection, _decide(connection, _in_generation(connection, [task_id], number), now), now)
+def settle(
+    connection: Connection,
+    task_ids: Collection[str],
+    now: datetime,
+    *,
+    why: str | None = None,
+    failing: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Let the side runs of steps that wait continue or end, where that is decided.
+
+    `why` they continue is given where it is not the end of another step. The `failing` runs end, each with its reason.
+    """
+    found = connection.execute(_WAITING, {"task_ids": sorted(task_ids)}).all() if task_ids else []
+    for task_id, number in found:
+        behind = _in_generation(connection, [task_id], number)
+        _follow_all(connection, _decide(connection, behind, now, why=why, failing=failing), now)
+
+
+def leave_out(connection: Connection, task: Task, run: Run, why: str, now: datetime) -> None:
+    """Skip a side run that was rejected, with the steps that come after it."""
+    left_out = Judged(task, run, followed=True, verdict=LinkVerdict(State.SKIPPED, words=why))
+    judged_runs.end(connection, [left_out], now)
+    follow(connection, [run.id], now)
 
 
 def _in_generation(connection: Connection, task_ids: Sequence[str], number: int) -> list[_Behind]:
@@ -170,21 +189,43 @@ def _in_generation(connection: Connection, task_ids: Sequence[str], number: int)
     ]
 
 
-def _decide(connection: Connection, found: Sequence[_Behind], now: datetime) -> list[_SideEnd]:
+def _decide(
+    connection: Connection,
+    found: Sequence[_Behind],
+    now: datetime,
+    *,
+    why: str | None = None,
+    failing: Mapping[str, str] = MappingProxyType({}),
+) -> list[_SideEnd]:
     """Let those of the runs go that wait next to the current one, or end them; return what ended."""
-    waiting = [each.judged for each in found if each.run.state is State.WAITING and not each.run.current]
-    judged_runs.let_go(connection, [each for each in waiting if each.verdict.to is State.SCHEDULED], now)
-    ended = judged_runs.end(connection, [each for each in waiting if each.verdict.to in TERMINAL], now)
+    waiting = [each for each in found if each.run.state is State.WAITING and not each.run.current]
+    unanswered = questions.unanswered(connection, [each.run.id for each in waiting])
+    awaited = kept_waits.kept(connection, [each.run.id for each in waiting if before_run(each.task).awaits])
+    judged = [
+        Judged(each.task, each.run, followed=True, verdict=_verdict(each, unanswered, awaited, failing))
+        for each in waiting
+    ]
+    judged_runs.let_go(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
+    ended = judged_runs.end(connection, [each for each in judged if each.verdict.to in TERMINAL], now)
     return _ended(connection, [end.claim.run_id for end in ended])
+
+
+def _verdict(
+    step: _Behind, unanswered: Collection[str], awaited: Mapping[str, KeptWait], failing: Mapping[str, str]
+) -> LinkVerdict:
+    run_id = step.run.id
+    if run_id in failing:
+        return LinkVerdict(State.FAILED, words=failing[run_id])
+    return judge(step.links, awaited.get(run_id), approval_open=run_id in unanswered)
 
 
 def _runs_again(step: _Behind) -> bool:
     """Whether a step ended with those before it, of which nothing holds it any more."""
     run = step.run
-    if run.started_at is not None or before_run(step.task).holds_when_due:
+    if run.started_at is not None:
         return False
     with_another = run.state is State.CANCELLED and (run.summary or "").startswith(NOT_RUN_PREFIX)
-    return (run.state in _ENDED_WITH or with_another) and step.judged.verdict.to is State.SCHEDULED
+    return (run.state in _ENDED_WITH or with_another) and judge(step.links).to is State.SCHEDULED
 
 
 def _link(link: Any, latest: Latest) -> DependencyLink:
@@ -201,7 +242,7 @@ def _begin(connection: Connection, again: Sequence[_Behind], replay: _SideEnd, n
     """Store side runs of steps that continue, as a change of their tasks: lists of a task look for them after one."""
     if not again:
         return
-    begun = places.placed(connection, [side_run(each.task, each.run, now) for each in again])
+    begun = places.placed(connection, [replayed_run(each.task, each.run, now) for each in again])
     pairs = [(each.task, run) for each, run in zip(again, begun, strict=True)]
     places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
     connection.execute(_CHANGED, {"task_ids": [task.id for task, _ in pairs], "now": now})

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited, opened_at
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import IS_CURRENT, NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
@@ -41,7 +41,7 @@ _WANTED = (
     select(tasks.c.tenant, tasks.c.asks).join_from(runs, tasks, tasks.c.id == runs.c.task_id).where(runs.c.id.in_(_IDS))
 )
 _DUE = (
-    TASK_AND_RUN.where(runs.c.id.in_(_IDS), runs.c.state == State.SCHEDULED, runs.c.attempt == 0, IS_CURRENT)
+    TASK_AND_RUN.where(runs.c.id.in_(_IDS), runs.c.state == State.SCHEDULED, runs.c.attempt == 0)
     .where(runs.c.wake_at <= bindparam("until", type_=Instant()), NOT_PAUSED, tasks.c.paused == false())
     .order_by(tasks.c.id)
     .with_for_update(of=[runs, tasks])
@@ -82,7 +82,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     occurrences.ask_also(connection, [each.waiting for each in found if each.wait], now)
     failing = {each.run.id: each.why for each in found if each.why}
     begun = [each.task.id for each in found]
-    dependants.follow(connection, dependants.settle_waiting(connection, begun, now, failing=failing), now)
+    dependants.let_waiting_go(connection, begun, now, failing=failing)
     notes_of(connection).freed.extend(begun)
 
 
@@ -95,8 +95,13 @@ def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str
 
 def _due(connection: Connection, run_ids: Sequence[str], until: datetime) -> list[tuple[Task, Run]]:
     rows = unreadable.rows(connection, _DUE, {"run_ids": list(run_ids), "until": until})
-    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if before_run(task).awaits}
+    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if _waits(task, run)}
     return [found[run_id] for run_id in own_waits.yet_to_wait(connection, found)] if found else []
+
+
+def _waits(task: Task, run: Run) -> bool:
+    """Whether a run waits for an event: of a series its current one, of a chain one that is replayed as well."""
+    return before_run(task).awaits_in_chain or (run.current and before_run(task).awaits)
 
 
 def _beginning(connection: Connection, task: Task, run: Run, now: datetime) -> _Beginning:

@@ -282,15 +282,112 @@ def test_a_step_that_ran_again_within_its_generation_holds_no_replay_of_it(store
     assert chain.to_come() == before
 
 
-def test_a_step_that_asks_before_each_run_does_not_follow_a_replay(store: Store, clock: Clock) -> None:
-    asks: StepArguments = {"name": "load", "after": ["fetch"], "approval": {"question": "Load?", "by": "2 hours"}}
-    chain = Daily(store, clock, [{"name": "fetch"}, asks])
+ASKS: StepArguments = {"name": "load", "after": ["fetch"], "approval": {"question": "Load?", "by": "2 hours"}}
+WAITS: StepArguments = {"name": "load", "after": ["fetch"], "wait_for": {"event": "rows", "timeout": "2 hours"}}
+
+
+def replayed(chain: Daily) -> None:
+    """Let the first step fail, and its replay succeed; what follows it is due."""
     chain.fail()
     chain.scheduler.act(chain.id, "run_now")
     chain.end("fetch")
-    assert chain.states("load") == [State.FAILED]
-    with pytest.raises(Refused, match="asks before each of its runs"):
-        chain.scheduler.act(chain.steps["load"], "run_now")
+    chain.store.claims.make_ready(limit=1_000)
+
+
+def test_a_step_that_asks_is_asked_for_again_behind_a_replay_and_goes_by_the_answer(store: Store, clock: Clock) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, ASKS, {"name": "mail", "after": ["load"]}])
+    replayed(chain)
+    before = chain.to_come()
+    assert chain.states("load") == [State.FAILED, State.WAITING]
+    chain.scheduler.approve(chain.steps["load"])
+    chain.end("load")
+    assert (chain.states("load")[-1], chain.states("mail")[-1]) == (State.SUCCEEDED, State.SCHEDULED)
+    assert chain.to_come() == before
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_no_skips_the_replayed_step_with_what_comes_after_it_and_leaves_the_generation_to_come(
+    store: Store, clock: Clock, *, by_default: bool
+) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, ASKS, {"name": "mail", "after": ["load"]}])
+    replayed(chain)
+    before = chain.to_come()
+    if by_default:
+        clock.forward(hours=3)
+        assert store.approvals.expire(limit=9)
+    else:
+        chain.scheduler.act(chain.steps["load"], "reject", reason="too late")
+    assert chain.states("load") == [State.FAILED, State.SKIPPED]
+    assert chain.states("mail") == [State.FAILED]
+    assert chain.to_come() == before
+    [ended] = [run for run in chain.runs("load") if run.state is State.SKIPPED]
+    assert ended.summary
+    assert ("nobody answered" if by_default else "too late") in ended.summary
+
+
+def test_a_failed_step_that_asks_is_replayed_once_it_is_approved_again(store: Store, clock: Clock) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, ASKS])
+    chain.end("fetch")
+    store.claims.make_ready(limit=1_000)
+    chain.scheduler.approve(chain.steps["load"])
+    chain.fail("load")
+    chain.scheduler.act(chain.steps["load"], "run_now")
+    store.claims.make_ready(limit=1_000)
+    assert chain.states("load") == [State.FAILED, State.WAITING]
+    chain.scheduler.approve(chain.id)
+    chain.end("load")
+    assert chain.states("load") == [State.FAILED, State.SUCCEEDED]
+
+
+def test_a_step_that_waits_for_an_event_waits_again_behind_a_replay(store: Store, clock: Clock) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, WAITS])
+    replayed(chain)
+    before = chain.to_come()
+    assert chain.states("load") == [State.FAILED, State.WAITING]
+    assert chain.scheduler.signals.send("rows").freed == 1
+    chain.end("load")
+    assert chain.states("load") == [State.FAILED, State.SUCCEEDED]
+    assert chain.to_come() == before
+
+
+def test_a_replayed_step_whose_event_does_not_come_in_time_expires(store: Store, clock: Clock) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, WAITS, {"name": "mail", "after": ["load"]}])
+    replayed(chain)
+    clock.forward(hours=3)
+    store.signals.end_late(limit=9)
+    assert chain.states("load") == [State.FAILED, State.EXPIRED]
+    assert chain.states("mail") == [State.FAILED]
+
+
+def test_a_replayed_step_takes_an_event_of_its_lookback(store: Store, clock: Clock) -> None:
+    waits: StepArguments = {"name": "fetch", "wait_for": {"event": "rows", "timeout": "2 hours", "lookback": "1 hour"}}
+    chain = Daily(store, clock, [waits])
+    store.claims.make_ready(limit=1_000)
+    chain.scheduler.signals.send("rows")
+    chain.fail()
+    clock.forward(minutes=10)
+    chain.scheduler.signals.send("rows")
+    clock.forward(minutes=10)
+    chain.scheduler.act(chain.steps["fetch"], "run_now")
+    store.claims.make_ready(limit=1_000)
+    chain.end("fetch")
+    assert chain.states("fetch") == [State.FAILED, State.SUCCEEDED]
+
+
+@pytest.mark.parametrize("step", [ASKS, WAITS], ids=["asks", "waits"])
+def test_a_cancel_of_the_chain_ends_a_replay_that_waits_and_its_undo_lets_it_wait_again(
+    store: Store, clock: Clock, step: StepArguments
+) -> None:
+    chain = Daily(store, clock, [{"name": "fetch"}, step])
+    replayed(chain)
+    undo = chain.scheduler.cancel(chain.id).undo
+    assert chain.states("load") == [State.FAILED, State.CANCELLED]
+    assert State.WAITING not in {message.state for message in chain.scheduler.inbox.unread()}, (
+        "its question is withdrawn"
+    )
+    chain.scheduler.act(chain.id, "undo", undo=undo)
+    store.claims.make_ready(limit=1_000)
+    assert chain.states("load") == [State.FAILED, State.CANCELLED, State.WAITING]
 
 
 @pytest.mark.parametrize("asked", [{}, {"approval": {"question": "Load?", "by": "2 hours"}}], ids=["plain", "asks"])
