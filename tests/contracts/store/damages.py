@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+import pytest
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
@@ -52,6 +53,18 @@ def damages(table: str, column: str, url: str) -> list[str]:
 
 def columns(table: str) -> list[str]:
     return [column.name for column in Base.metadata.tables[table].columns if column.name not in IDENTITY]
+
+
+def of_each_column(*tables: str, but: Sequence[str] = ()) -> pytest.MarkDecorator:
+    """Let a test damage each column of these tables in turn, on the databases that can hold a damaged value there."""
+    cases = [
+        pytest.param(kind, table, column, marks=[pytest.mark.postgres] if kind == "postgres" else [])
+        for kind in ("sqlite", "postgres")
+        for table in tables
+        for column in columns(table)
+        if column not in but and damages(table, column, kind)
+    ]
+    return pytest.mark.parametrize(("url", "table", "column"), cases, indirect=["url"])
 
 
 def damage(url: str, table: str, column: str, value: str, **where: object) -> None:

@@ -37,7 +37,7 @@ from tests.builders import (
     started,
     with_deadline,
 )
-from tests.contracts.store.damages import columns, damage, damages
+from tests.contracts.store.damages import columns, damage, damages, of_each_column
 
 pytestmark = pytest.mark.damages
 
@@ -63,11 +63,7 @@ def spoiled(url: str, store: Store, table: str, column: str, **values: object) -
         yield record
 
 
-COLUMNS = [(table, column) for table in ("tasks", "runs") for column in columns(table)]
-of_each_column = pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda name: name)
-
-
-@of_each_column
+@of_each_column("tasks", "runs")
 def test_a_damaged_task_is_listed_with_all_others_counted_and_can_be_cancelled(
     url: str, store: Store, service: Scheduler, table: str, column: str
 ) -> None:
@@ -102,7 +98,7 @@ def make_all_ready(store: Store) -> list[str]:
     raise AssertionError("something is due for ever")
 
 
-@of_each_column
+@of_each_column("tasks", "runs")
 def test_a_damaged_run_that_is_due_fails_once_and_all_others_run(
     url: str, store: Store, service: Scheduler, table: str, column: str
 ) -> None:
@@ -124,11 +120,10 @@ def test_a_damaged_run_that_is_due_fails_once_and_all_others_run(
             assert record.run.id in [each.run_id for each in store.inbox.unread(TENANT, "alice")] or column == "owner"
 
 
-@pytest.mark.parametrize("of", COLUMNS, ids=".".join)
+@of_each_column("tasks", "runs")
 def test_a_damaged_ready_or_running_task_hides_no_other(
-    service: Scheduler, store: Store, clock: Clock, url: str, of: tuple[str, str]
+    url: str, store: Store, service: Scheduler, *, clock: Clock, table: str, column: str
 ) -> None:
-    table, column = of
     for value in damages(table, column, url):
         ready, claim = added(store), started(store)
         row_ids = (ready.task.id, claim.task.id) if table == "tasks" else (ready.run.id, claim.run.id)
@@ -150,17 +145,14 @@ def test_a_damaged_ready_or_running_task_hides_no_other(
     assert State.RUNNING not in some(view.record.run.state for view in listed)
 
 
-EVENTS = columns("events")
-
-
-@pytest.mark.parametrize("column", EVENTS)
+@of_each_column("events")
 def test_a_damaged_event_is_shown_as_such_and_history_goes_on(
-    url: str, store: Store, service: Scheduler, column: str
+    url: str, store: Store, service: Scheduler, table: str, column: str
 ) -> None:
     task = added(store).task
     service.reschedule(task.id, when="in 2 days", by=ALICE)
-    for value in damages("events", column, url):
-        damage(url, "events", column, value, task_id=task.id, seq=1)
+    for value in damages(table, column, url):
+        damage(url, table, column, value, task_id=task.id, seq=1)
         events = service.past.events(EventFilter(task.id), by=ALICE).events
         assert [event.seq for event in events] == [2, 1]
         if column not in {"revision", "tx"}:
@@ -178,17 +170,17 @@ def test_a_damaged_number_of_an_event_keeps_no_task_from_changing(url: str, stor
     assert service.cancel(other.id, by=ALICE).record.run.state is State.CANCELLED
 
 
-@pytest.mark.parametrize("column", [name for name in columns("deliveries") if name != "held_until"])
-def test_a_damaged_delivery_is_given_up_and_keeps_no_other(url: str, store: Store, column: str) -> None:
+@of_each_column("deliveries", but=["held_until"])
+def test_a_damaged_delivery_is_given_up_and_keeps_no_other(url: str, store: Store, table: str, column: str) -> None:
     sent = []
-    for _ in range(len(damages("deliveries", column, url)) + 1):
+    for _ in range(len(damages(table, column, url)) + 1):
         claim = started(store)
         each = delivery(claim)
         sent.append((claim, each))
         store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(each,))])
     (_, other), *odd = sent
-    for value, (_, each) in zip(damages("deliveries", column, url), odd, strict=True):
-        damage(url, "deliveries", column, value, id=each.id)
+    for value, (_, each) in zip(damages(table, column, url), odd, strict=True):
+        damage(url, table, column, value, id=each.id)
     assert other.id in {found.id for found, _ in store.deliveries.due(limit=99)}
     assert store.deliveries.next_wake() == NOON
     assert store.deliveries.settle_delivered([other.id], 0)
