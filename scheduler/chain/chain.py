@@ -8,7 +8,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -167,28 +166,6 @@ def failures_in_words(found: ChainRecord) -> str:
     first = root_failures(found)[:MAX_NAMED_STEPS]
     named = "; ".join(f"{step.name} {step.record.run.state}: {step.record.run.error}" for step in first)
     return named + (f" ({len(failed)} of {len(found.steps)} steps failed)" if len(failed) > len(first) else "")
-
-
-def steps_to_rerun(found: ChainRecord) -> dict[str, Run | None]:
-    """Return the tasks that run again so that what failed continues, each with the run that failed itself, if it did.
-
-    They are of the last generation where nothing of this one failed. A step that failed because of an invalid result
-    continues once the step that gave it has run again.
-    """
-    of = found if root_failures(found) else last_generation(found)
-    steps, again = {step.name: step for step in of.steps}, dict[str, Run | None]()
-    for step in root_failures(of):
-        before = [steps[name] for name in step.after if name in steps and _is_invalid(steps[name], step)]
-        again |= {each.record.task.id: None if before else each.record.run for each in before or [step]}
-    return again
-
-
-def _is_invalid(before: StepRecord, step: StepRecord) -> bool:
-    """Whether the result of the step before kept a step from its start."""
-    schema, run = step.schemas.get(before.name), before.record.run
-    if step.record.run.started_at or schema is None or run.state is not State.SUCCEEDED:
-        return False
-    return mismatch(schema, run.result) is not None
 
 
 def name_steps(steps: Sequence[StepRecord], most: int = MAX_NAMED_STEPS) -> str:

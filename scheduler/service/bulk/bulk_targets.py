@@ -9,10 +9,10 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures, steps_to_rerun
-from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures
+from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
+from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.bulk import replaying
 from duetime.scheduler.intake.changes.chain import ChainMove, move_chains
@@ -130,7 +130,5 @@ def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     if verb is BulkVerb.DISCARD:
         failed = root_failures(found) or root_failures(last_generation(found))
     if not failed:
-        chain_id = found.chain.id
-        message = f"no step of {chain_id} has failed."
-        raise Refused(message, argument="task_ids", remedy=remedies.Inspect(chain_id))
+        raise none_to_rerun(found, argument="task_ids")
     return failed

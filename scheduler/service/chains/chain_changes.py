@@ -12,7 +12,8 @@ from typing import Any, Final, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall, split_arguments
-from duetime.scheduler.chain.chain import ChainRecord, front_steps, root_failures, steps_to_rerun
+from duetime.scheduler.chain.chain import ChainRecord, front_steps, root_failures
+from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import RUN_NOW, SKIP_NEXT, UNDO
@@ -128,7 +129,7 @@ class ChainService:
 
         def decide(record: TaskRecord, last: LastChange | None) -> Change:
             if not wanted:
-                raise Refused(f"no step of {found.chain.id} has failed.")
+                raise none_to_rerun(found)
             return replay.decide(record, last) if record.task.id in wanted else Change(record.task, record.run)
 
         if dry_run:

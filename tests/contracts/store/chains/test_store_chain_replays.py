@@ -217,6 +217,23 @@ def test_tasks_that_a_replay_spawns_are_on_their_own_and_hold_no_generation(fail
     assert failed.states("load", number=2) == [State.SCHEDULED]
 
 
+@pytest.mark.parametrize("way", ["a replay of the chain", "run now of the chain"])
+def test_a_step_that_failed_with_a_spawned_task_is_not_run_again_without_its_result(
+    store: Store, clock: Clock, way: str
+) -> None:
+    chain = Daily(store, clock, [{"name": "pages"}, {"name": "sum", "after": ["pages"]}])
+    claim = chain.start("pages")
+    spawned = FanOut(store, chain.planner, TenantQuotas()).plan(claim.task, [{"name": "one"}])
+    store.claims.settle([settlement(claim, spawned=tuple(spawned))])
+    [(_, item)] = spawned
+    chain.steps["one"] = item.task.id
+    chain.fail("one")
+    assert chain.states("sum") == [State.FAILED]
+    with pytest.raises(Refused, match=rf"sum of {chain.id} failed with a task .* {item.task.id} .*without that result"):
+        WAYS[way](chain.scheduler, chain.id, "")
+    assert chain.states("sum") == [State.FAILED]
+
+
 @pytest.mark.parametrize("replay_first", [True, False])
 def test_tasks_of_a_replay_and_of_the_run_of_its_generation_are_all_stored_where_both_end_at_once(
     failed: Daily, *, replay_first: bool
