@@ -6,11 +6,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
+from duetime.server.app import Role, build
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,6 +22,7 @@ from tests.flow.waiting import eventually
 
 THREAD_COUNT = 4
 FLOOD_COUNT = 500
+SHARED_FLOOD_COUNT = 100
 
 
 class Turns:
@@ -62,6 +66,20 @@ async def over_rest(site: Site, key: str, titles: list[str]) -> None:
 Schedule = Callable[[Site, str, list[str]], Awaitable[None]]
 
 
+async def starts_within_a_run_of_each_thread(
+    site: Site, turns: Turns, flood_over: Schedule, single_over: Schedule, count: int
+) -> None:
+    """Schedule many tasks of a tenant, then one of another; it is to start when each thread has ended one run."""
+    await flood_over(site, site.key("acme", "ann"), [f"A{number}" for number in range(count)])
+    eventually(lambda: turns.started, "the flood to begin")
+    await single_over(site, site.key("globex", "bob"), ["B"])
+    before = len(turns.started)
+    for _ in range(THREAD_COUNT):
+        turns.end_one()
+    assert "B" in turns.started[before:]
+    assert len(turns.started) < count / 2
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("schedule", [over_mcp, over_rest])
 async def test_one_task_of_a_tenant_starts_within_a_run_of_each_thread_of_another_ones_flood(
@@ -70,12 +88,20 @@ async def test_one_task_of_a_tenant_starts_within_a_run_of_each_thread_of_anothe
     turns = Turns()
     takes_turns = handler("takes-turns", estimate=1)(turns.run)
     async with serving(tmp_path, auth="keys", threads=THREAD_COUNT, handlers=[takes_turns], grace_seconds=0) as site:
-        flood, single = site.key("acme", "ann"), site.key("globex", "bob")
-        await schedule(site, flood, [f"A{number}" for number in range(FLOOD_COUNT)])
-        eventually(lambda: turns.started, "the flood to begin")
-        await schedule(site, single, ["B"])
-        before = len(turns.started)
-        for _ in range(THREAD_COUNT):
-            turns.end_one()
-        assert "B" in turns.started[before:]
-        assert len(turns.started) < FLOOD_COUNT / 2
+        await starts_within_a_run_of_each_thread(site, turns, schedule, schedule, FLOOD_COUNT)
+
+
+@pytest.mark.anyio
+@pytest.mark.postgres
+@pytest.mark.parametrize(("flood_over", "single_over"), [(over_mcp, over_rest), (over_rest, over_mcp)])
+async def test_so_does_one_that_comes_by_another_way_where_workers_share_a_queue_in_redis(
+    tmp_path: Path, migrated_postgres_url: str, valkey_url: str, flood_over: Schedule, single_over: Schedule
+) -> None:
+    turns = Turns()
+    takes_turns = handler("takes-turns", estimate=1)(turns.run)
+    shared = {"database_url": migrated_postgres_url, "redis_url": valkey_url, "redis_namespace": f"fair-{uuid4().hex}"}
+    given: dict[str, Any] = {**shared, "threads": THREAD_COUNT, "yield_to_load": False, "grace_seconds": 0}
+    async with serving(tmp_path, auth="keys", handlers=[takes_turns], **given) as site:
+        with build(site.app.settings, handlers=[takes_turns], role=Role.WORK) as worker:
+            worker.start()
+            await starts_within_a_run_of_each_thread(site, turns, flood_over, single_over, SHARED_FLOOD_COUNT)
