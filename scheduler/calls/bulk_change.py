@@ -231,13 +231,14 @@ class StoredBatch:
 class BatchWrite:
     """The way in which one transaction is stored: as the `number`th of its call, with its actor and its reason.
 
-    It is kept until `keep_until`, in place of one that expired by `replaces`. Of an undo it is a part of several.
+    It is kept until `keep_until`. A repeat without a key finds it by its `repeat_name`. Of an undo it is a part of
+    several.
     """
 
     batch: StoredBatch
     number: int
     keep_until: datetime
-    replaces: datetime
     acting: Acting
     reason: str | None = None
     is_part: bool = False
+    repeat_name: str | None = None

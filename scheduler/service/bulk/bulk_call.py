@@ -115,14 +115,24 @@ class BulkCall:
         content.pop("idempotency_key", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def token(self) -> str:
-        """Return the token that takes the call back: for a repeatable call always the same."""
-        is_undo = self.verb is BulkVerb.UNDO
-        if self.idempotency_key is None and self.raw is None and not is_undo:
-            return f"u_b{new_id('b')[2:]}"
-        unkeyed = ["undo", self.undo] if is_undo else ["raw", self.by.user, self.arguments_digest()]
-        name = ["key", self.idempotency_key] if self.idempotency_key else unkeyed
-        return f"u_b{hashlib.sha256(json.dumps(name).encode()).hexdigest()[:20]}"
+    @property
+    def repeat_name(self) -> str | None:
+        """The name of all equal calls of the caller, by which a repeat finds the latest; None for any other call."""
+        if self.raw is None or self.idempotency_key is not None or self.verb is BulkVerb.UNDO:
+            return None
+        return _digest_of(["raw", self.by.user, self.arguments_digest()])
+
+    def new_token(self) -> str:
+        """Return the token that takes the call back: of a keyed call and of an undo always the same."""
+        if self.idempotency_key is not None:
+            return f"u_b{_digest_of(['key', self.idempotency_key])[:20]}"
+        if self.verb is BulkVerb.UNDO:
+            return f"u_b{_digest_of(['undo', self.undo])[:20]}"
+        return f"u_b{new_id('b')[2:]}"
+
+
+def _digest_of(name: Sequence[str | None]) -> str:
+    return hashlib.sha256(json.dumps(name).encode()).hexdigest()
 
 
 def verb_of(change: BulkWord) -> BulkVerb:
@@ -245,9 +255,9 @@ def rehearsed(
     via: str | None = None,
 ) -> list[TaskOutcome]:
     """Return what becomes of tasks in a transaction that is rolled back: as they would be, at their revisions now."""
-    token, ids = replace(call, idempotency_key=None, raw=None).token(), [each.task.id for each in records]
+    token, ids = replace(call, idempotency_key=None).new_token(), [each.task.id for each in records]
     batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(ids), decision.chain)
-    write = BatchWrite(batch, 0, now, now, call.by.acting(via), call.reason)
+    write = BatchWrite(batch, 0, now, call.by.acting(via), call.reason)
     done = {
         each.record.task.id: each for each in store.batches.change(call.of_tenant, ids, decision, write, dry_run=True)
     }

@@ -139,9 +139,7 @@ class BulkService:
         now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         became = {each.record.task.id: each.became for each in result.outcomes}
         undo, why = undo_tokens(closed), {each.record.task.id: each.why for each in result.outcomes if each.why}
-        batch = StoredBatch(call.verb, call.arguments_digest(), call.token(), now, became, why, undo, tuple(became))
-        outdated = now if call.idempotency_key else now + keep
-        self._store.batches.remember(
-            call.of_tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)
-        )
+        batch = StoredBatch(call.verb, call.arguments_digest(), call.new_token(), now, became, why, undo, tuple(became))
+        write = BatchWrite(batch, 0, now + keep, call.by.acting(self._via), call.reason, repeat_name=call.repeat_name)
+        self._store.batches.remember(call.of_tenant, write)
         return batch

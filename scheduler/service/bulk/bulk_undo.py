@@ -49,17 +49,15 @@ class BulkUndo:
     def taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
         """Take a call back, transaction by transaction. Raises Refused where nothing of it can be, which stays so.
 
-        A repeat says what the first undo did, and does what that was cut off from. Without a key of its own it is no
-        repeat where the same change was made, and so can be taken back, again.
+        A repeat says what the first undo did, and does what that was cut off from.
         """
         found, known = self._store.batches.stored(call.of_tenant, call.undo or ""), earlier_of(self._store, call, now)
-        is_keyed = call.idempotency_key is not None
-        left = [n for n, each in enumerate(found) if each.is_undoable and not (is_keyed and n < len(known))]
+        left = [n for n, each in enumerate(found) if each.is_undoable]
         before = [each for n, each in enumerate(known) if n not in left]
         if left or not before:
             _check_undoable(found, now)
         done = list(stored_outcomes(self._store, call, before)) if before else []
-        new, token, part = list[TaskOutcome](), call.token(), bool(before) or len(left) > 1
+        new, token, part = list[TaskOutcome](), call.new_token(), bool(before) or len(left) > 1
         if len(left) > 1 and not before:
             self._check_takes_back(call, [found[number] for number in left], now)
         order = tuple(dict.fromkeys(task_id for each in found for task_id in each.left))
@@ -86,7 +84,7 @@ class BulkUndo:
                 return
             decision = undo_decision(batch.undo, now, BULK_UNDO_WINDOW)
             rehearsed = replace(batch, at=now)  # kept until now, so no row of it
-            write = BatchWrite(rehearsed, 0, now, now, call.by.acting(self._via), call.reason)
+            write = BatchWrite(rehearsed, 0, now, call.by.acting(self._via), call.reason)
             tried = self._store.batches.change(call.of_tenant, list(batch.undo), decision, write, dry_run=True)
             if not undid_nothing(tried, batch):
                 return
@@ -111,10 +109,8 @@ class BulkUndo:
 
     def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
         """Return how a transaction of an undo is kept: for as long as a repeat of the call is known by it."""
-        now, is_keyed = batch.at, call.idempotency_key is not None
-        kept = BULK_KEY_KEPT if is_keyed else BULK_UNDO_WINDOW + changes.UNDO_GRACE
-        acting = call.by.acting(self._via)
-        return BatchWrite(batch, number, now + kept, now if is_keyed else now + kept, acting, call.reason)
+        kept = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
+        return BatchWrite(batch, number, batch.at + kept, call.by.acting(self._via), call.reason)
 
 
 def _check_undoable(found: Sequence[StoredBatch], now: datetime) -> None:

@@ -72,7 +72,7 @@ class BulkWriter:
         done = stored_outcomes(self._store, call, earlier)
         left = [task_id for task_id in earlier[0].left if all(task_id not in each.became for each in earlier)]
         if left:
-            rest = self._changed(call, decision, left, now, number=len(earlier), before=done)
+            rest = self._changed(call, decision, left, now, earlier=earlier, before=done)
             return replace(rest, repeated=True)
         ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
         paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
@@ -85,11 +85,11 @@ class BulkWriter:
         task_ids: Sequence[str],
         now: datetime,
         *,
-        number: int = 0,
+        earlier: Sequence[StoredBatch] = (),
         before: Sequence[TaskOutcome] = (),
     ) -> BulkResult:
         """Change the tasks, some in each transaction, the last of which has the audit entry."""
-        token, done = call.token(), list[TaskOutcome]()
+        token, done = earlier[0].token if earlier else call.new_token(), list[TaskOutcome]()
         batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
         split = list(self._parts(call, task_ids))
         for place, part in enumerate(split):
@@ -97,7 +97,7 @@ class BulkWriter:
                 time.sleep(PAUSE_BETWEEN_PARTS_S)
             known = (*before, *done)
             entry = partial(entry_of, call, token, self._via, known, chain=decision.chain)
-            write = self._write_of(call, batch, number + place)
+            write = self._write_of(call, batch, len(earlier) + place)
             is_last = place == len(split) - 1
             with report_partial_change(known, token):
                 changed = self._store.batches.change(
@@ -115,11 +115,10 @@ class BulkWriter:
 
     def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
         """Return how one transaction of a call is kept; the first one has the tasks of all."""
-        now, is_keyed = batch.at, call.idempotency_key is not None
-        kept = now + (BULK_KEY_KEPT if is_keyed else BULK_UNDO_WINDOW + changes.UNDO_GRACE)
+        kept = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         batch = replace(batch, left=() if number else batch.left)
-        acting = call.by.acting(self._via)
-        return BatchWrite(batch, number, kept, now if is_keyed else kept, acting, call.reason)
+        acting, name = call.by.acting(self._via), call.repeat_name
+        return BatchWrite(batch, number, batch.at + kept, acting, call.reason, repeat_name=name)
 
     def _parts(self, call: BulkCall, task_ids: Sequence[str]) -> Iterator[Sequence[str]]:
         """Yield the tasks of one transaction after the other; those that follow from one another share one."""

@@ -31,12 +31,13 @@ MAX_IDS_AUDITED: Final = 100
 
 def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]:
     """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
-    is_undo = call.verb is BulkVerb.UNDO
-    if call.idempotency_key is None and call.raw is None and not is_undo:
+    if call.repeat_name is not None:
+        return _still_derived(store, call, store.batches.latest(call.of_tenant, call.repeat_name), now)
+    if call.idempotency_key is None and call.verb is not BulkVerb.UNDO:
         return []
-    found = store.batches.stored(call.of_tenant, call.token())
+    found = store.batches.stored(call.of_tenant, call.new_token())
     if call.idempotency_key is None:
-        return _still_derived(store, call, found, now)
+        return [each for each in found if now - each.at <= BULK_UNDO_WINDOW + UNDO_GRACE]
     if any(each.arguments_digest != call.arguments_digest() for each in found):
         raise InvalidArgument(
             "idempotency_key",
@@ -52,8 +53,6 @@ def _still_derived(store: Store, call: BulkCall, found: Sequence[StoredBatch], n
 
     It is over once it was taken back, or its caller has changed one of its tasks in another way.
     """
-    if call.verb is BulkVerb.UNDO:
-        return [each for each in found if now - each.at <= BULK_UNDO_WINDOW + UNDO_GRACE]
     stands = [each for each in found if each.is_undoable and now - each.at <= REPEAT_WINDOW]
     return [] if stands and store.batches.is_changed_since(stands, call.by.user) else stands
 

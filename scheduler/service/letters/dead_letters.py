@@ -196,7 +196,7 @@ class DeadLetterService:
             undo = undo_tokens(new)
             batch = StoredBatch(verb, "", token, now, dict.fromkeys(undo, Became.CHANGED), {}, undo, tuple(undo))
             end = now + BULK_UNDO_WINDOW + changes.UNDO_GRACE
-            write = BatchWrite(batch, len(found), end, now, by.acting(self._via), call.reason)
+            write = BatchWrite(batch, len(found), end, by.acting(self._via), call.reason)
             self._store.batches.remember(tenant, write)
             found = [*found, batch]
         return replace(done, undo=token, undo_until=found[0].at + BULK_UNDO_WINDOW) if found else done

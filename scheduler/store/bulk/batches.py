@@ -78,6 +78,16 @@ class Batches:
         """Return the transactions of a call by the token of its undo; none when the token is unknown or too old."""
         return self._database.read(lambda connection: undo_records.stored(connection, tenant, token, self._now()))
 
+    def latest(self, tenant: str, repeat_name: str) -> list[StoredBatch]:
+        """Return the transactions of the latest call of this name, as `stored` does."""
+
+        def work(connection: Connection) -> list[StoredBatch]:
+            now = self._now()
+            token = undo_records.latest_token(connection, tenant, repeat_name, now)
+            return undo_records.stored(connection, tenant, token, now) if token else []
+
+        return self._database.read(work)
+
     def is_changed_since(self, batches: Sequence[StoredBatch], actor: str) -> bool:
         """Whether the actor has changed a task of a call in another way since the last of its transactions."""
         return self._database.read(lambda connection: undo_records.is_changed_since(connection, batches, actor))

@@ -1,6 +1,7 @@
 """Calls that changed many tasks, kept for their undo and for their repeat.
 
-They are rows of the idempotency keys, one for each transaction of a call, so they end with their time.
+They are rows of the idempotency keys, one for each transaction of a call, so they end with their time. Another row
+has the token of the latest of all equal calls.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 _MAX_ROWS = 2 * MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
 """Transactions of a call: any two that follow each other have more tasks than would be in one."""
 
+_LATEST = "latest-batch:"
 _LAST_EVENT = select(func.max(events.c.id))
 _LATER_CHANGE = (
     select(events.c.id)
@@ -45,6 +47,13 @@ def stored(connection: Connection, tenant: str, token: str, now: datetime) -> li
     rows = unreadable.rows(connection, select(keys.c.key, keys.c.fingerprint).where(*of_call))
     found = {row.key: StoredBatch.from_json(row.fingerprint) for row in rows}
     return [found[name] for name in names if name in found]
+
+
+def latest_token(connection: Connection, tenant: str, repeat_name: str, now: datetime) -> str | None:
+    """Return the token of the latest call of this name."""
+    of_name = (keys.c.tenant == tenant, keys.c.key == f"{_LATEST}{repeat_name}", keys.c.expires_at > now)
+    rows = unreadable.rows(connection, select(keys.c.fingerprint).where(*of_name))
+    return next((row.fingerprint["token"] for row in rows), None)
 
 
 def is_changed_since(connection: Connection, batches: Sequence[StoredBatch], actor: str) -> bool:
@@ -74,7 +83,7 @@ def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchW
         return
     batch = replace(batch, last_event=connection.execute(_LAST_EVENT).scalar())
     name = _name(batch.token, write.number)
-    outdated = (keys.c.tenant == tenant, keys.c.key == name, keys.c.expires_at <= write.replaces)
+    outdated = (keys.c.tenant == tenant, keys.c.key == name, keys.c.expires_at <= batch.at)
     connection.execute(delete(keys).where(*outdated))
     values = {
         "tenant": tenant,
@@ -85,10 +94,14 @@ def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchW
         "derived": False,
         "look_at": write.keep_until,
     }
-    store_one = dialect_of(connection).insert(keys).on_conflict_do_nothing().returning(keys.c.key)
-    if connection.execute(store_one, values).first() is None:
+    insert = dialect_of(connection).insert(keys)
+    if connection.execute(insert.on_conflict_do_nothing().returning(keys.c.key), values).first() is None:
         text = "Another call used the same idempotency_key at this moment. Nothing was changed; try again."
         raise StoreUnavailable(text)
+    if write.repeat_name is not None and write.number == 0:
+        values |= {"key": f"{_LATEST}{write.repeat_name}", "fingerprint": {"token": batch.token}}
+        newest = {column: insert.excluded[column] for column in ("task_id", "fingerprint", "expires_at", "look_at")}
+        connection.execute(insert.on_conflict_do_update(index_elements=["tenant", "key"], set_=newest), values)
 
 
 def replace_with(connection: Connection, tenant: str, batch: StoredBatch, number: int) -> None:

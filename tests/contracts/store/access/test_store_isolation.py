@@ -94,8 +94,8 @@ BATCH = BatchWrite(
     StoredBatch(BulkVerb.PAUSE, CANARY, "token", NOON, {}, {}, {}),
     0,
     NOON + timedelta(days=30),
-    NOON,
     Acting(actor="bob", via=None),
+    repeat_name=CANARY,
 )
 
 
@@ -238,6 +238,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "batches.still": [lambda: store.batches.still(tenant, [task_id])],
         "batches.related": [lambda: store.batches.related(tenant, [UPSTREAM])],
         "batches.stored": [lambda: store.batches.stored(tenant, BATCH.batch.token)],
+        "batches.latest": [lambda: store.batches.latest(tenant, CANARY)],
         "batches.change": [lambda: store.batches.change(tenant, [task_id], PAUSED, BATCH)],
         "run_logs.read": [lambda: store.run_logs.read(tenant, run_id, limit=9)],
         "run_logs.newest": [lambda: store.run_logs.newest(tenant, run_id, limit=9)],

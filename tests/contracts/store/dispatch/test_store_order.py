@@ -79,7 +79,7 @@ def test_tasks_of_one_change_are_decided_in_the_order_of_the_call(store: Store, 
         now = store.now()
         decision = replace(decision_of(BulkVerb.PAUSE, planner, now, None), decide=decide)
         batch = StoredBatch(BulkVerb.PAUSE, "", f"b_{order[0]}", now, {}, {}, {}, tuple(order))
-        write = BatchWrite(batch, 0, now + timedelta(hours=1), now, LOCAL.acting("test"), None)
+        write = BatchWrite(batch, 0, now + timedelta(hours=1), LOCAL.acting("test"), None)
         store.batches.change(LOCAL.tenant, order, decision, write)
         assert decided == order
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.calls.bulk_change import BulkResult
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
@@ -13,6 +15,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk
@@ -49,6 +52,49 @@ def test_a_pause_after_a_resume_is_a_change_of_its_own_with_its_undo(desk: Desk)
     assert ask(desk, "pause", ids).repeated
     desk.scheduler.bulk.change("undo", undo=done[-1].undo)
     assert are_paused(desk, ids) == [False] * 2
+
+
+def hours(desk: Desk, ids: list[str]) -> list[int]:
+    return [desk.scheduler.get(task_id).record.run.scheduled_for.hour for task_id in ids]
+
+
+def test_the_undo_of_an_equal_call_after_a_minute_is_not_that_of_the_first_one(desk: Desk) -> None:
+    ids, done = two(desk), list[BulkResult]()
+    for _ in range(2):
+        done.append(ask(desk, "move", ids, to="1 hour later"))
+        desk.clock.at += timedelta(seconds=61)
+    assert not ask(desk, "undo", [], undo=done[1].undo).repeated
+    with pytest.raises(Refused, match="was changed again since"):
+        ask(desk, "undo", [], undo=done[0].undo)
+    assert hours(desk, ids) == [10] * 2
+
+
+def test_equal_calls_that_mean_other_tasks_are_each_taken_back(desk: Desk) -> None:
+    done = list[BulkResult]()
+    for title in ("Lunch A", "Lunch B"):
+        desk.scheduler.schedule(title, when="tomorrow 12:00", labels=["lunch"])
+        sent: Any = {"change": "cancel", "label": "lunch", "expect": 1}
+        done.append(desk.scheduler.bulk.change("cancel", where=TaskFilter(label="lunch"), expect=1, raw=sent))
+        desk.clock.at += timedelta(seconds=61)
+    ids = [each.outcomes[0].record.task.id for each in done]
+    for each in done:
+        desk.scheduler.bulk.change("undo", undo=each.undo)
+    assert [desk.scheduler.get(task_id).record.run.state for task_id in ids] == [State.SCHEDULED] * 2
+
+
+def test_the_undo_of_an_equal_move_of_a_chain_is_not_that_of_the_first_one(desk: Desk) -> None:
+    steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain_id = desk.scheduler.schedule("Report", when="tomorrow 9am", steps=steps).record.task.id
+    tokens = list[str | None]()
+    for _ in range(2):
+        sent = {"task_id": chain_id, "when": "1 hour later"}
+        tokens.append(desk.scheduler.reschedule(chain_id, when="1 hour later", raw=sent).undo)
+        desk.clock.at += timedelta(seconds=61)
+    view = desk.scheduler.act(chain_id, "undo", undo=tokens[1], raw={"undo": tokens[1]})
+    with pytest.raises(Refused, match="was changed again since"):
+        desk.scheduler.act(chain_id, "undo", undo=tokens[0], raw={"undo": tokens[0]})
+    assert view.chain
+    assert hours(desk, [view.chain.steps[0].task_id]) == [10]
 
 
 def test_one_task_that_was_resumed_alone_ends_the_repeat(desk: Desk) -> None:
