@@ -469,6 +469,22 @@ def test_an_undo_that_every_task_refuses_is_refused_and_stays_so_without_being_d
     assert [shown(target.scheduler.get(task_id)) for task_id in ids] == moved
 
 
+@pytest.mark.parametrize("pause_s", [61, 1])
+def test_the_undo_of_a_call_stays_when_the_same_call_changes_other_tasks_later(target: Desk, pause_s: int) -> None:
+    ids, call = three(target), {"change": "cancel", "label": "fair"}
+    undo = list[str]()
+    for task_id in ids:
+        done = target.scheduler.bulk.change("cancel", [task_id], raw=call)
+        target.clock.at += timedelta(seconds=pause_s)
+        assert done.undo
+        undo.append(done.undo)
+        target.scheduler.reschedule(task_id, labels=["over"])  # the call is over: the next one repeats nothing
+    assert len({*undo}) == len(ids)
+    for token in undo:
+        target.scheduler.bulk.change("undo", undo=token)
+    assert states(target, ids) == [State.SCHEDULED] * len(ids)
+
+
 @pytest.mark.parametrize("changed_again", [3, 1])
 def test_an_undo_of_several_transactions_is_refused_only_where_each_task_refuses_it(
     target: Desk, monkeypatch: pytest.MonkeyPatch, changed_again: int
