@@ -41,7 +41,6 @@ from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
 
-
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
     """A planned chain: its steps with their plans, upstreams first, ready to be stored."""
