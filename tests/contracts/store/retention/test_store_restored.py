@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
+from pathlib import Path
 from threading import Barrier, BrokenBarrierError
 
 import pytest
@@ -16,8 +18,9 @@ from duetime.scheduler.store.database import transaction_order
 from duetime.scheduler.store.database.transaction_order import EVENT_ID_GAP_COUNT
 from duetime.scheduler.store.store import connect
 from psycopg import IsolationLevel
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, make_url, text
 
+from tests import services
 from tests.builders import NOON, TENANT, Clock, added, cancelled
 
 pytestmark = pytest.mark.postgres
@@ -263,3 +266,28 @@ def test_numbers_of_this_server_stay(store: Store, url: str, clock: Clock) -> No
     open_store(url, clock=clock).close()
     sealed(store)
     assert store._database.read(lambda connection: connection.execute(text(numbers)).scalar_one()) == before
+
+
+@pytest.mark.parametrize("with_gap", [True, False])
+def test_after_a_recovery_to_an_older_point_a_reader_gets_each_change_once_if_the_gap_is_left_by_hand(
+    postgres_server: str, migrated_postgres_url: str, clock: Clock, *, with_gap: bool
+) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
+    [command] = re.findall(r"SELECT setval\('events_id_seq'[^\"]*", page)
+    url = migrated_postgres_url
+    with closing(open_store(url, clock=clock)) as before:
+        filled(before)
+    template = f'TEMPLATE "{make_url(url).database}"'
+    with services.postgres_database(postgres_server, options=template) as older:  # its files are those of that moment
+        with closing(open_store(url, clock=clock)) as lost:
+            for _ in range(3):
+                added(lost)
+            place = lost.history.latest()
+        with closing(open_store(older, clock=clock)) as store:
+            assert store.history.last_id() < place
+            if with_gap:
+                store._database.write(lambda connection: connection.execute(text(command)))
+            new = [added(store).task.id for _ in range(5)]
+            told = [event.task_id for event in store.history.since(place)]
+    assert told == (new if with_gap else new[3:])
+    assert str(EVENT_ID_GAP_COUNT) in command
