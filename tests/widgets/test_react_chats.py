@@ -39,9 +39,12 @@ def turn(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         text, key = new_key(ANN, "chat", site.app.store.now(), validity_of("1 day"))
         site.app.store.api_keys.add(key)
         script = str(project / "dist" / "turn" / "turn.js")
-        said = provision.run([provision.node(CACHE), script, f"{site.url}/mcp", text.text, "Call John"], project)
-        (record,) = site.app.store.tasks.page("acme", TaskFilter(), limit=9)[0]
-        assert record.run.state is State.SCHEDULED, "the press has approved it"
+        titles = ("Call John", "Call Jane")
+        said = provision.run([provision.node(CACHE), script, f"{site.url}/mcp", text.text, *titles], project)
+        states = {
+            each.task.title: each.run.state for each in site.app.store.tasks.page("acme", TaskFilter(), limit=9)[0]
+        }
+        assert states == {"Call John": State.SCHEDULED, "Call Jane": State.WAITING}, "the press has approved the first"
     found: dict[str, Any] = json.loads(said)
     return found
 
@@ -67,13 +70,17 @@ def test_both_chats_show_the_card_of_a_call_and_pass_its_buttons_on(
         demo.open("Chats with the cards of Duetime")
         page.route(f"{ORIGIN}/api/chat", lambda route: route.fulfill(body=turn["stream"], **SENT_BY_THE_SDK))
         page.route(f"{ORIGIN}/v1/tasks/*/cancel", cancelled)
+        page.route(
+            f"{ORIGIN}/api/agent", lambda route: route.fulfill(body=turn["events"], content_type="text/event-stream")
+        )
         page.get_by_role("button", name="Remind me to call John").click()
+        page.get_by_role("button", name="Remind me to call Jane").click()
         ours, theirs = demo.card("Vercel AI SDK"), demo.card("CopilotKit")
-        expect(ours).to_contain_text("May I remind you?")
-        expect(ours.get_by_role("button", name="Approve")).to_be_visible()
-        expect(ours).to_contain_text("Done.")
-        for chat in (ours, theirs):
-            card = chat.get_by_role("article", name="Call John")
+        for chat, title in ((ours, "Call John"), (theirs, "Call Jane")):
+            expect(chat).to_contain_text("May I remind you?")
+            expect(chat.get_by_role("button", name="Approve")).to_be_visible()
+            expect(chat).to_contain_text("Done.")
+            card = chat.get_by_role("article", name=title)
             card.get_by_role("button", name="Cancel").click()
-            expect(card.get_by_role("status")).to_contain_text("Cancelled")
+            expect(chat.get_by_role("status")).to_contain_text("Cancelled")
         assert demo.problems == []

@@ -1,35 +1,53 @@
-/* Both chats side by side; a call that was answered stands in for a run of an agent of CopilotKit. */
+/* Both chats side by side, each with a route of your server. */
 
 import { StrictMode, useState } from "react";
 import { createRoot } from "react-dom/client";
+import { HttpAgent } from "@ag-ui/client";
 import { CopilotKitContext, CopilotKitCoreReact, EMPTY_SET } from "@copilotkit/react-core/v2/context";
-import { useRenderToolCall } from "@copilotkit/react-core/v2/headless";
-import task from "../../../docs/payloads/task.json";
+import { useAgent, useCopilotKit, useRenderToolCall } from "@copilotkit/react-core/v2/headless";
 import { restAct } from "../../react-card/src/rest";
 import { AiSdkChat } from "../src/AiSdkChat";
 import { CopilotKitCards } from "../src/CopilotKitCards";
 
 const act = restAct("/v1");
-const CALL = { id: "1", type: "function", function: { name: "schedule_task", arguments: '{"title":"Call John"}' } } as const;
-const RESULT = { id: "2", role: "tool", toolCallId: "1", content: JSON.stringify(task.examples[0]) } as const;
 
 function Demo() {
-  const [copilotkit] = useState(() => new CopilotKitCoreReact({}));
+  const [copilotkit] = useState(() => new CopilotKitCoreReact({ agents__unsafe_dev_only: { default: new HttpAgent({ url: "/api/agent" }) } }));
   return (
     <main>
       <h1>Chats with the cards of Duetime</h1>
       <AiSdkChat act={act} />
       <CopilotKitContext.Provider value={{ copilotkit, executingToolCallIds: EMPTY_SET }}>
         <CopilotKitCards act={act} />
-        <Answered />
+        <Chat />
       </CopilotKitContext.Provider>
     </main>
   );
 }
 
-function Answered() {
+function Chat() {
+  const { agent } = useAgent();
+  const { copilotkit } = useCopilotKit();
   const render = useRenderToolCall();
-  return <section aria-label="CopilotKit">{render({ toolCall: CALL, toolMessage: RESULT })}</section>;
+  const ask = () => {
+    agent.addMessage({ id: crypto.randomUUID(), role: "user", content: "Remind me to call Jane" });
+    void copilotkit.runAgent({ agent });
+  };
+  return (
+    <section aria-label="CopilotKit">
+      <h2>CopilotKit</h2>
+      <button type="button" onClick={ask}>Remind me to call Jane</button>
+      {agent.messages.map((message) => (
+        <div key={message.id}>
+          {message.role === "assistant" && message.content}
+          {message.role === "assistant" && message.toolCalls?.map((toolCall) => {
+            const toolMessage = agent.messages.find((each) => each.role === "tool" && each.toolCallId === toolCall.id);
+            return <div key={toolCall.id}>{render(toolMessage?.role === "tool" ? { toolCall, toolMessage } : { toolCall })}</div>;
+          })}
+        </div>
+      ))}
+    </section>
+  );
 }
 
 createRoot(document.getElementById("root")!).render(<StrictMode><Demo /></StrictMode>);
