@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.views import TaskRecord
+
+FINAL_CANCEL: Final = "its run has begun, so the cancel cannot be undone"
 
 
 @dataclass(frozen=True, slots=True)

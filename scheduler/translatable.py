@@ -83,6 +83,8 @@ class NoteKind(StrEnum):
     DRY_RUN = "dry_run"
     DAMAGED = "damaged"
     SHOWN_IN_UTC = "shown_in_utc"
+    HAS_ENDED = "has_ended"
+    SILENT = "silent"
 
 
 class Translatable(str):
@@ -100,6 +102,14 @@ class Translatable(str):
         made.kind = kind
         made.values = {name: value for name, value in values.items() if value is not None}
         return made
+
+
+def of_step(name: str, text: str) -> str:
+    """Return a note on a step with the name of the step before it, as one of the same kind."""
+    named = f"{name}: {text}"
+    if not isinstance(text, Translatable):
+        return named
+    return Translatable.of(text.kind, named, **{**text.values, "of": name})
 
 
 def as_assumed(texts: Iterable[str]) -> tuple[str, ...]:

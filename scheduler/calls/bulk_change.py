@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.records import FINAL_CANCEL, Change, LastChange
 from duetime.scheduler.task import Json, Run, State
 from duetime.scheduler.views import TaskRecord, due_at
 
@@ -125,10 +125,10 @@ class BulkResult:
 def why_cancel_is_final(record: TaskRecord) -> str:
     """Return why a task stays cancelled, or asked to stop, once it was cancelled."""
     if record.run.state is State.RUNNING:
-        return "it runs: it is asked to stop, which no undo takes back"
+        return f"it is asked to stop: {FINAL_CANCEL}"
     if record.run.started_at is None:
-        return "a task before it had begun, so no undo brings it back"
-    return "it had begun, so no undo brings it back"
+        return "a task before it has begun, so the cancel cannot be undone"
+    return FINAL_CANCEL
 
 
 def undid_nothing(done: Sequence[TaskOutcome], batch: StoredBatch) -> bool:

@@ -26,7 +26,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.task import Run, State, Task
-from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
+from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from duetime.scheduler.view_parts import Occurrence, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.scheduler.waits.signal import KeptWait
@@ -115,7 +115,7 @@ def chain_view(
 ) -> TaskView:
     """Return the view of a chain; of one that recurs with its rule in words and its next occurrences."""
     to_come = [(step, run) for step in found.steps for run in step.record.side_runs if not has_begun(run)]
-    also = [f"{step.name}: {_also_runs(step.record, run, now)}" for step, run in to_come]
+    also = [of_step(step.name, _also_runs(step.record, run, now)) for step, run in to_come]
     view = view_of_chain(found, now, created=created, warnings=[*warnings, *also, *open_generations(found)])
     rule = recurrence_of(view.record.task)
     if rule is None:

@@ -20,6 +20,7 @@ from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Notify
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskFilter
 
 P = ParamSpec("P")
@@ -97,7 +98,8 @@ def silent_note(action: str, notify: NotifyWord | None) -> tuple[str, ...]:
     """Say that a reminder can notify nobody."""
     if not never_reminds(action, notify):
         return ()
-    return (f"this reminder will notify nobody, because of notify='{notify}'; notify='always' reminds the user",)
+    text = f"this reminder will notify nobody, because of notify='{notify}'; notify='always' reminds the user"
+    return (Translatable.of(NoteKind.SILENT, text),)
 
 
 def check_labels(request: Request | Reschedule) -> None:

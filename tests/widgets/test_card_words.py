@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
+from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from playwright.sync_api import Locator, expect
 
 from tests.rules.test_clauses import EVERY_KIND
@@ -172,3 +172,11 @@ def test_a_note_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -
     kinds = {text: {"kind": text.kind.value, **text.values} for text in said}
     chat.show_task(a_task(warnings=[*said, "something newer"], words={"sentences": kinds}), locale=locale)
     expect(chat.card.locator(".notice")).to_have_text([*NOTES[locale], "something newer"])
+
+
+def test_a_note_on_a_step_is_said_in_the_language_of_the_reader_behind_its_name(chat: Chat) -> None:
+    said = of_step("import", Translatable.of(NoteKind.SILENT, "this reminder will notify nobody, because of ..."))
+    assert isinstance(said, Translatable)
+    kinds = {said: {"kind": said.kind.value, **said.values}}
+    chat.show_task(a_task(warnings=[said], words={"sentences": kinds}), locale="de-DE")
+    expect(chat.card.locator(".notice")).to_have_text(["import: Diese Erinnerung benachrichtigt niemanden."])

@@ -50,7 +50,7 @@ class BulkRow(ListRow):
 
     `side_run_at` is when a recurring task runs in addition to its next time: its last failure again, or an occurrence
     moved past that. Then `was` is when it was due. In `why` a moved one says that it falls on another one, and a
-    cancelled one that no undo brings it back.
+    cancelled one that this cannot be undone.
     """
 
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None

@@ -59,8 +59,8 @@ def headline(part: BulkPart, zone: str) -> str:
 
 
 def _final(part: BulkPart) -> str:
-    which = f"{part.final} of them" if part.changed > 1 else "it"
-    return f"no undo {'would bring' if part.dry_run else 'brings'} {which} back"
+    which = f" of {part.final} of them" if part.changed > 1 else ""
+    return f"the cancel{which} {'could not' if part.dry_run else 'cannot'} be undone"
 
 
 def _until(part: BulkPart, zone: str) -> str:

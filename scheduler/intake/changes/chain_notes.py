@@ -19,7 +19,7 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import State
-from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed, of_step
 from duetime.scheduler.views import TaskRecord, TaskView
 
 HAD_BEGUN: Final = "a step had begun"
@@ -103,4 +103,4 @@ def notes(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     text = f"not changed: {names} ({why})"
     unchanged = (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
     also = ((open_steps.get(each.record.task.id), each.why) for each in result.outcomes if each not in left)
-    return (*unchanged, *(f"{name}: {said}" for name, said in also if name and said))
+    return (*unchanged, *(of_step(name, said) for name, said in also if name and said))

@@ -84,4 +84,5 @@ def expires_in_pause(task: Task, run: Run, until: datetime | None) -> tuple[str,
 def ended_warning(draft: ChangeDraft) -> tuple[str, ...]:
     """Return a warning where the resumed task has ended, as a resume does not start it again."""
     resumed, run = draft.record.task.paused and not draft.task.paused, draft.change.coming
-    return (f"it has ended ({run.state}): it starts once it is given a time",) if resumed and run.ended_at else ()
+    text = f"it has ended ({run.state}): it starts once it is given a time"
+    return (Translatable.of(NoteKind.HAS_ENDED, text),) if resumed and run.ended_at else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import FINAL_CANCEL, Change
 from duetime.scheduler.rules.series.moved_occurrence import same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.task import State
@@ -16,4 +16,4 @@ def notes_of(record: TaskRecord, change: Change) -> Iterator[str]:
     yield from filter(None, [same_time_note(change), withdrawn_question_note(record, change)])
     ends = change.run.state is State.CANCELLED and record.run.state is not State.CANCELLED
     if record.run.started_at is not None and (ends or change.run.cancel_requested):
-        yield "its run has begun, so the cancel cannot be undone"
+        yield FINAL_CANCEL

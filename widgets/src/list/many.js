@@ -36,7 +36,7 @@ export function doneView(list) {
   const { bulk, env } = list;
   if (!bulk) return "";
   const back = bulk.undo && canCall(env) && Date.parse(bulk.undo_until) > env.clock.now();
-  const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}${bulk.left ? ` / ${number(bulk.changed + bulk.left)}` : ""}`, within: "" });
+  const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}`, within: "" });
   return h("div", { class: "undo" }, h("p", {}, said, finalView(bulk)), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
 }
 

@@ -9,9 +9,9 @@ const DETAILED = new Set(["time_assumed", "deadline_assumed", "damaged", "early_
 
 /** A sentence of the server; one of a kind that this card does not know stays as it is written. */
 export function noteWords(text, { words }, env) {
-  const { kind, ...values } = words?.sentences?.[text] ?? {};
+  const { kind, of, ...values } = words?.sentences?.[text] ?? {};
   if (!kind || !isNamed("note", kind) || (speaksEnglish() && DETAILED.has(kind))) return withoutIds(text);
-  return t(`note.${kind}`, valueWords(values, env));
+  return (of ? `${of}: ` : "") + t(`note.${kind}`, valueWords(values, env));
 }
 
 function valueWords({ at, deadline, day, time, last, instead, ...rest }, { clock, reader }) {

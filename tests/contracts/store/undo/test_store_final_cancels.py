@@ -18,8 +18,8 @@ from duetime.widgets.bulk.text import bulk_text
 from tests.builders import Clock
 from tests.contracts.store.series.test_store_series import MORNING, Desk
 
-RUNS = "it runs: it is asked to stop, which no undo takes back"
-HAD_BEGUN = "it had begun, so no undo brings it back"
+RUNS = "it is asked to stop: its run has begun, so the cancel cannot be undone"
+HAD_BEGUN = "its run has begun, so the cancel cannot be undone"
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def whys(result: BulkResult) -> dict[str, str | None]:
 
 def test_a_cancel_and_its_dry_run_name_what_no_undo_brings_back(target: Desk, three: list[str]) -> None:
     tried = target.scheduler.bulk.change("cancel", three, dry_run=True)
-    assert "This would cancel 3 tasks; no undo would bring 2 of them back." in bulk_text(tried)
+    assert "This would cancel 3 tasks; the cancel of 2 of them could not be undone." in bulk_text(tried)
     assert whys(tried) == {"Later": None, "Runs": RUNS, "Retrying": HAD_BEGUN}
     assert bulk_payload(tried).bulk.final == 2
 
     done = target.scheduler.bulk.change("cancel", three)
     said = bulk_text(done)
-    assert said.startswith("Cancelled 3 tasks; no undo brings 2 of them back.")
+    assert said.startswith("Cancelled 3 tasks; the cancel of 2 of them cannot be undone.")
     assert f"change_tasks(change='undo', undo='{done.undo}') takes the rest back." in said
     assert "->" not in said, "nothing was moved"
     assert whys(done) == {"Later": None, "Runs": RUNS, "Retrying": HAD_BEGUN}
@@ -73,7 +73,7 @@ def test_the_undo_of_a_cancel_names_what_stays_cancelled(target: Desk, three: li
 
 def test_a_cancel_of_a_task_that_runs_has_no_undo_and_says_so(target: Desk, three: list[str]) -> None:
     done = target.scheduler.bulk.change("cancel", [three[1]])
-    assert bulk_text(done).startswith("Cancelled 1 task; no undo brings it back.")
+    assert bulk_text(done).startswith("Cancelled 1 task; the cancel cannot be undone.")
     assert (done.undo, bulk_payload(done).bulk.final) == (None, 1)
 
 

@@ -1,0 +1,64 @@
+"""Notes of answers carry their kind, by which a card says them in the language of its reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.translatable import NoteKind, Translatable, of_step
+from duetime.tools.registration import make_tools
+from duetime.tools.results import WORDS_META_KEY
+
+from tests.builders import Clock
+from tests.flow.tools.calls import CONTEXT
+
+Words = Callable[..., tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def words(store: Store) -> Words:
+    """Return a function that calls a tool, and returns the id of its task and its sentences with their kinds."""
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    tools = {tool.name: tool for tool in make_tools(lambda: Scheduler(store, planner))}
+
+    def ask(tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        result = asyncio.run(tools[tool].run(arguments, CONTEXT))
+        return result.structured_content["id"], (result.meta or {}).get(WORDS_META_KEY, {}).get("sentences", {})
+
+    return ask
+
+
+def kinds_of(sentences: dict[str, Any]) -> set[str]:
+    return {each["kind"] for each in sentences.values()}
+
+
+def test_a_reminder_that_notifies_nobody_says_so_by_a_kind(words: Words) -> None:
+    _, said = words("schedule_task", title="Call", when="in 1 hour", notify="never")
+    assert NoteKind.SILENT in kinds_of(said)
+
+
+def test_the_resume_of_a_task_that_has_ended_says_so_by_a_kind(words: Words, store: Store, clock: Clock) -> None:
+    task_id, _ = words("schedule_task", title="Call", when="now")
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    [claim] = store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+    words("reschedule_task", task_id=task_id, pause=True)
+    store.claims.settle([settle(claim, Failed("away"), now=clock(), jitter=0.0)])
+    _, said = words("reschedule_task", task_id=task_id, pause=False)
+    assert NoteKind.HAS_ENDED in kinds_of(said)
+
+
+def test_a_note_on_a_step_keeps_its_kind_and_names_the_step() -> None:
+    note = of_step("import", Translatable.of(NoteKind.ALSO_RUNS, "it also runs", at="2026-12-09T14:00:00+00:00"))
+    assert isinstance(note, Translatable)
+    assert (note, note.kind, note.values["of"]) == ("import: it also runs", NoteKind.ALSO_RUNS, "import")
+    assert of_step("import", "as it is") == "import: as it is"
