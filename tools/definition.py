@@ -13,7 +13,7 @@ from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
-from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
+from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, TimeText, Whole
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
@@ -36,7 +36,7 @@ def unobserved(_tool: str, _outcome: str, _seconds: float) -> None:
     """Observe no call."""
 
 
-TIME = Text(200, "a time")
+TIME = TimeText(200)
 
 TASK_ID = Argument(
     "task_id",
@@ -116,7 +116,7 @@ ON_FAILURE = Argument(
     "{notify: a channel, run: {action, payload}, tier: 'high'}",
     RUN_ON_FAILURE,
 )
-LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
+LABELS = Argument("labels", Texts(100, listed=True), "Up to 10", "labels=['workflow=onboarding']")
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class StrictTool(Tool):
     def _also_wrong(
         self, values: Mapping[str, Json], problems: Sequence[InvalidArgument], sender: Sender
     ) -> list[InvalidArgument]:
-        reported = {problem.argument for problem in problems}
+        reported = {each for problem in problems for each in (problem.argument, problem.example.partition("=")[0])}
         found = self._definition.also_wrong(values, sender)
         return [problem for problem in found if problem.argument.partition(".")[0] not in reported]
 

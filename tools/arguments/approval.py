@@ -13,6 +13,9 @@ from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is
 _NO_QUESTION = frozenset({"no", "none"})
 """Words that ask nothing."""
 
+_USUAL_QUESTION = frozenset({"yes", "required"})
+"""Words that ask the usual question."""
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
@@ -40,6 +43,8 @@ class ApprovalTerms:
             return value
         if isinstance(given, str) and given.strip().lower() in _NO_QUESTION:
             return False
+        if isinstance(given, str) and given.strip().lower() in _USUAL_QUESTION:
+            return True
         if isinstance(given, str) and not isinstance(value, dict):
             value = {"question": given}
         if not isinstance(value, dict):

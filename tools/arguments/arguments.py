@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.scheduler.errors import MAX_PROBLEMS, DuetimeError, InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice, Choices
-from duetime.tools.arguments.types import ArgumentType, Correctable, is_blank, shown
+from duetime.tools.arguments.types import ArgumentType, Correctable, Object, is_blank, shown
 
 if TYPE_CHECKING:
     from duetime.scheduler.principal import Principal
@@ -46,6 +46,11 @@ MEANT_ARGUMENTS = {
     "search": "query",
     "status": "state",
     "retries": "retry",
+    "max_retries": "retry",
+    "ids": "task_ids",
+    "new_time": "when",
+    "start": "when",
+    "start_time": "when",
     "channel": "deliver_to",
     "message": "payload",
     "description": "payload",
@@ -126,6 +131,8 @@ class Argument:
         if isinstance(self.kind, Choices):
             own = self.kind.elsewhere(given) or own
         meant = self.kind.corrected(given) if isinstance(self.kind, Correctable) else None
+        if self.examples and action in _TEXT_ACTIONS and isinstance(given, str) and _is_short(given):
+            meant = {"message": given}
         own = own if meant is None else f"{self.name}={meant!r}"
         example = f"{self.name}={near!r}" if near else own
         if near and isinstance(self.kind, Choice) and near not in self.kind.words:
@@ -216,10 +223,24 @@ class Arguments:
     def _not_known(self, name: str, given: Mapping[str, Any], *, guessed: bool) -> InvalidArgument:
         """Guess what was meant only for those that can be told: a guess costs, and a call may have thousands."""
         near = self.nearest(name) if guessed else None
+        if guessed and near is None and name in self._payload_members(given):
+            return self._in_payload(name, given)
         guess = f"; did you mean {near}?" if near else ""
         problem = f"{self.tool} has no such argument{guess}".rstrip("?")
         example = self._meant(name, near, given)
         return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table), example=example)
+
+    def _payload_members(self, given: Mapping[str, Any]) -> Collection[str]:
+        """Return the members that a payload usually has, of an action that takes more than a message."""
+        kind = self.table["payload"].kind if "payload" in self.table else None
+        return kind.usual if isinstance(kind, Object) and given.get("action") not in _TEXT_ACTIONS else ()
+
+    def _in_payload(self, name: str, given: Mapping[str, Any]) -> InvalidArgument:
+        payload, members = given.get("payload") or {}, self._payload_members(given)
+        moved = {each: value for each, value in given.items() if each in members and each not in self.table}
+        is_shown = isinstance(payload, dict) and all(map(_is_short, moved.values()))
+        example = f"payload={ ({**payload, **moved})!r}" if is_shown else ""
+        return InvalidArgument(name, "it is a member of payload", accepted=", ".join(self.table), example=example)
 
     def _meant(self, name: str, near: str | None, given: Mapping[str, Any]) -> str:
         """Return a short value of a misnamed argument as it was meant; empty where the call has that already."""
@@ -228,6 +249,8 @@ class Arguments:
             return self._as_message(value, given)
         if near is None or near in given:
             return ""
+        if near == "retry" and type(value) is int:
+            return f"retry='{value} times'"  # the first attempt is none
         if name in _LENGTHS:
             value = f"in {value}{' seconds' if isinstance(value, int | float) else ''}".replace("in in ", "in ")
         return self._renamed(near, value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from duetime.scheduler.task import Json
@@ -20,7 +21,9 @@ MAX_ARGUMENT_CHARS = 2_000
 
 MAX_NUMBER_VALUE = 10**9
 MAX_ITEMS = 100
+_MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -63,6 +66,21 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeText(Text):
+    """A time in words, or as ISO 8601."""
+
+    accepted: str = "a time"
+
+    def corrected(self, given: Json) -> Json:
+        """Return the parts of an object, as a date and a time are, as one text; seconds since 1970 as an instant."""
+        if isinstance(given, dict) and given and all(isinstance(part, str) for part in given.values()):
+            return " ".join(str(part) for part in given.values())[: self.limit]
+        if isinstance(given, int) and not isinstance(given, bool) and _MIN_EPOCH_S <= given < _MAX_EPOCH_S:
+            return f"{datetime.fromtimestamp(given, UTC):%Y-%m-%dT%H:%M:%S}+00:00"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """A whole number within bounds."""
 
@@ -96,8 +114,8 @@ class Flag:
         return {"type": "boolean"}
 
     def read(self, given: Json) -> bool:
-        if isinstance(given, str) and given.strip().lower() in {"true", "false"}:
-            return given.strip().lower() == "true"
+        if isinstance(given, str) and given.strip().lower() in _FLAGS:
+            return _FLAGS[given.strip().lower()]
         if not isinstance(given, bool):
             raise ValueError(f"{named(given)} is neither true nor false")  # noqa: TRY004 - one family for all kinds
         return given
@@ -193,10 +211,11 @@ def _seconds(given: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A list of texts, its JSON text, or one text alone."""
+    """A list of texts, its JSON text, or one text alone; an error shows several with commas as a list if `listed`."""
 
     limit: int = MAX_ITEMS
     accepted: str = "a list of texts"
+    listed: bool = False
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string"}}
@@ -208,6 +227,14 @@ class Texts:
         if len(value) > self.limit:
             raise ValueError(f"it has {len(value)} items, the limit is {self.limit}")
         return [Text().read(item) for item in value]
+
+    def corrected(self, given: Json) -> Json:
+        """Return the parts of one text as a list; None where they could mean something else."""
+        return _split(given) if self.listed and isinstance(given, str) else None
+
+
+def _split(text: str) -> list[str]:
+    return [part for part in (each.strip(" '\"[]") for each in text.split(",")) if part]
 
 
 def _several(text: str) -> Any:

@@ -39,6 +39,8 @@ def watch_times(payload: Mapping[str, Json], times: TimeReader, now: datetime, *
         with suppress(InvalidArgument):
             end = resolve_end(until, now=now, zone=zone, frame=times.frame(zone)).instant
             read["until"] = end.replace(microsecond=0).isoformat() if end - now <= MAX_UNTIL else until
+    if isinstance(every, int | float) and not isinstance(every, bool):
+        read["every"] = f"{every:g} s"
     if isinstance(every, str) and not _is_length(every):
         with suppress(Misread, Unknown):
             read["every"] = _pace(plain_words.parse(every, now)) or every

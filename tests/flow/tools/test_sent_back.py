@@ -283,6 +283,12 @@ WRONG = [
     (S, {"at": "tomorrow"}),
     (S, {"when": "tomorrow", "time_zone": "Asia/Tokyo"}),
     (S, {"when": "tomorrow", "by": "2 hours"}),
+    (S, {"action": "webhook", "url": "https://example.com/x", "method": "POST"}),
+    (S, {"action": "webhook", "retries": 3, "payload": HOOK}),
+    (S, {"when": {"date": "2026-12-24", "time": "09:00"}}),
+    (S, {"when": 1798102800}),
+    (S, {"new_time": "tomorrow"}),
+    (S, {"when": "tomorrow", "payload": "Call him about the contract"}),
     # changes of one task
     *((R, {"task_id": "ONE", **changes}) for changes in (
         {},
@@ -662,7 +668,7 @@ def test_a_payload_that_is_no_object_is_answered_with_one_of_the_action_of_the_t
     scheduler: Scheduler, answer: Answer, action: str, payload: dict[str, Any], example: str
 ) -> None:
     task_id = scheduler.schedule("A", when="tomorrow", action=action, payload=payload).record.task.id
-    for wrong in ("new", ["new"]):
+    for wrong in (7, ["new"]):
         accepted, said = answer(R, {"task_id": task_id, "payload": wrong})
         assert not accepted
         assert said.endswith(f"Example: {example}")
