@@ -19,10 +19,11 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.rows import RUN_FIELDS
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.task import InboxMessage, RetryPolicy
+from duetime.scheduler.task import InboxMessage, RetryPolicy, Run
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import select
 
@@ -161,6 +162,14 @@ class House:
         found = select(runs.c.task_id, runs.c.scheduled_for).where(runs.c.task_id.in_(task_ids), runs.c.current)
         rows = self.store._database.read(lambda connection: connection.execute(found).all())
         return {task_id: at for task_id, at in rows}  # noqa: C416 - rows are no pairs for mypy
+
+    def runs_of_each(self, task_ids: Sequence[str]) -> dict[str, list[Run]]:
+        """Return all runs of these tasks, by task."""
+        found: dict[str, list[Run]] = {task_id: [] for task_id in task_ids}
+        wanted = select(*RUN_FIELDS).where(runs.c.task_id.in_(task_ids))
+        for row in self.store._database.read(lambda connection: connection.execute(wanted).all()):
+            found[row.task_id].append(Run(*row))
+        return found
 
     def open_letters(self) -> set[str]:
         """Return the runs whose dead letters are open."""

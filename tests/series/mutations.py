@@ -1,4 +1,4 @@
-"""Bring back one defect at a time in a copy of the code, and show that a walk finds it: of series, chains or waits.
+"""Bring back one defect at a time in a copy of the code, and show that a walk of series, chains or waits finds it.
 
 Run from the top: `python tests/series/mutations.py [WORD ...]`, with words of those that are wanted. Exits 1 when a
 mutation survives.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERIES, CHAINS = "tests/series/test_series_walk.py", "tests/series/test_chain_walk.py"
+GENERATIONS = "tests/series/test_generation_walk.py"
 APPROVALS = "tests/contracts/store/approvals/test_store_approval_walks.py"
 WAITS = "tests/contracts/store/waits/test_store_recurring_wait_walks.py"
 MAX_SHOWN_CHARS = 110
@@ -415,6 +416,71 @@ MUTATIONS = (
         "a step of a generation that was approved loses its time",
         (("series/before_run.py", " or (in_chain and run.first_ready_at is not None)", ""),),
         CHAINS,
+    ),
+    Mutation(
+        "a generation that is skipped leaves no run of its first steps",
+        (
+            (
+                "series/overlap.py",
+                "now) if overlapped else ())",
+                "now) if not coming else ())",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
+        "more than one generation waits for the open one where one may wait",
+        (
+            (
+                "series/overlap.py",
+                "overlap is Overlap.BUFFER_ALL else None)",
+                "overlap is Overlap.BUFFER_ONE else None)",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
+        "a generation that waited is open since it started, and loses what fell due before that",
+        (("series/overlap.py", "coming.scheduled_for if overlap is Overlap.BUFFER_ALL else None)", "None)"),),
+        GENERATIONS,
+    ),
+    Mutation(
+        "a generation gives way but for the steps that wait",
+        (
+            (
+                "series/generation_overtake.py",
+                "        if run.ended_at is None and not run.cancel_requested:",
+                "        if run.ended_at is None and not run.cancel_requested and run.state is not State.WAITING:",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
+        "a step follows the run of another generation",
+        (
+            (
+                "generations/side_generations.py",
+                'runs.c.number == bindparam("of_number"))',
+                'runs.c.number >= bindparam("of_number"))',
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
+        "what waits in an overtaken generation is not ended with what it comes after",
+        (
+            (
+                "generations/side_generations.py",
+                "[each for each in judged if each.verdict.to in TERMINAL], now)",
+                "[each for each in judged if each.verdict.to is State.EXPIRED], now)",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
+        "an undone cancel lets a step of an overtaken generation go that waited",
+        (("statements/side_runs.py", "waits=had_waited)", "waits=False)"),),
+        GENERATIONS,
     ),
     Mutation(
         "the next generation is not asked for",

@@ -36,18 +36,7 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, update
 
 _UNLOGGED_FIELDS = frozenset(
-    {
-        "id",
-        "task_id",
-        "tenant",
-        "current",
-        "revision",
-        "updated_at",
-        "failed_before",
-        "repeats",
-        "overtaken_at",
-        "summary",
-    }
+    {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
 """Fields whose changes no event shows."""
 

@@ -594,7 +594,7 @@ def test_the_name_of_an_argument_of_another_tool_is_no_slip(answer: Answer) -> N
 
 
 @pytest.mark.parametrize(
-    "given", [{"repeat_policy": {"overlap": "skip"}}, {"timezone": "Asia/Tokyo"}], ids=lambda given: next(iter(given))
+    "given", [{"all_following": True}, {"timezone": "Asia/Tokyo"}], ids=lambda given: next(iter(given))
 )
 def test_an_argument_that_no_recurring_chain_has_is_refused_without_an_example_that_would_change_it(
     scheduler: Scheduler, answer: Answer, given: dict[str, Any]

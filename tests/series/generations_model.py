@@ -1,0 +1,204 @@
+"""Generations of a chain as its user may think of them: what becomes of one that falls due while another is open.
+
+The reference that the walk of generations compares the product with: docs/chains.md ("Overlap and catch-up"), written
+plainly. Nothing here is from the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+HOUR = timedelta(hours=1)
+ATTEMPT_COUNT = 3
+PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
+MAX_LEFT_OUT = 10
+"""Generations that leave a run each when they are left out; the others are counted."""
+
+ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped"})
+OVERTAKING = frozenset({"cancel_other", "allow_all"})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A step of the chain: which steps it comes after, and what a bad end of one of them means for it."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    policy: str = "fail"
+
+
+@dataclass
+class StepRun:
+    """The run of a step in one generation: `at` is when it may start, `stop` whether it was asked to stop."""
+
+    plan: Plan
+    at: datetime
+    state: str
+    failures: int = 0
+    stop: bool = False
+    ended_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state not in ENDED
+
+
+@dataclass
+class Generation:
+    """One generation: it is `due` by the rule, and open since its first step might start."""
+
+    number: int
+    due: datetime
+    runs: dict[str, StepRun]
+    opened: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return any(run.is_open for run in self.runs.values())
+
+
+@dataclass
+class GenerationsModel:
+    """A chain that recurs on the hour, its generations, and the hours that were left out."""
+
+    plans: tuple[Plan, ...]
+    first: datetime
+    overlap: str
+    task_ids: dict[str, str] = field(default_factory=dict)
+    generations: list[Generation] = field(default_factory=list)
+    left_out: list[datetime] = field(default_factory=list)
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self._begin(self.first)
+
+    @property
+    def current(self) -> Generation:
+        return self.generations[-1]
+
+    # -- what time and workers bring
+
+    def tick(self, now: datetime) -> None:
+        """Open what is due, and let the next generation overtake one that is open."""
+        while True:
+            one = self.current
+            waiting = [run for run in one.runs.values() if run.state == "scheduled" and run.at <= now]
+            if one.opened is None and waiting:
+                one.opened = now
+            newest, going_on = self._newest(one, now), any(run.is_open and not run.stop for run in one.runs.values())
+            if self.is_over or self.overlap not in OVERTAKING or not going_on or newest is None:
+                return
+            if self.overlap == "allow_all":
+                self._begin(newest)
+            elif not self._give_way(one, now):
+                return
+
+    def startable(self, now: datetime) -> set[tuple[str, int]]:
+        return {
+            (name, each.number)
+            for each in self.generations
+            for name, run in each.runs.items()
+            if run.state in ("scheduled", "retrying") and run.at <= now
+        }
+
+    def start(self, name: str, number: int) -> None:
+        self.of(number).runs[name].state = "running"
+
+    def finish(self, name: str, number: int, how: str, now: datetime) -> None:
+        """End an attempt: done, failed, or retry."""
+        run = self.of(number).runs[name]
+        if how == "retry" and not run.stop and run.failures + 1 < ATTEMPT_COUNT:
+            run.failures += 1
+            run.state, run.at = "retrying", now + PAUSE_BETWEEN_ATTEMPTS
+            return
+        run.state = "succeeded" if how == "done" else "cancelled" if run.stop else "failed"
+        run.ended_at = now
+        self._follow(self.of(number), now)
+
+    # -- what a user asks for
+
+    def cancel(self, now: datetime) -> None:
+        """End the series, with what is open of all generations."""
+        self.is_over = True
+        for each in self.generations:
+            self._stop(each, now)
+
+    def of(self, number: int) -> Generation:
+        return next(each for each in self.generations if each.number == number)
+
+    # -- parts
+
+    def _begin(self, due: datetime, *, opened: datetime | None = None) -> None:
+        runs = {plan.name: StepRun(plan, due, "waiting" if plan.after else "scheduled") for plan in self.plans}
+        self.generations.append(Generation(len(self.generations) + 1, due, runs, opened))
+
+    def _give_way(self, one: Generation, now: datetime) -> bool:
+        """Stop what is open; return whether that has ended the generation, so that the next one stands."""
+        self._stop(one, now)
+        return self._renew(one, now)
+
+    def _stop(self, one: Generation, now: datetime) -> None:
+        for run in one.runs.values():
+            if run.state == "running":
+                run.stop = True
+            elif run.is_open:
+                run.state, run.ended_at = "cancelled", now
+
+    def _follow(self, one: Generation, now: datetime) -> None:
+        """Let the steps continue, or end, that come after what has ended in their generation."""
+        moved = True
+        while moved:
+            moved = False
+            for run in [run for run in one.runs.values() if run.state == "waiting"]:
+                before = [one.runs[name] for name in run.plan.after]
+                bad = [each for each in before if not each.is_open and self._verdict(run, each)]
+                if bad:
+                    cause = min(bad, key=lambda each: (each.ended_at or now, self.task_ids[each.plan.name]))
+                    run.state, run.ended_at, moved = self._verdict(run, cause), now, True
+                elif not any(each.is_open for each in before):
+                    run.state, run.at, moved = "scheduled", now, True
+        self._renew(one, now)
+
+    def _verdict(self, run: StepRun, before: StepRun) -> str:
+        """Give the end of a step that follows from another one's, empty if it may run."""
+        if before.state == "succeeded" or run.plan.policy == "run_anyway":
+            return ""
+        return "skipped" if run.plan.policy == "skip" else before.state
+
+    def _renew(self, one: Generation, now: datetime) -> bool:
+        """Begin the next generation when the newest one has ended; return whether it did."""
+        if one is not self.current or one.is_open or self.is_over:
+            return False
+        since = max(one.due, min(one.opened or now, now))
+        missed = list(_hours(since, now))
+        if not missed:
+            self._begin(next(_hours(max(now, one.due), now + 2 * HOUR + (max(now, one.due) - now))))
+        elif self.overlap == "skip":
+            self._leave_out(missed)
+            self._begin(missed[-1] + HOUR)
+        elif self.overlap == "buffer_all":
+            self._begin(missed[0], opened=missed[0])
+        elif self.overlap == "buffer_one":
+            self._leave_out(missed[1:])
+            self._begin(missed[0])
+        else:
+            self._leave_out(missed[:-1])
+            self._begin(missed[-1])
+        return True
+
+    def _leave_out(self, hours: list[datetime]) -> None:
+        self.left_out += hours[:MAX_LEFT_OUT]
+
+    def _newest(self, one: Generation, now: datetime) -> datetime | None:
+        """Return the newest time of the rule since a generation was opened."""
+        return max(_hours(max(one.due, one.opened), now), default=None) if one.opened else None
+
+
+def _hours(after: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield the full hours after a time, up to another one."""
+    hour = after.replace(minute=0, second=0, microsecond=0) + HOUR
+    while hour <= until:
+        yield hour
+        hour += HOUR

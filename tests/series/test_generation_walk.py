@@ -1,0 +1,254 @@
+"""Generations of chains overlap in every way that a policy allows, at random, and agree with the reference.
+
+Groups of chains on one clock, each with steps, a policy and operations of its own; a few go over PostgreSQL.
+`SERIES_SEED`, `GENERATION_GROUPS` and `GENERATION_GROUPS_ON_POSTGRES` ask for other and more walks. On a difference the
+chain's own steps are printed. `mutations.py` shows which defects are found.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.rules.settlement import refresh, settle
+from duetime.scheduler.run_records import Claim, Verdict
+from duetime.scheduler.store import open_store
+from duetime.scheduler.store.schema.tables.chains import chains
+from duetime.scheduler.task import Run, State
+from sqlalchemy import bindparam, select
+
+from tests.builders import NOON, Clock
+from tests.series.generations_model import HOUR, PAUSE_BETWEEN_ATTEMPTS, GenerationsModel, Plan
+from tests.series.house import RETRY, House
+from tests.series.test_series_walk import SEED
+
+GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS", "4"))
+POSTGRES_GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS_ON_POSTGRES", "1"))
+CHAIN_COUNT, STEP_COUNT = 20, 20
+POSTGRES_CHAIN_COUNT, POSTGRES_STEP_COUNT = 6, 12
+SPANS = tuple(timedelta(minutes=minutes) for minutes in (0, 10, 30, 60, 150))
+OVERLAPS = ("skip", "buffer_one", "buffer_all", "cancel_other", "allow_all", "allow_all")
+OUTCOMES: dict[str, Outcome] = {
+    "done": Done("done"),
+    "failed": Failed("it cannot succeed"),
+    "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
+}
+_DUE = select(chains.c.number, chains.c.due_at).where(chains.c.id == bindparam("of"))
+
+
+@dataclass(eq=False)
+class Walk:
+    """One chain, its reference, and what happened to both."""
+
+    house: House
+    draw: random.Random
+    chain_id: str = ""
+    model: GenerationsModel = field(init=False)
+    held: list[tuple[Claim, str]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def schedule(self) -> None:
+        plans = list[Plan]()
+        for number in range(self.draw.randint(1, 4)):
+            above = self.draw.sample(plans, min(len(plans), self.draw.choice([0, 1, 1, 2])))
+            policy = self.draw.choice(["fail", "fail", "skip", "run_anyway"]) if above else "fail"
+            plans.append(Plan(f"s{number}", tuple(sorted(each.name for each in above)), policy))
+        overlap = self.draw.choice(OVERLAPS)
+        steps: list[Any] = [
+            {"name": each.name} | ({"after": list(each.after), "after_failure": each.policy} if each.after else {})
+            for each in plans
+        ]
+        self.tell(f"schedule {steps} {overlap}")
+        view = self.house.scheduler.schedule(
+            "Report", steps=steps, retry=RETRY, repeat="every hour at :00", repeat_policy={"overlap": overlap}
+        )
+        assert view.chain
+        self.chain_id = view.record.task.id
+        self.model = GenerationsModel(tuple(plans), view.record.run.scheduled_for, overlap)
+        self.model.task_ids = {step.name: step.task_id for step in view.chain.steps}
+        self.compare()
+
+    def operate(self) -> None:
+        """Change the policy, or cancel the chain and take that back, at times."""
+        what = self.draw.choices(["nothing", "policy", "cancel"], [8, 2, 2])[0]
+        if what == "policy":
+            self.change_policy()
+        elif what == "cancel":
+            self.cancel_and_undo()
+
+    def change_policy(self) -> None:
+        overlap = self.draw.choice(OVERLAPS)
+        self.tell(f"overlap is {overlap}")
+        self.house.scheduler.reschedule(self.chain_id, repeat_policy={"overlap": overlap})
+        self.model.overlap = overlap
+
+    def cancel_and_undo(self) -> None:
+        """Cancel what has begun nothing that an undo would not bring back."""
+        runs = [run for each in self.model.generations for run in each.runs.values()]
+        if any(run.state in ("running", "retrying") or (run.is_open and run.failures) for run in runs):
+            return
+        self.tell("cancel, and undo")
+        view, was = self.house.scheduler.cancel(self.chain_id), deepcopy(self.model)
+        self.model.cancel(self.house.clock())
+        self.compare()
+        self.house.scheduler.act(self.chain_id, "undo", undo=view.undo)
+        self.model = was
+        self.compare()
+
+    # -- what time and workers bring
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        names = {task_id: name for name, task_id in self.model.task_ids.items()}
+        started = {(names[claim.task.id], claim.run.number): claim for claim in claims}
+        assert started.keys() == self.model.startable(self.house.clock()), "other steps started than should"
+        for (name, number), claim in started.items():
+            self.model.start(name, number)
+            self.held.append((claim, name))
+            self.tell(f"{name} of {number} started")
+
+    def end(self, chance: float) -> None:
+        for claim, name in list(self.held):
+            if self.draw.random() < chance:
+                self.held.remove((claim, name))
+                how = self.draw.choices(["done", "failed", "retry"], [6, 2, 1])[0] if chance < 1 else "done"
+                self.tell(f"{name} of {claim.run.number} ends: {how}")
+                self.finish(claim, OUTCOMES[how])
+                self.model.finish(name, claim.run.number, how, self.house.clock())
+                self.compare()
+
+    def finish(self, claim: Claim, outcome: Outcome) -> None:
+        if self.house.store.claims.settle([settle(claim, outcome, now=self.house.clock(), jitter=0.0)]) == [
+            Verdict.SETTLED
+        ]:
+            self.house.release(claim)
+        else:  # the task was changed since the claim
+            self.finish(refresh(claim, self.house.store.tasks.get(claim.run.tenant, claim.run.task_id)), outcome)
+
+    # -- what holds after each step
+
+    def compare(self) -> None:
+        found = self.house.runs_of_each(list(self.model.task_ids.values()))
+        due = self.house.store._database.read(lambda connection: connection.execute(_DUE, {"of": self.chain_id}).one())
+        assert tuple(due) == (self.model.current.number, self.model.current.due)
+        for name, task_id in self.model.task_ids.items():
+            assert self.seen(found[task_id]) == self.expected(name), name
+        for plan in [each for each in self.model.plans if not each.after]:
+            runs = found[self.model.task_ids[plan.name]]
+            assert sorted(run.scheduled_for for run in runs if is_left_out(run)) == self.model.left_out, plan.name
+
+    def seen(self, found: Sequence[Run]) -> dict[int, str]:
+        """Return the state of a step in each generation; what is ready is due."""
+        runs = sorted(found, key=lambda run: (run.number, run.scheduled_for, run.generation))
+        return {run.number: str(run.state).replace("ready", "scheduled") for run in runs if not is_left_out(run)}
+
+    def expected(self, name: str) -> dict[int, str]:
+        return {each.number: each.runs[name].state for each in self.model.generations}
+
+    def tell(self, what: str) -> None:
+        self.told.append(f"{self.house.clock():%d %b %H:%M:%S} {what}")
+
+
+@dataclass
+class Group:
+    """Chains that go through the same time, each in its own way."""
+
+    house: House
+    walks: Sequence[Walk]
+    draw: random.Random
+
+    def run(self, steps: int) -> None:
+        for walk in self.walks:
+            walk.schedule()
+        for _ in range(steps):
+            for walk in self.walks:
+                with _traced(walk):
+                    walk.operate()
+            self.fire()
+            for walk in self.walks:
+                with _traced(walk):
+                    walk.end(0.5)
+            self.advance()
+        self.finish()
+
+    def advance(self) -> None:
+        to = self.house.clock() + self.draw.choice(SPANS)
+        while (due := self.house.next_wake()) is not None and due <= to:
+            self.house.clock.at = max(due, self.house.clock())
+            self.fire()
+        self.house.clock.at = to
+        self.fire()
+
+    def fire(self) -> None:
+        self.house.dispatch()
+        assert self.house.store.dependencies.repair(limit=99) == 0, "an end was not followed"
+        claims: dict[str, list[Claim]] = {}
+        owners = {task_id: walk.chain_id for walk in self.walks for task_id in walk.model.task_ids.values()}
+        for claim in self.house.start():
+            claims.setdefault(owners[claim.task.id], []).append(claim)
+        for walk in self.walks:
+            with _traced(walk):
+                walk.model.tick(self.house.clock())
+                walk.start(claims.get(walk.chain_id, []))
+                walk.compare()
+
+    def finish(self) -> None:
+        """Cancel every chain: what runs ends, and nothing is left that waits."""
+        for walk in self.walks:
+            with _traced(walk):
+                walk.tell("cancel")
+                self.house.scheduler.cancel(walk.chain_id)
+                walk.model.cancel(self.house.clock())
+                walk.end(1.0)
+                walk.compare()
+        self.house.clock.at += 3 * HOUR
+        self.fire()
+
+
+def is_left_out(run: Run) -> bool:
+    """Whether a run stands for a generation that did not run."""
+    return run.state is State.SKIPPED and not run.summary
+
+
+@contextmanager
+def _traced(walk: Walk) -> Iterator[None]:
+    """Add to what goes wrong all that was done to the chain."""
+    try:
+        yield
+    except Exception as error:
+        steps = "\n  ".join(walk.told)
+        raise AssertionError(f"{error!r} after\n  {steps}") from error
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    clock = Clock(NOON)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield House(store, clock)
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
+def test_generations_agree_with_the_reference_whatever_is_done_to_them(house: House, number: int) -> None:
+    walks = [Walk(house, random.Random(f"{SEED}/generations/{number}/{chain}")) for chain in range(CHAIN_COUNT)]
+    Group(house, walks, random.Random(f"{SEED}/generations/{number}")).run(STEP_COUNT)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("number", range(POSTGRES_GROUP_COUNT), ids=lambda number: f"seed {SEED}, group {number}")
+def test_generations_agree_with_the_reference_on_postgresql_too(migrated_postgres_url: str, number: int) -> None:
+    clock = Clock(NOON)
+    store = open_store(migrated_postgres_url, clock=clock)
+    house = House(store, clock)
+    seed = f"{SEED}/generations/postgres/{number}"
+    walks = [Walk(house, random.Random(f"{seed}/{chain}")) for chain in range(POSTGRES_CHAIN_COUNT)]
+    Group(house, walks, random.Random(seed)).run(POSTGRES_STEP_COUNT)
+    store.close()
