@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 HOUR = timedelta(hours=1)
 ATTEMPT_COUNT = 3
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
-MAX_LEFT_OUT = 10
+MAX_LEFT_OUT_RUNS = 10
 """Generations that leave a run each when they are left out; the others are counted."""
 
 ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped"})
@@ -31,13 +31,17 @@ class Plan:
 
 @dataclass
 class StepRun:
-    """The run of a step in one generation: `at` is when it may start, `stop` whether it was asked to stop."""
+    """The run of a step in one generation: `at` is when it may start, `stop` whether it was asked to stop.
+
+    A stop `by_user` ends the series with the run, unless that succeeds nonetheless.
+    """
 
     plan: Plan
     at: datetime
     state: str
     failures: int = 0
     stop: bool = False
+    by_user: bool = False
     ended_at: datetime | None = None
 
     @property
@@ -57,6 +61,19 @@ class Generation:
     @property
     def is_open(self) -> bool:
         return any(run.is_open for run in self.runs.values())
+
+    @property
+    def goes_on(self) -> bool:
+        return any(run.is_open and not run.stop for run in self.runs.values())
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether a step was asked to stop with the chain: then the next generation waits for the end of this one."""
+        return any(run.by_user for run in self.runs.values())
+
+    @property
+    def ends_series(self) -> bool:
+        return any(run.by_user and run.state != "succeeded" for run in self.runs.values())
 
 
 @dataclass
@@ -87,8 +104,9 @@ class GenerationsModel:
             waiting = [run for run in one.runs.values() if run.state == "scheduled" and run.at <= now]
             if one.opened is None and waiting:
                 one.opened = now
-            newest, going_on = self._newest(one, now), any(run.is_open and not run.stop for run in one.runs.values())
-            if self.is_over or self.overlap not in OVERTAKING or not going_on or newest is None:
+            newest = self._newest(one, now)
+            overtakes = one.goes_on and not one.was_cancelled and self.overlap in OVERTAKING
+            if self.is_over or not overtakes or newest is None:
                 return
             if self.overlap == "allow_all":
                 self._begin(newest)
@@ -123,7 +141,7 @@ class GenerationsModel:
         """End the series, with what is open of all generations."""
         self.is_over = True
         for each in self.generations:
-            self._stop(each, now)
+            self._stop(each, now, by_user=True)
 
     def of(self, number: int) -> Generation:
         return next(each for each in self.generations if each.number == number)
@@ -139,10 +157,10 @@ class GenerationsModel:
         self._stop(one, now)
         return self._renew(one, now)
 
-    def _stop(self, one: Generation, now: datetime) -> None:
+    def _stop(self, one: Generation, now: datetime, *, by_user: bool = False) -> None:
         for run in one.runs.values():
             if run.state == "running":
-                run.stop = True
+                run.stop, run.by_user = True, by_user
             elif run.is_open:
                 run.state, run.ended_at = "cancelled", now
 
@@ -169,7 +187,7 @@ class GenerationsModel:
 
     def _renew(self, one: Generation, now: datetime) -> bool:
         """Begin the next generation when the newest one has ended; return whether it did."""
-        if one is not self.current or one.is_open or self.is_over:
+        if one is not self.current or one.is_open or self.is_over or one.ends_series:
             return False
         since = max(one.due, min(one.opened or now, now))
         missed = list(_hours(since, now))
@@ -189,7 +207,7 @@ class GenerationsModel:
         return True
 
     def _leave_out(self, hours: list[datetime]) -> None:
-        self.left_out += hours[:MAX_LEFT_OUT]
+        self.left_out += hours[:MAX_LEFT_OUT_RUNS]
 
     def _newest(self, one: Generation, now: datetime) -> datetime | None:
         """Return the newest time of the rule since a generation was opened."""

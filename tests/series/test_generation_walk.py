@@ -92,15 +92,24 @@ class Walk:
         self.model.overlap = overlap
 
     def cancel_and_undo(self) -> None:
-        """Cancel what has begun nothing that an undo would not bring back."""
+        """Cancel a chain and take that back, unless a step is between attempts; one that runs stays asked to stop.
+
+        A step comes back with its newest run: where that does not, older ones of it stay cancelled.
+        """
         runs = [run for each in self.model.generations for run in each.runs.values()]
-        if any(run.state in ("running", "retrying") or (run.is_open and run.failures) for run in runs):
+        if any(run.stop or run.failures for run in runs if run.is_open) or self.model.current.ends_series:
+            return
+        newest = self.model.current.runs
+        waiting = {run.plan.name for run in runs if run.is_open and run.state != "running"}
+        if not waiting or any(newest[name].state == "running" or not newest[name].is_open for name in waiting):
             return
         self.tell("cancel, and undo")
         view, was = self.house.scheduler.cancel(self.chain_id), deepcopy(self.model)
         self.model.cancel(self.house.clock())
         self.compare()
         self.house.scheduler.act(self.chain_id, "undo", undo=view.undo)
+        for run in [run for each in was.generations for run in each.runs.values() if run.state == "running"]:
+            run.stop = run.by_user = True
         self.model = was
         self.compare()
 
