@@ -134,11 +134,11 @@ def _cancelled(record: TaskRecord, now: datetime) -> Change:
 
 
 def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
-    """Return the undo token of the change that was just made to a task; None for a cancel request to a running run."""
-    if verb is BulkVerb.CANCEL and found.run.state is State.CANCELLED:
-        return changes.undo_token(found.run, now)
-    stops = verb is BulkVerb.CANCEL and found.run.cancel_requested
-    return None if stops else change_token(found.task)
+    """Return the undo token of the change that was just made to a task.
+
+    None for a cancel that did not end its current run: that was asked to stop, or had ended before its side runs.
+    """
+    return changes.undo_token(found.run, now) if verb is BulkVerb.CANCEL else change_token(found.task)
 
 
 def undo_decision(tokens: Mapping[str, str], now: datetime, window: timedelta) -> BulkDecision:

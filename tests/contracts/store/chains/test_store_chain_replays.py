@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.quotas import TenantQuotas
@@ -389,6 +390,9 @@ def test_a_replayed_step_takes_an_event_of_its_lookback(store: Store, clock: Clo
     store.claims.make_ready(limit=1_000)
     chain.end("fetch")
     assert chain.states("fetch") == [State.FAILED, State.SUCCEEDED]
+    found = chain.scheduler.past.events(EventFilter(task_id=chain.steps["fetch"], kind=EventKind.UNBLOCKED)).events
+    [why] = [event.reason or "" for event in found if event.run_id == chain.runs("fetch")[-1].id]
+    assert "the event 'rows' came" in why
 
 
 @pytest.mark.parametrize("step", [ASKS, WAITS], ids=["asks", "waits"])

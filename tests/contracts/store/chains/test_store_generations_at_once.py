@@ -159,6 +159,14 @@ def test_a_cancel_ends_all_generations_and_its_undo_brings_back_what_had_not_beg
     assert chain.runs("load") == {1: RUNNING, 2: WAITING, 3: WAITING}
 
 
+def test_a_cancel_that_only_asks_to_stop_in_all_generations_offers_no_undo(desk: Desk) -> None:
+    chain = Hourly(desk, [{"name": "fetch"}, {"name": "check"}])
+    desk.start(9)
+    second = chain.overtaken(10)
+    desk.end([claim for claim in second if claim.task.id == chain.steps["check"]])
+    assert desk.scheduler.cancel(chain.id).undo is None
+
+
 def test_a_stopped_step_cancels_what_waits_for_it_in_its_generation(desk: Desk) -> None:
     chain = Hourly(desk)
     [first] = desk.start(9)
