@@ -189,7 +189,7 @@ def looked_up(name: str) -> bool:
 
 
 WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {
-    "as it is": (lambda _: True, (1, 4, 100)),
+    "as it is": (lambda _: True, (1, 4)),
     "searched by few": (compared, (2,)),
     "rare words of many runs": (looked_up, (2,)),
     "no word is rare": (looked_up, (2,)),
@@ -197,6 +197,7 @@ WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {
 """For each way of a search: the filters that it makes a difference to, and the sizes of pages.
 
 A page of 2 asks for 3 runs, as many as are compared: some pages are full, and others end where the search stopped.
+Where all is compared, each filter meets each two of: one tenant or all, either order, one page or several.
 """
 
 
@@ -214,14 +215,16 @@ def test_each_filter_finds_the_runs_that_meet_it_in_either_order(how: str, store
         wanted = [run for run in everything if meets(run)]
         assert name == "all" or len(wanted) < len(everything)
         of_one = [run for run in wanted if run.tenant == TENANT]
-        for limit in limits if name == "all" else limits[-2:]:
+        for limit in limits if name == "all" else limits[-1:]:
             assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
-        for oldest_first in (False, True) if how == "as it is" else (number % 2 == 0,):
-            turned = replace(where, oldest_first=oldest_first)
-            assert ids(every(store, None, turned, limit=5)) == ids(wanted)[:: -1 if oldest_first else 1], name
-            if how == "as it is":  # a count knows of no other way
-                counted = store.run_history.counts(TENANT, turned, RunGroup.ACTION).counts
-                assert counted == Counter(run.action for run in of_one), name
+        if how == "as it is":  # a count knows of no other way
+            assert ids(every(store, TENANT, replace(where, oldest_first=True))) == ids(of_one)[::-1], name
+            assert ids(every(store, None, where)) == ids(wanted), name
+            counted = store.run_history.counts(TENANT, where, RunGroup.ACTION).counts
+            assert counted == Counter(run.action for run in of_one), name
+        oldest_first = how == "as it is" or number % 2 == 0
+        turned = replace(where, oldest_first=oldest_first)
+        assert ids(every(store, None, turned, limit=5)) == ids(wanted)[:: -1 if oldest_first else 1], name
 
 
 def test_the_bounds_of_time_and_length_are_met_to_the_microsecond(store: Store, clock: Clock) -> None:

@@ -31,7 +31,7 @@ def titles(store: Store, words: str, *states: State) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:
-        page, cursor = store.tasks.page(TENANT, where, limit=3, cursor=cursor)
+        page, cursor = store.tasks.page(TENANT, where, limit=5, cursor=cursor)
         found += [each.task.title for each in page]
         if cursor is None:
             break
@@ -43,7 +43,7 @@ def titles(store: Store, words: str, *states: State) -> list[str]:
 def said(store: Store, words: str) -> list[str | None]:
     found, cursor = [], None
     while True:
-        page = store.history.events(TENANT, EventFilter(text=words), limit=3, cursor=cursor)
+        page = store.history.events(TENANT, EventFilter(text=words), limit=5, cursor=cursor)
         found += [event.reason for event in page.events]
         cursor = page.cursor
         if cursor is None:
