@@ -62,8 +62,11 @@ class Chat:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until card and host have taken what they sent each other; only calls that are held are not answered."""
-        self.page.wait_for_function("() => host.settled()")
+        """Wait until card and host have taken what they sent each other; only calls that are held are not answered.
+
+        The page waits itself: `wait_for_function` would have it loaded with what Playwright looks for elements by.
+        """
+        self.page.evaluate("() => host.settled()")
 
     def await_seen(self, what: str) -> Any:
         """Give what the host has seen once it has, and fail when it never does."""
@@ -89,9 +92,9 @@ class Chat:
         """Run the timers of one step, without an answer among them: which timers it came before would be chance."""
         self._ask("run")
         away = round(seconds * 1000)
-        self.frame.evaluate("away => { window.passed = false; setTimeout(() => (window.passed = true), away); }", away)
+        self.frame.evaluate("away => { window.passed = new Promise((then) => setTimeout(then, away)); }", away)
         self.page.clock.run_for(away)  # it returns before the timers have run
-        self.frame.wait_for_function("window.passed")
+        self.frame.evaluate("() => window.passed")
         self.server.now += timedelta(seconds=seconds)
         self.settle()
 
