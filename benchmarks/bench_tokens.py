@@ -18,7 +18,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import actions_of
 
-from tests.flow.requests.costs import costs_of_page, most_by_kind, tokens
+from tests.flow.requests.costs import most_by_kind, read_page, tokens
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     read = [{"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in tools]
     print(f"definitions of {len(tools)} tools: {tokens(read):,.0f} tokens")
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(costs_of_page(Path(folder)))
+        found = asyncio.run(read_page(Path(folder))).costs
     print(f"{'longest answer about':22} {'text':>6} {'structure':>10}")
     for kind, (text, structure) in most_by_kind(found).items():
         print(f"{kind:22} {text:6.0f} {structure:10.0f}")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from mcp import Client
-from mcp.types import TextContent
+from mcp.types import CallToolResult, TextContent
 
 from tests.flow.requests.page import ID, ToolCall, UserRequest
 from tests.widgets.published import assert_published
@@ -32,14 +32,18 @@ def by_sdk(client: Client) -> Call:
     """Call by a client of the Python SDK."""
 
     async def call(tool: str, arguments: dict[str, Any]) -> str:
-        answer = await client.call_tool(tool, arguments)
-        [part] = answer.content
-        assert isinstance(part, TextContent)
-        assert not answer.is_error, part.text
-        assert_published(answer.structured_content)
-        return part.text
+        return text_of(await client.call_tool(tool, arguments))
 
     return call
+
+
+def text_of(answer: CallToolResult) -> str:
+    """Return the text of an answer that is no refusal and keeps to its published schema."""
+    [part] = answer.content
+    assert isinstance(part, TextContent)
+    assert not answer.is_error, part.text
+    assert_published(answer.structured_content)
+    return part.text
 
 
 class Conversation:

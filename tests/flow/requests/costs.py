@@ -12,12 +12,11 @@ from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client
-from mcp.types import TextContent
 
 from tests.builders import Clock
-from tests.flow.requests.conversation import Conversation
+from tests.flow.requests.conversation import Conversation, text_of
 from tests.flow.requests.installation import Installation
-from tests.flow.requests.page import PAGE, requests
+from tests.flow.requests.page import PAGE, ToolCall, UserRequest, requests
 from tests.flow.requests.start import START
 
 CHARS_PER_TOKEN: Final = 4
@@ -46,30 +45,38 @@ class AnswerCost:
     structure: float
 
 
-async def costs_of_page(folder: Path) -> list[AnswerCost]:
-    """Make the calls of the page, and return what each answer costs."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of the page: each call of a request with the answer that it got, and what the answers cost."""
+
+    answers: Sequence[tuple[UserRequest, ToolCall, str]]
+    costs: Sequence[AnswerCost]
+
+
+async def read_page(folder: Path) -> Reading:
+    """Make the calls of the page, each of which has to succeed and to answer by its published schema."""
     clock = Clock()
     clock.at = START
     store = open_store(f"sqlite:///{folder}/duetime.db", clock=clock, synchronous="OFF")
     installation = Installation(store, clock)
     server = make_server(lambda: installation.scheduler, Subscriptions(lambda: store.history))
-    found: list[AnswerCost] = []
+    answers: list[tuple[UserRequest, ToolCall, str]] = []
+    costs: list[AnswerCost] = []
     title = ""
     async with Client(server) as client:
 
         async def call(tool: str, arguments: dict[str, Any]) -> str:
             answer = await client.call_tool(tool, arguments)
-            [part] = answer.content
-            assert isinstance(part, TextContent)
-            found.append(AnswerCost(title, tool, tokens(part.text), tokens(answer.structured_content)))
-            return part.text
+            text = text_of(answer)
+            costs.append(AnswerCost(title, tool, tokens(text), tokens(answer.structured_content)))
+            return text
 
         conversation = Conversation(call, installation)
         for request in requests(PAGE.read_text("utf-8")):
             title = request.title
-            await conversation.answers(request)
+            answers += [(request, made, answer) for made, answer in await conversation.answers(request)]
     store.close()
-    return found
+    return Reading(answers, costs)
 
 
 def tokens(value: object) -> float:

@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+import asyncio
 
 import pytest
-from duetime.scheduler.store import Store, open_store
-from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Subscriptions
-from mcp import Client
 
-from tests.builders import Clock, some
-from tests.flow.requests.conversation import Conversation, by_sdk
-from tests.flow.requests.installation import Installation
+from tests.builders import some
+from tests.flow.requests.costs import KINDS, Reading, most_by_kind, read_page
 from tests.flow.requests.page import PAGE, requests
-from tests.flow.requests.start import START
-
-pytestmark = pytest.mark.anyio
 
 MIN_REQUESTS_COUNT = 20
+BUDGETS = {
+    **dict.fromkeys(("reminder", "result", "wait for a task", "chain", "approval", "event", "watch"), (150, 250)),
+    "list": (300, 400),
+    "bulk": (250, 350),
+    "history": (300, 500),
+}
+"""Tokens of text and of structure, by the kind of answer; `benchmarks/bench_tokens.py` prints what they cost."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Reading:
+    return asyncio.run(read_page(tmp_path_factory.mktemp("page")))
 
 
-@pytest.fixture
-def clock() -> Clock:
-    clock = Clock()
-    clock.at = START
-    return clock
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-async def conversation(store: Store, clock: Clock) -> AsyncIterator[Conversation]:
-    installation = Installation(store, clock)
-    server = make_server(lambda: installation.scheduler, Subscriptions(lambda: store.history))
-    async with Client(server) as client:
-        yield Conversation(by_sdk(client), installation)
-
-
-async def test_a_client_gets_the_answers_of_the_page_and_no_others(conversation: Conversation) -> None:
+def test_a_client_gets_the_answers_of_the_page_and_no_others(reading: Reading) -> None:
     """`python -m tests.flow.requests` writes the answers again."""
-    for request in some(requests(PAGE.read_text("utf-8"))):
-        for call, answer in await conversation.answers(request):
-            assert answer == call.answer, f"{request.title}: {call.tool}"
+    for request, call, answer in some(reading.answers):
+        assert answer == call.answer, f"{request.title}: {call.tool}"
+
+
+def test_an_answer_of_each_kind_keeps_to_its_budget(reading: Reading) -> None:
+    assert BUDGETS.keys() == KINDS.keys()
+    over = {
+        kind: spent
+        for kind, spent in most_by_kind(reading.costs).items()
+        if any(part > most for part, most in zip(spent, BUDGETS[kind], strict=True))
+    }
+    assert over == {}
 
 
 def test_the_page_has_twenty_requests_each_with_a_call() -> None:

@@ -25,7 +25,7 @@ from jsonschema import validate
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
-from tests.flow.requests.costs import KINDS, costs_of_page, most_by_kind, tokens
+from tests.flow.requests.costs import tokens
 from tests.search import examples
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
@@ -96,26 +96,6 @@ def test_a_list_of_20_costs_at_most_1000_tokens(ask: Ask) -> None:
     assert len(answer.structured_content["tasks"]) == 20
     assert tokens(text_of(answer)) <= 1_000
     assert tokens(answer.structured_content) <= 1_000
-
-
-BUDGETS = {
-    **dict.fromkeys(("reminder", "result", "wait for a task", "chain", "approval", "event", "watch"), (150, 250)),
-    "list": (300, 400),
-    "bulk": (250, 350),
-    "history": (300, 500),
-}
-"""Tokens of text and of structure, by the kind of answer; `benchmarks/bench_tokens.py` prints what they cost."""
-
-
-def test_an_answer_of_each_kind_keeps_to_its_budget(tmp_path: Path) -> None:
-    costs = asyncio.run(costs_of_page(tmp_path))
-    assert BUDGETS.keys() == KINDS.keys()
-    over = {
-        kind: spent
-        for kind, spent in most_by_kind(costs).items()
-        if any(part > most for part, most in zip(spent, BUDGETS[kind], strict=True))
-    }
-    assert over == {}
 
 
 def test_answers_keep_to_their_schemas(ask: Ask) -> None:
