@@ -172,7 +172,8 @@ def delivery_part(record: TaskRecord, held_until: datetime | None = None) -> Del
     if record.run.state in _UNDELIVERABLE:
         return None
     channels = dict.fromkeys(("inbox", *record.task.deliver_to))
-    return DeliveryPart(channel=cut(", ".join(channels), MAX_SENTENCE_CHARS), state=DeliveryState.PENDING)
+    to, held = cut(", ".join(channels), MAX_SENTENCE_CHARS), utc(held_until) if held_until else None
+    return DeliveryPart(channel=to, state=DeliveryState.PENDING, held_until=held)
 
 
 def _is_notified(notify: Notify, state: State) -> bool:

@@ -106,7 +106,7 @@ class Deliverer:
             for delivery, told in due
             if not delivery.attempts and (hours := quiet.of(told.tenant, told.user)) and (end := hours.until(now))
         }
-        urgent = self._outbox.urgent(list(ends)) if ends else set()
+        urgent = self._outbox.urgent(ends) if ends else set()
         held = {delivery_id: end for delivery_id, end in ends.items() if delivery_id not in urgent}
         if held:
             self._outbox.postpone(held)

@@ -24,8 +24,8 @@ class Outbox(Protocol):
     def unverified(self, ids: Sequence[str]) -> set[str]:
         """Return the deliveries of runs that succeeded without what their tasks expect."""
 
-    def urgent(self, ids: Sequence[str]) -> set[str]:
-        """Return the deliveries of tasks with the tier critical or high."""
+    def urgent(self, until: Mapping[str, datetime]) -> set[str]:
+        """Return the deliveries that cannot wait until then."""
 
     def postpone(self, until: Mapping[str, datetime]) -> None:
         """Put deliveries off that were not tried yet."""

@@ -186,7 +186,7 @@ def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:
         else "",
         f"Unverified: {quoted(last.unverified, room.text)}." if last and last.unverified else "",
         f"Result {quoted(as_text(task.result), room.text)}." if task.result is not None and not task.history else "",
-        _delivery_to_come(delivery, room) if delivery and not of_last else "",
+        _delivery_to_come(delivery, task.when.timezone, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",
     )
 
@@ -226,13 +226,11 @@ def _log_text(task: TaskPayload) -> str:
     )
 
 
-def _delivery_to_come(delivery: DeliveryPart, room: QuoteLimits) -> str:
+def _delivery_to_come(delivery: DeliveryPart, zone: str, room: QuoteLimits) -> str:
     """Name where the outcome will be delivered, unless that is only where every outcome is."""
-    return (
-        ""
-        if delivery.channel == INBOX_CHANNEL
-        else f"Delivery to {cut(delivery.channel, room.text)}: {delivery.state}."
-    )
+    if delivery.channel == INBOX_CHANNEL:
+        return ""
+    return f"Delivery to {cut(delivery.channel, room.text)}{held_in_words(delivery, zone) or f': {delivery.state}'}."
 
 
 def held_in_words(delivery: DeliveryPart, zone: str) -> str:

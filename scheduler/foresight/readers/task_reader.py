@@ -15,6 +15,7 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.order_note import order_note
 from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
+from duetime.scheduler.foresight.reasons.open_waits import MAY_WAIT
 from duetime.scheduler.foresight.stall_notes import stall_note
 from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
@@ -41,9 +42,15 @@ def _ran(record: TaskRecord) -> Run | None:
     return run if run is not None and run.attempt else None
 
 
+def _may_be_held(record: TaskRecord) -> list[str]:
+    """Return the runs of a task with deliveries to come: of its outcome, or of a question before its run."""
+    pending = {each.run_id for each in record.deliveries if each.state is DeliveryState.PENDING}
+    return [*pending, *([record.run.id] if record.run.state in MAY_WAIT else [])]
+
+
 def _first(held: Mapping[str, datetime], record: TaskRecord) -> datetime | None:
     """Return when the first delivery of a task goes that quiet hours hold, by its run."""
-    return min((held[each.run_id] for each in record.deliveries if each.run_id in held), default=None)
+    return min((held[run_id] for run_id in _may_be_held(record) if run_id in held), default=None)
 
 
 class TaskReader:
@@ -101,8 +108,8 @@ class TaskReader:
         return self._store.history.failed_attempt(record.task.tenant, failed) if failed else None
 
     def _held_until(self, record: TaskRecord) -> datetime | None:
-        pending = {each.run_id for each in record.deliveries if each.state is DeliveryState.PENDING}
-        held = self._store.deliveries.held_until(record.task.tenant, [*pending]) if pending else {}
+        may_be_held = _may_be_held(record)
+        held = self._store.deliveries.held_until(record.task.tenant, may_be_held) if may_be_held else {}
         return _first(held, record)
 
     def unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
@@ -181,9 +188,8 @@ class TaskReader:
 
     def _with_held(self, views: Sequence[TaskView], by: Principal) -> Sequence[TaskView]:
         """Return rows that say until when quiet hours hold their deliveries."""
-        deliveries = [each for view in views for each in view.record.deliveries]
-        pending = {each.run_id for each in deliveries if each.state is DeliveryState.PENDING}
-        held = self._store.deliveries.held_until(by.tenant, [*pending]) if pending else {}
+        may_be_held = [run_id for view in views for run_id in _may_be_held(view.record)]
+        held = self._store.deliveries.held_until(by.tenant, may_be_held) if may_be_held else {}
         return [view if view.expected else replace(view, held_until=_first(held, view.record)) for view in views]
 
     def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:

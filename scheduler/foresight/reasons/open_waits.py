@@ -15,7 +15,7 @@ from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import KeptWait
 
-_MAY_WAIT: Final = frozenset({State.WAITING, State.SUSPENDED})
+MAY_WAIT: Final = frozenset({State.WAITING, State.SUSPENDED})
 
 
 class OpenWait(NamedTuple):
@@ -35,7 +35,7 @@ class OpenWait(NamedTuple):
 
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:
     """Return the approvals and events for which the runs of these tasks of one tenant wait, by current run."""
-    may = [each for each in records if each.run.state in _MAY_WAIT]
+    may = [each for each in records if each.run.state in MAY_WAIT]
     asking = [*may, *(each for each in records if each.side_runs and each not in may)]
     if not asking:
         return {}

@@ -10,13 +10,14 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY_FIELDS, MESSAGE_FIELDS
+from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
-from sqlalchemy import bindparam, case, delete, func, null, select, update
+from sqlalchemy import and_, bindparam, case, delete, func, null, or_, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
@@ -60,10 +61,13 @@ _HOLD = (
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at.is_not(None))
     .values(next_at=bindparam("until"))
 )
+_IS_URGENT = tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH))
+_open_question = and_(approvals.c.run_id == deliveries.c.run_id, approvals.c.closed_at.is_(None))
 _URGENT = (
-    select(deliveries.c.id)
+    select(deliveries.c.id, case((_IS_URGENT, null()), else_=approvals.c.ends_at).label("ends_at"))
     .join_from(deliveries, tasks, tasks.c.id == deliveries.c.task_id)
-    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH)))
+    .outerjoin(approvals, _open_question)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), or_(_IS_URGENT, approvals.c.ends_at.is_not(None)))
 )
 _UNVERIFIED = (
     select(deliveries.c.id)
@@ -141,9 +145,13 @@ class Deliveries:
         values = {"ids": list(ids)}
         return self._database.read(lambda connection: set(connection.execute(_UNVERIFIED, values).scalars()))
 
-    def urgent(self, ids: Sequence[str]) -> set[str]:
-        """Return those of the deliveries whose tasks have the tier critical or high."""
-        return self._database.read(lambda connection: set(connection.execute(_URGENT, {"ids": list(ids)}).scalars()))
+    def urgent(self, until: Mapping[str, datetime]) -> set[str]:
+        """Return those of the deliveries that cannot wait until then.
+
+        These are of tasks with the tier critical or high, and questions that are decided by then without an answer.
+        """
+        rows = self._database.read(lambda connection: connection.execute(_URGENT, {"ids": list(until)}).all())
+        return {delivery_id for delivery_id, ends_at in rows if ends_at is None or ends_at <= until[delivery_id]}
 
     def postpone(self, until: Mapping[str, datetime]) -> None:
         """Let deliveries that are due and were not tried yet be due later, each at its own moment."""

@@ -130,6 +130,16 @@ def test_a_row_whose_delivery_quiet_hours_hold_says_until_when(
     assert row(scheduler).held_until is None
 
 
+def test_a_question_that_quiet_hours_hold_says_until_when(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    asked = scheduler.schedule("Pay", action="build", approval="Pay 90 EUR?", deliver_to=["webhook:team"])
+    [(delivery, _)] = store.deliveries.due(limit=9)
+    store.deliveries.postpone({delivery.id: clock() + timedelta(hours=19)})
+    words = "held until Wed 25 Nov 2026 07:00 (quiet hours)"
+    assert f"Delivery to inbox, webhook:team: {words}." in task_text(task_payload(scheduler.get(asked.record.task.id)))
+    assert row(scheduler).held_until == "2026-11-25T07:00:00Z"
+    assert words in said(scheduler)[0]
+
+
 def test_the_queue_is_asked_about_the_first_ready_runs_of_a_page_alone(
     scheduler: Scheduler, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

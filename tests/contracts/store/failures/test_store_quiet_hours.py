@@ -157,6 +157,23 @@ def test_an_urgent_message_comes_at_once(store: Store) -> None:
     assert {each.title for each in phone.read} == {"critical", "high"}
 
 
+def test_a_question_whose_time_ends_in_quiet_hours_comes_at_once(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels=Channels([phone])))
+    asked: dict[str, Any] = {"before": "1 hour", "at the end": "2 hours", "after": "3 hours", "never": None}
+    views = {
+        title: scheduler.schedule(title, approval={"question": "Pay?", "by": by}, deliver_to=["desktop"])
+        for title, by in asked.items()
+    }
+    tick(store, phone)
+    assert sorted(each.title for each in phone.read) == ["at the end", "before"]
+    held = {title: scheduler.get(view.record.task.id).held_until for title, view in views.items()}
+    assert held == {"before": None, "at the end": None, "after": END, "never": END}
+    clock.at = END
+    tick(store, phone, plan=QuietPlan(SIESTA, digest=False))
+    assert {each.title for each in phone.read} == set(asked)
+
+
 def test_a_single_outcome_and_those_of_a_webhook_stay_as_they_are(store: Store, clock: Clock) -> None:
     phone, program = Reader(), Reader("webhook:crm")
     fire(store, "Backup")
