@@ -13,6 +13,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY, has_failed, with_follow_up
+from duetime.scheduler.rules.failures.repeated_end import is_repeated_end
 from duetime.scheduler.rules.occurrences import latest_delay
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.continuation import continue_series
@@ -101,8 +102,8 @@ def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
 
 def _is_notified(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
     if notify is Notify.CHANGE:
-        before = previous and (previous.state, previous.summary, previous.result, previous.error)
-        return before != (settlement.to, settlement.summary, settlement.result, settlement.error)
+        ended = settlement
+        return not is_repeated_end(previous, ended.to, ended.summary, ended.error, ended.result)
     return notify is Notify.ALWAYS or (notify is Notify.FAILURE and has_failed(settlement))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import ChangeOrigin
 from duetime.scheduler.rules.changes import UNDO_WINDOW
+from duetime.scheduler.rules.failures.repeated_end import is_repeated_end, quieted
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_approval import rejected
 from duetime.scheduler.store.chains import approval_undo
@@ -15,7 +16,7 @@ from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import dependants, event_log
+from duetime.scheduler.store.statements import dependants, event_log, read
 from duetime.scheduler.store.statements.approvals import defaults, questions
 from duetime.scheduler.store.statements.approvals.open_questions import (
     Asked,
@@ -141,10 +142,11 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
         return False
     reason = defaults.unanswered(approval.ends_at, record.task.timezone)
     by = Answered(approval.default, DUETIME_ACTOR, reason)
+    previous = read.compared_with(connection, [record.task]).get(record.task.id)
     store(connection, question, by, now)
     wanted = record.task.notify is not Notify.NEVER
     if wanted and record.run.current and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
-        _notify(connection, record, by, now)
+        _notify(connection, record, by, now, previous)
     return True
 
 
@@ -217,8 +219,10 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
     )
 
 
-def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    """Notify the user that a task did not run because nobody answered."""
+def _notify(connection: Connection, record: TaskRecord, by: Answered, now: datetime, previous: Run | None) -> None:
+    """Notify the user that a task did not run because nobody answered, unless it reports changes and this is none."""
     text = f"it did not run: {by.reason}"
     state = State.SKIPPED if before_run(record.task).asks_when_due else State.CANCELLED
-    questions.send(connection, [notice(record.task, record.run, text, state, now)])
+    message = notice(record.task, record.run, text, state, now)
+    is_quiet = record.task.notify is Notify.CHANGE and is_repeated_end(previous, state, error=by.reason)
+    questions.send(connection, [quieted(message) if is_quiet else message])

@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.rows import (
     task_and_run,
 )
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
-from duetime.scheduler.store.schema.tables.deliveries import deliveries
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.locks import lock_tasks
@@ -47,20 +47,23 @@ _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True))
 _OF_TENANT = tasks.c.tenant == bindparam("tenant")
 
 _past = runs.alias("past")
-LATEST_ENDED = (
+_has_run = and_(_past.c.state != State.SKIPPED, (_past.c.state != State.CANCELLED) | _past.c.started_at.is_not(None))
+_ENDED = (
     select(_past.c.id)
-    .where(
-        _past.c.task_id == tasks.c.id,
-        _past.c.ended_at.is_not(None),
-        _past.c.state != State.SKIPPED,
-        (_past.c.state != State.CANCELLED) | _past.c.started_at.is_not(None),
-    )
+    .where(_past.c.task_id == tasks.c.id, _past.c.ended_at.is_not(None))
     .order_by(_past.c.scheduled_for.desc(), _past.c.generation.desc())
     .limit(1)
 )
+LATEST_ENDED = _ENDED.where(_has_run)
+_LATEST_SAID = _ENDED.where(_has_run | select(inbox.c.id).where(inbox.c.run_id == _past.c.id).exists())
 _LAST = (
     select(*RUN_FIELDS)
     .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
+    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+)
+_COMPARED = (
+    select(*RUN_FIELDS)
+    .select_from(tasks.join(runs, runs.c.id == _LATEST_SAID.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
 _LAST_RESULTS = (
@@ -205,9 +208,12 @@ def side_runs_of(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[
 
 
 def compared_with(connection: Connection, of: Iterable[Task]) -> dict[str, Run]:
-    """Return the latest runs that ended, by task, of those tasks that report changes alone."""
+    """Return the latest runs that ended with an outcome, by task, of those tasks that report changes alone.
+
+    A run that was skipped has one where nobody answered, or no event came.
+    """
     given = {"task_ids": [task.id for task in of if task.notify is Notify.CHANGE]}
-    found = unreadable.values(connection, _LAST, Run, RUN_FIELDS, given) if given["task_ids"] else ()
+    found = unreadable.values(connection, _COMPARED, Run, RUN_FIELDS, given) if given["task_ids"] else ()
     return {run.task_id: run for run, _ in found}
 
 

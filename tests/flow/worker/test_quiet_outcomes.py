@@ -103,6 +103,25 @@ def test_an_event_that_never_comes_is_no_change(store: Store, clock: Clock, noti
     assert told_of(store, view.record.task) == told
 
 
+ENDS: dict[str, Any] = {
+    "no event": {"wait_for": {"event": "paid", "timeout": "5 min", "on_timeout": "skip"}},
+    "no answer": {"approval": {"question": "Pay?", "by": "5 min"}},
+    "too late": {"approval": "Pay?", "deadline": "5 min", "deadline_type": "hard"},
+}
+
+
+@pytest.mark.parametrize(("notify", "told"), [("change", 1), ("always", 3)])
+@pytest.mark.parametrize("end", ENDS)
+def test_the_same_end_on_another_day_is_no_change(store: Store, clock: Clock, end: str, notify: Any, told: int) -> None:
+    runner = VirtualRunner(store, clock, Handlers.load(entry_points=False), "UTC", {})
+    view = runner.scheduler.schedule("Ship", repeat="every day at 12:30", notify=notify, **ENDS[end])
+    for _ in range(3):
+        for wait in ({"minutes": 30}, {"minutes": 10}, {"hours": 23, "minutes": 20}):
+            clock.forward(**wait)
+            runner.dispatch()
+    assert told_of(store, view.record.task) == told
+
+
 @pytest.mark.parametrize(("notify", "told"), [("change", 1), ("failure", 3)])
 def test_an_expiry_in_the_same_words_is_no_change(store: Store, clock: Clock, notify: Any, told: int) -> None:
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
