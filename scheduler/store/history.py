@@ -36,7 +36,7 @@ _NOT_RUN: Final = (  # made once: to make it takes as long as to ask it
     .where(runs.c.task_id == bindparam("task_id"), runs.c.tenant == bindparam("tenant"))
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_(None))
     .where(or_(runs.c.error.is_not(None), runs.c.summary.startswith(NOT_RUN_PREFIX)))
-    .order_by(runs.c.scheduled_for.desc())
+    .order_by(runs.c.scheduled_for.desc(), runs.c.generation.desc())
     .limit(1)
 )
 

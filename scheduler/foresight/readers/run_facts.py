@@ -91,8 +91,13 @@ def _unserved(action: str, served: RunFacts) -> tuple[WaitReason, ...]:
 
 
 def last_skipped(store: Store, record: TaskRecord) -> Run | None:
-    """Return the occurrence of what asks, or waits, each time, which was left out since the last run of it ended."""
-    task, last = record.task, record.last_run
+    """Return the occurrence of what asks, or waits, each time, which was left out since the last run of it ended.
+
+    One that is to run after all, as an undo brought it back, is none.
+    """
+    task, last, run = record.task, record.last_run, record.run
     found = store.history.not_run(task.tenant, task.id) if before_run(task).holds_when_due else None
+    if found is not None and found.scheduled_for in {run.scheduled_for, run.slot} and run.ended_at is None:
+        return None
     ended = [run.ended_at for run in (found, last) if run is not None and run.ended_at is not None]
     return found if found is not None and ended and ended[0] == max(ended) else None

@@ -121,6 +121,16 @@ def test_an_occurrence_that_is_moved_onto_another_one_runs_as_one_with_it(
     assert scheduler.act(stretch, "undo", undo=view.undo).record.run.scheduled_for == first.scheduled_for
 
 
+def test_an_occurrence_that_was_moved_onto_another_one_is_no_last_run_once_that_was_undone(ask: Ask) -> None:
+    wait = {"event": "paid", "timeout": "1 hour"}
+    task_id = ask("schedule_task", title="Ship", repeat="every weekday at 10:30", wait_for=wait)[1]["id"]
+    moved = ask("reschedule_task", task_id=task_id, when="monday 10:30")[1]
+    assert ask("get_task", task_id=task_id)[1]["last_run"]["summary"] == AS_ONE
+    for change in ({"action": "undo", "undo": moved["undo"]}, {"action": "snooze", "minutes": 30}):
+        ask("act_on_task", task_id=task_id, **change)
+        assert "last_run" not in ask("get_task", task_id=task_id)[1]
+
+
 def test_a_snooze_past_the_next_occurrence_leaves_that_one_in_its_place(scheduler: Scheduler, stretch: str) -> None:
     view = scheduler.act(stretch, "snooze", until="monday 16:00")
     assert [each.wall.day for each in view.upcoming[:2]] == [30, 2]
