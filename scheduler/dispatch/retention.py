@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
-from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped_rules
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, ScopedRule, scoped_rules
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notices import RowsSwept
 from duetime.scheduler.runtime.notifier import RunNotifier
@@ -32,6 +32,10 @@ BATCH_PAUSE_RATIO = 4
 
 MIN_BATCH_PAUSE_S = 0.005
 PAGE_PAUSE_RATIO = 3
+ARCHIVED_TIME_S = 5.0
+"""Seconds that deleting the rows of one file of the archive should take, pauses included: a run can end behind it."""
+
+MAX_PORTION_GROWTH_RATIO = 2
 SWEEP_INTERVAL = timedelta(days=1)
 FAILED_SWEEP_INTERVAL = timedelta(hours=1)
 SWEEP_CHECK_INTERVAL_S = 300.0
@@ -63,10 +67,15 @@ class BatchSize:
 
     def split(self, rows: Sequence[Selected]) -> tuple[Sequence[Selected], Sequence[Selected]]:
         """Return the first rows that make a batch, one at least, and the others."""
-        weight, end = 0, 0
-        while end < len(rows) and (end == 0 or weight + rows[end].weight <= self.rows):
-            weight, end = weight + rows[end].weight, end + 1
-        return rows[:end], rows[end:]
+        return _split(rows, self.rows)
+
+
+def _split(rows: Sequence[Selected], max_weight: int) -> tuple[Sequence[Selected], Sequence[Selected]]:
+    """Return the first rows that weigh so much together, one at least, and the others."""
+    weight, end = 0, 0
+    while end < len(rows) and (end == 0 or weight + rows[end].weight <= max_weight):
+        weight, end = weight + rows[end].weight, end + 1
+    return rows[:end], rows[end:]
 
 
 class Sweep:
@@ -82,6 +91,9 @@ class Sweep:
         self._policy = policy
         self._notifier = notifier
         self._size = BatchSize()
+        self._portion = FIRST_BATCH_ROWS  # that one file of the archive may have
+        self.owes = False
+        """Whether rows that are in the archive have not been deleted yet."""
         self.deleted: Counter[str] = Counter()
         """Rows by table, up to now."""
         self.longest = 0.0
@@ -139,17 +151,26 @@ class Sweep:
         began = time.monotonic()
         for rows in self._store.retention.pages(scope, limit):
             yield PAGE_PAUSE_RATIO * (time.monotonic() - began)
-            left: Sequence[Selected] = self._archived(scope.rule.kind, rows)
+            left: Sequence[Selected] = rows
             while left:
-                batch, left = self._size.split(left)
-                done = self._store.retention.delete(scope.rule, limit, batch)
-                self.deleted.update(done.counts)
-                self.longest = max(self.longest, done.seconds)
-                weight = done.counts.total() if done.more else sum(row.weight for row in batch)
-                self._size.learn(weight, done.work_seconds, full=bool(left))
-                left = [*batch, *left] if done.more else left
-                yield max(MIN_BATCH_PAUSE_S, BATCH_PAUSE_RATIO * done.seconds)
+                portion, left = _split(left, self._portion) if self._policy.archive else (left, ())
+                yield from self._delete(scope.rule, limit, self._archived(scope.rule.kind, portion))
             began = time.monotonic()
+
+    def _delete(self, rule: RetentionRule, limit: datetime, left: Sequence[Selected]) -> Iterator[float]:
+        while left:
+            batch, left = self._size.split(left)
+            done = self._store.retention.delete(rule, limit, batch)
+            self.deleted.update(done.counts)
+            self.longest = max(self.longest, done.seconds)
+            weight = done.counts.total() if done.more else sum(row.weight for row in batch)
+            self._size.learn(weight, done.work_seconds, full=bool(left))
+            left = [*batch, *left] if done.more else left
+            pause = max(MIN_BATCH_PAUSE_S, BATCH_PAUSE_RATIO * done.seconds)
+            in_time = int(weight * ARCHIVED_TIME_S / (done.seconds + pause))
+            self._portion = min(MAX_PORTION_GROWTH_RATIO * self._portion, max(1, in_time))
+            self.owes = bool(left) and self._policy.archive is not None
+            yield pause
 
 
 class RetentionLoop:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.dispatch import retention
 from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop
+from duetime.scheduler.dispatch.retention_run import delete_due
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, ScopedRule
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
+from duetime.scheduler.store.retention import archive
 from duetime.scheduler.store.retention.selection import Selected
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.worker.worker import WorkerOptions
 
 from tests.builders import TENANT, Clock, added, cancelled
@@ -92,3 +98,20 @@ def test_rows_that_cannot_be_looked_through_keep_no_others(
     assert number_of_tasks(store) == 0
     assert store.retention.last_sweeps()[RetentionKind.INBOX].problem == "ValueError: a row that nobody can read"
     assert "retention of inbox stops, and the other rules go on" in caplog.text
+
+
+@pytest.mark.parametrize("moments", [0, 3, 4, 5])
+def test_runs_that_have_no_time_archive_each_task_once(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: int
+) -> None:
+    monkeypatch.setattr(retention, "BATCH_WORK_S", 0.0)  # a machine on which each batch but the first is one task
+    policy = RetentionPolicy(POLICY.rules, archive=tmp_path)
+    ids = [cancelled(store, added(store)).task.id for _ in range(14)]
+    clock.forward(days=31)
+    for _ in ids:
+        asked = count()
+        if delete_due(store, policy, [RetentionKind.TASKS], has_time=lambda it=asked: next(it) < moments).complete:  # type: ignore[misc] # bound now
+            break
+    files = [archive.read(path, HEAD_VERSION) for path in tmp_path.rglob("*.jsonl.gz")]
+    assert sorted(row["id"] for file in files for row in file.of(tasks)) == sorted(ids)
+    assert number_of_tasks(store) == 0
