@@ -22,6 +22,7 @@ A copy of an SQLite file leaves them out from the beginning, as nothing would sh
 
 _ORDER_LOCK_ID = 0x74786F72  # "txor"
 _XID_COUNT = 1 << 32
+_MAX_ROWS_LOOKED_AT = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,13 @@ _OF_THIS_SERVER = f"xmin::text::bigint = tx % {_XID_COUNT}"
 
 
 def _stranger(table: str) -> str:
-    """Return whether a table has rows of another server; those that were moved are below 0."""
-    oldest = f"SELECT xmin, tx FROM {table} WHERE tx >= 0 ORDER BY tx LIMIT 1"  # nosec B608 # noqa: S608 - names of this module
-    return f"EXISTS (SELECT FROM ({oldest}) AS oldest WHERE NOT {_OF_THIS_SERVER})"  # nosec B608 # likewise
+    """Return whether the oldest rows of a table are of another server; those that were moved are below 0.
+
+    A restore writes all rows before any of this server. Rows that somebody changed by hand have such rows before them.
+    """
+    oldest = f"SELECT id, {_OF_THIS_SERVER} AS own FROM {table} WHERE tx >= 0 ORDER BY tx, id LIMIT {_MAX_ROWS_LOOKED_AT}"  # nosec B608 # noqa: S608 - names of this module
+    newest, first = "max(id) FILTER (WHERE NOT own)", "min(id) FILTER (WHERE own)"
+    return f"(SELECT coalesce({newest} < coalesce({first}, {newest} + 1), false) FROM ({oldest}) AS oldest)"  # nosec B608 # noqa: S608 - likewise
 
 
 def _newest(table: str, progress: str) -> str:
@@ -78,11 +83,11 @@ _MOVE_PROGRESS = text("""
         entry_tx = known.entry_tx - CASE WHEN :entry_stays THEN 0 ELSE :by END
 """)
 _SEALED_HERE = text(f"""
-    SELECT EXISTS (SELECT FROM events WHERE (tx, id) = (event_tx, event_id) AND {_OF_THIS_SERVER}),
-        EXISTS (SELECT FROM audit_entries WHERE (tx, id) = (entry_tx, entry_id) AND {_OF_THIS_SERVER})
+    SELECT EXISTS (SELECT FROM events WHERE tx BETWEEN 0 AND event_tx AND id <= event_id AND {_OF_THIS_SERVER}),
+        EXISTS (SELECT FROM audit_entries WHERE tx BETWEEN 0 AND entry_tx AND id <= entry_id AND {_OF_THIS_SERVER})
     FROM audit_progress
 """)  # nosec B608 # noqa: S608 - names of this module
-"""Whether the last row that was sealed is of this server: code that did not notice the restore sealed it."""
+"""Whether a row that was sealed is of this server, and stays: code that did not notice the restore sealed it."""
 
 _LEAVE_GAP = text("""
     SELECT setval('events_id_seq', last_value + :gap) FROM events_id_seq

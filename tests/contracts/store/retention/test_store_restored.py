@@ -259,6 +259,52 @@ def test_the_gap_of_a_restore_is_left_once(store: Store, url: str, clock: Clock,
     assert last + EVENT_ID_GAP_COUNT < store.history.latest() < last + 2 * EVENT_ID_GAP_COUNT
 
 
+_OF_BANK = "SET actor = 'eve' WHERE tenant = 'bank'"
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [f"UPDATE events {_OF_BANK}"],
+        [f"UPDATE events {_OF_BANK} AND id = (SELECT min(id) FROM events)"],
+        [f"UPDATE audit_entries {_OF_BANK} AND id = (SELECT min(id) FROM audit_entries)", f"UPDATE events {_OF_BANK}"],
+    ],
+    ids=["events", "oldest", "both"],
+)
+def test_rows_of_one_tenant_that_somebody_changed_break_no_other_chain(
+    store: Store, url: str, clock: Clock, changes: list[str]
+) -> None:
+    for tenant in ("bank", "acme", "acme", "bank"):
+        added(store, tenant=tenant)
+        store.audit.record(AuditEntry(tenant, AuditKind.POOL_SET, "ann"))
+    sealed(store)
+    for change in changes:
+        store._database.write(lambda connection, it=change: connection.execute(text(it)))  # type: ignore[misc] # bound now
+    opened = open_store(url, clock=clock)
+    added(opened, tenant="acme")
+    sealed(opened)
+    found = {each.tenant: each for each in opened.audit_chain.verify()}
+    opened.close()
+    assert found["acme"].broken is None
+    assert (found["acme"].entries, found["acme"].pending) == (5, 0)
+    assert found["bank"].broken is not None
+    assert found["bank"].broken.wrong.endswith("was changed")
+
+
+@pytest.mark.damages
+def test_changed_rows_between_others_are_no_restore(store: Store, url: str, clock: Clock) -> None:
+    for tenant in ("bank", "acme", "bank"):
+        added(store, tenant=tenant)
+    last = ids_since(store, 0)[-1]
+    change = "UPDATE events SET actor = 'eve' WHERE tenant = 'bank'"
+    store._database.write(lambda connection: connection.execute(text(change)))
+    opened = open_store(url, clock=clock)
+    added(opened)
+    assert opened.history.latest() == last + 1
+    opened.close()
+
+
 def test_numbers_of_this_server_stay(store: Store, url: str, clock: Clock) -> None:
     filled(store)
     numbers = "SELECT array_agg(tx ORDER BY id) FROM events"
