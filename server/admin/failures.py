@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from http import HTTPStatus
 
@@ -164,6 +164,20 @@ def unknown(argument: str, word: str, accepted: Iterable[str], example: str = ""
     names = list(dict.fromkeys(accepted))
     text = f"{word[:_MAX_WORD_CHARS]!r} is not known"
     return InvalidArgument(argument, text, accepted=", ".join(names), example=example or names[0])
+
+
+class UnknownAddress(DuetimeError):
+    """The path of an address has a name that nothing can have."""
+
+    code = "not_found"
+
+
+def check_names(visit: Visit) -> None:
+    """Refuse names in an address that nothing can have. Raises InvalidArgument for a tenant, else UnknownAddress."""
+    if visit.principal.operator and visit.tenant is not None:
+        replace(visit.principal, tenant=visit.tenant)
+    if not all(part.isprintable() for part in visit.parts.values()):
+        raise UnknownAddress("There is no such page: its address has a character that no name has.")
 
 
 def refuse_unknown_parameters(visit: Visit, accepted: Collection[str]) -> None:

@@ -114,6 +114,11 @@ class Visit:
         chosen = {"tenant": self.tenant} if self.principal.operator else {}
         return _address(path, {**chosen, **query})
 
+    def without_tenant(self) -> Visit:
+        """Return the visit without a choice of a tenant, so that its links lead on from a wrong one."""
+        others = [(name, value) for name, value in self.query.multi_items() if name != "tenant"]
+        return replace(self, query=ImmutableMultiDict(others))
+
     def here(self, **changes: object) -> str:
         """Return the address of this page with other values in its query; None removes one."""
         kept: dict[str, object] = {name: self.query.getlist(name) for name in self.query}

@@ -15,7 +15,7 @@ from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
 from duetime.server.admin.access.unsent_form import UNSENT_COOKIE, UNSENT_LIFETIME_S, UnsentForm
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
-from duetime.server.admin.failures import Correction, problem, refuse_unknown_parameters
+from duetime.server.admin.failures import Correction, check_names, problem, refuse_unknown_parameters
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.page_request import ROOT, KeptReads, Visit
 from duetime.server.admin.protection import (
@@ -90,12 +90,16 @@ class AdminSite:
             if route.method == "POST":
                 self.check_form(request, session, form)
             check_scope(principal, route.scope, operators=route.operators)
+            check_names(visit)
             if route.query is not None:
                 refuse_unknown_parameters(visit, route.query)
             found = route.handle(visit)
             self._audit_read(found, visit, session, request)
         except DuetimeError as error:
             found = problem(error, Correction.of(error, visit, route.method), _way_back(request, form))
+            visit = (
+                visit.without_tenant() if isinstance(error, InvalidArgument) and error.argument == "tenant" else visit
+            )
         return self._with_session(self._response(found, visit, session, request), session, request)
 
     def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:

@@ -56,7 +56,7 @@ class PastReader:
             self._store.audit.record(AuditEntry.by(by, AuditKind.OTHER_TENANT_READ, ALL_TENANTS))
         elif wanted != by.tenant:
             other = Principal(wanted).tenant  # raises InvalidArgument for what is no name
-            self._store.audit.record(AuditEntry.by(by, AuditKind.OTHER_TENANT_READ, tenant=other))
+            self._store.audit.record_read(AuditEntry.by(by, AuditKind.OTHER_TENANT_READ, tenant=other))
 
     def events(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +12,17 @@ from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists.event_list import behind_in_time
-from duetime.scheduler.store.schema.tables.audit import audit_entries
+from duetime.scheduler.store.schema.tables.audit import audit_entries, audit_heads
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, or_, select
 
 _KEY = (audit_entries.c.at, audit_entries.c.id)
+_TENANT = bindparam("tenant", type_=audit_entries.c.tenant.type)
+_IS_KNOWN = select(
+    or_(*(exists().where(of.c.tenant == _TENANT) for of in (audit_heads, events, audit_entries)))  # what has a chain
+)
 
 
 class AuditLog:
@@ -30,6 +36,18 @@ class AuditLog:
     def record(self, entry: AuditEntry) -> None:
         """Store an entry of this moment; what changes the database stores it in its own transaction instead."""
         self._database.write(lambda connection: entries.store(connection, entry, self._now()))
+
+    def record_read(self, entry: AuditEntry) -> None:
+        """Store the entry of a read; where nobody knows its tenant, in the log of the reader's own.
+
+        So no mistyped name begins a chain.
+        """
+
+        def work(connection: Connection) -> None:
+            known = entry.actor_tenant is None or connection.execute(_IS_KNOWN, {"tenant": entry.tenant}).scalar_one()
+            entries.store(connection, entry if known else _of_own(entry), self._now())
+
+        self._database.write(work)
 
     def page(self, tenant: str, where: AuditFilter, *, limit: int, cursor: str | None = None) -> AuditPage:
         """Return a page of entries, newest first. Raises `InvalidArgument` for a cursor of another list."""
@@ -47,6 +65,12 @@ class AuditLog:
         last = found[limit - 1]
         assert last.at is not None
         return AuditPage(tuple(found[:limit]), self._cursors.write([to_microseconds(last.at), last.id], of=of))
+
+
+def _of_own(entry: AuditEntry) -> AuditEntry:
+    """Return an entry as one of the actor's own tenant."""
+    own = entry.actor_tenant or entry.tenant
+    return replace(entry, tenant=own, actor_tenant=None, detail={"tenants": entry.tenant})
 
 
 def _by(surface: str) -> ColumnElement[bool]:

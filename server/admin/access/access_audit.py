@@ -80,12 +80,12 @@ class AccessAudit:
         if self._is_news((session.id, tenant or ALL_TENANTS, path)):
             detail = {"tenants": ALL_TENANTS} if tenant is None else None
             entry = AuditEntry.by(who, AuditKind.OTHER_TENANT_READ, path, tenant=tenant, detail=detail)
-            self._store().audit.record(entry)
+            self._store().audit.record_read(entry)
 
     def exported(self, who: Principal, tenant: str | None, name: str) -> None:
         """Record each file of the things of a tenant, or of all (None): from there on no log has who reads it."""
         detail = {"tenants": ALL_TENANTS} if tenant is None else None
-        self._store().audit.record(AuditEntry.by(who, AuditKind.EXPORTED, name, tenant=tenant, detail=detail))
+        self._store().audit.record_read(AuditEntry.by(who, AuditKind.EXPORTED, name, tenant=tenant, detail=detail))
 
     def _is_news(self, read: tuple[str, str, str]) -> bool:
         now = self._store().now()

@@ -33,6 +33,11 @@ async def test_a_copy_of_the_cookie_is_worthless_after_the_log_out(admin_page: O
     assert (await admin.get("/live")).status_code == HTTPStatus.UNAUTHORIZED
 
 
+def known(admin: Admin, tenant: str) -> None:
+    """Let a tenant have a task."""
+    admin.site.app.scheduler.schedule("Call John", by=Principal(tenant, "ann"), when="in 1 hour")
+
+
 async def test_the_log_out_of_one_session_ends_no_other_one_of_the_same_key(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",))
     key = await admin.enter("admin")
@@ -72,6 +77,7 @@ async def test_a_flood_of_refused_logins_fills_no_database(admin_page: Open) -> 
 
 async def test_a_read_of_another_tenant_is_in_the_log_of_that_tenant(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
+    known(admin, "acme")
     await admin.enter("admin:read", tenant="house", user="root")
     for _ in range(2):
         await admin.get("/runs?tenant=acme&q=invoice")
@@ -85,8 +91,49 @@ async def test_a_read_of_another_tenant_is_in_the_log_of_that_tenant(admin_page:
     assert of_all.detail == {"tenants": "*"}
 
 
+@pytest.mark.parametrize("name", ["%20", "acme%0A", "%00", "a%00b", "x" * 300])
+@pytest.mark.parametrize("path", ["", "/runs", "/nowhere"])
+async def test_a_tenant_that_cannot_exist_is_refused_and_gets_no_chain(
+    admin_page: Open, migrated_postgres_url: str, path: str, name: str
+) -> None:
+    admin = await admin_page(database_url=migrated_postgres_url)
+    answer = await admin.get(f"{path}?tenant={name}")
+    assert answer.status_code == HTTPStatus.BAD_REQUEST
+    assert "1 to 200 printable characters" in answer.text
+    assert f"/admin?tenant={name}" not in answer.text
+    assert chains(admin) == set()
+
+
+@pytest.mark.parametrize("path", ["/pools/%00", "/pools/a%00b", "/runs/%00"])
+async def test_an_address_with_a_character_that_no_name_has_leads_nowhere(
+    admin_page: Open, migrated_postgres_url: str, path: str
+) -> None:
+    admin = await admin_page(database_url=migrated_postgres_url)
+    assert (await admin.get(path)).status_code == HTTPStatus.NOT_FOUND
+
+
+async def test_a_read_of_a_tenant_that_nobody_knows_is_in_the_log_of_the_reader(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin:read", tenant="house", user="root")
+    for path in ("/runs?tenant=ghost", "/runs?tenant=ghost&format=csv"):
+        assert (await admin.get(path)).status_code == HTTPStatus.OK
+    own = [(each.kind.value, each.subject, each.detail) for each in entries(admin, "house")]
+    assert ("other_tenant_read", "/runs", {"tenants": "ghost"}) in own
+    assert ("exported", "runs.csv", {"tenants": "ghost"}) in own
+    assert chains(admin) == {"house"}
+
+
+def chains(admin: Admin) -> set[str]:
+    """Return the tenants that have a chain once all is sealed."""
+    chain = admin.site.app.store.audit_chain
+    while chain.seal():
+        pass
+    return {head.tenant for head in chain.heads()}
+
+
 async def test_each_file_of_an_export_is_in_the_log_of_its_tenant(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
+    known(admin, "acme")
     await admin.enter("admin:read", tenant="house", user="root")
     for path in ("/runs?tenant=acme&format=csv", "/audit?tenant=acme&format=json", "/runs?tenant=acme&format=xml"):
         await admin.get(path)

@@ -86,11 +86,20 @@ def reads(site: Site, tenant: str) -> list[tuple[str, str | None, str | None]]:
     [{}, {"event": "any"}, {"count_by": "state"}, {"count_by": "day"}, {"event": "any", "count_by": "state"}],
 )
 async def test_a_read_of_another_tenant_is_in_its_audit_log_once(site: Site, asked: dict[str, str]) -> None:
+    await cancelled(site, site.key("acme", "ann"), "Ours")
     operator = site.key("local", "root", scopes=ADMIN)
     await site.call(operator, "find_runs", tenant="acme", **asked)
     assert reads(site, "acme") == [("root", "local", None)]
     await site.call(operator, "find_runs", tenant="*", **asked)
     assert reads(site, "local") == [("root", None, "*")]
+
+
+async def test_a_read_of_a_tenant_that_nobody_knows_begins_no_log_of_its_own(site: Site) -> None:
+    operator = site.key("local", "root", scopes=ADMIN)
+    await site.call(operator, "find_runs", tenant="ghost")
+    [read] = site.app.store.audit.page("local", AuditFilter(kind="other_tenant_read"), limit=9).entries
+    assert (read.actor, read.actor_tenant, read.detail) == ("root", None, {"tenants": "ghost"})
+    assert reads(site, "ghost") == []
 
 
 async def test_a_read_of_the_own_tenant_and_one_that_is_refused_are_in_no_log(site: Site) -> None:

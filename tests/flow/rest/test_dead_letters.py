@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.principal import Principal
 
 from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import sent
@@ -77,6 +78,7 @@ async def test_a_replay_is_counted_first_bounded_and_in_the_audit_log(site: Site
 
 async def test_a_dry_run_on_letters_of_another_tenant_is_a_read_of_it_in_the_audit_log(tmp_path: Path) -> None:
     async with serving(tmp_path, auth="keys") as site:
+        site.app.scheduler.schedule("Call John", by=Principal("acme", "ann"), when="in 1 hour")
         operator = site.key("local", "root", scopes=("tasks", "admin"))
         for tenant in ("local", "acme"):
             for verb in ("replay", "discard"):

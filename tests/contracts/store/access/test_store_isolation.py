@@ -78,6 +78,7 @@ OF_NO_TENANT = {
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself
     "audit.record",  # the tenant is in what is stored
+    "audit.record_read",
     "audit_chain.seal",
     "decisions.add", "decisions.trim", "decisions.ready_runs",  # of workers
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
