@@ -35,7 +35,8 @@ def _stranger(table: str) -> str:
 
     A restore writes all rows before any of this server. Rows that somebody changed by hand have such rows before them.
     """
-    oldest = f"SELECT id, {_OF_THIS_SERVER} AS own FROM {table} WHERE tx >= 0 ORDER BY tx, id LIMIT {_MAX_ROWS_LOOKED_AT}"  # nosec B608 # noqa: S608 - names of this module
+    columns, sorted_by = f"id, {_OF_THIS_SERVER} AS own", f"tx, id LIMIT {_MAX_ROWS_LOOKED_AT}"
+    oldest = f"SELECT {columns} FROM {table} WHERE tx >= 0 ORDER BY {sorted_by}"  # nosec B608 # noqa: S608 - names of this module
     newest, first = "max(id) FILTER (WHERE NOT own)", "min(id) FILTER (WHERE own)"
     return f"(SELECT coalesce({newest} < coalesce({first}, {newest} + 1), false) FROM ({oldest}) AS oldest)"  # nosec B608 # noqa: S608 - likewise
 
