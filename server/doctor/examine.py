@@ -60,11 +60,15 @@ def examine(
     config: Path | None = None,
     send_test: bool = False,
     deep: bool = False,
+    running: Store | None = None,
 ) -> list[Check]:
-    """Look at everything; `config` is the file that the command line named, if any."""
+    """Look at everything; `config` is the file that the command line named, if any.
+
+    `running` is the store of a process that serves: it has the keys of its start, whatever their file has now.
+    """
     return [
         _configuration(settings, config),
-        *_database(settings, deep=deep),
+        *_database(settings, running, deep=deep),
         _zone(settings),
         _handlers(settings),
         *channel_checks(settings, send_test=send_test),
@@ -84,7 +88,7 @@ def _configuration(settings: Settings, config: Path | None) -> Check:
     return Check("configuration", CheckVerdict.OK, text)
 
 
-def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
+def _database(settings: Settings, running: Store | None, *, deep: bool) -> Iterator[Check]:
     if settings.distributed:
         yield redis_check(settings)
     path = settings.sqlite_path
@@ -106,7 +110,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _safely("indexes", indexes_check, store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
-        yield _safely("secrets", secrets_check, store)
+        yield _safely("secrets", secrets_check, running or store)
         if deep:
             yield from integrity_checks(store)
             yield from audit_checks(store, retention_policy(settings).rules)

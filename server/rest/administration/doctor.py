@@ -59,8 +59,9 @@ def doctor_with_test(call: RestCall) -> RestAnswer:
 
 
 def _checked(call: RestCall, *, send_test: bool) -> RestAnswer:
-    settings, deep = call.parts.settings, bool(call.values.get("deep"))
-    found = examine(settings, this_invocation(), config=file_read(settings), send_test=send_test, deep=deep)
+    settings, deep, store = call.parts.settings, bool(call.values.get("deep")), call.parts.store
+    config = file_read(settings)
+    found = examine(settings, this_invocation(), config=config, send_test=send_test, deep=deep, running=store)
     return RestAnswer(DoctorPayload.model_validate({"checks": [check.as_json() for check in found]}))
 
 

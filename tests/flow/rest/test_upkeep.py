@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.dispatch import retention as sweep
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue import Stats, ThreadUse
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.alerts.alert import Alert, Phase
@@ -171,6 +175,7 @@ async def test_retention_is_shown_counted_and_run_within_its_time(
     rules = await answered(site, "GET", "/retention")
     counted = await answered(site, "POST", "/retention/run", body={"dry_run": True})
     monkeypatch.setattr(retention, "RUN_TIME_S", -1.0)
+    monkeypatch.setattr(sweep, "FIRST_BATCH_ROWS", 1)
     cut_off = await answered(site, "POST", "/retention/run")
     monkeypatch.undo()
     done = await answered(site, "POST", "/retention/run", body={"only": ["tasks"]})
@@ -178,11 +183,11 @@ async def test_retention_is_shown_counted_and_run_within_its_time(
 
     assert [(rule["what"], rule["age_days"]) for rule in rules["rules"]] == [("tasks", 30.0)]
     assert (counted["rows"]["tasks"]["tasks"], counted["dry_run"]) == (3, True)
-    assert (cut_off["complete"], cut_off["rows"]["tasks"]) == (False, {})
-    assert (done["complete"], done["rows"]["tasks"]["tasks"]) == (True, 3)
-    assert (entry.actor, entry.detail) == ("local", {"deleted": {"tasks": 12}, "complete": True})
+    assert (cut_off["complete"], cut_off["rows"]["tasks"]) == (False, {"tasks": 1, "runs": 1, "events": 2})
+    assert (done["complete"], done["rows"]["tasks"]["tasks"]) == (True, 2)
+    assert (entry.actor, entry.detail) == ("local", {"deleted": {"tasks": 8}, "complete": True})
     lines = [each.getMessage().partition(";")[0] for each in caplog.records if "retention" in each.getMessage()]
-    assert lines == ["retention of tasks deleted 12 rows"]
+    assert lines == ["retention of tasks deleted 4 rows", "retention of tasks deleted 8 rows"]
 
 
 async def test_alerts_are_listed_with_what_they_say_and_where_to_read_on(site: Site) -> None:
@@ -263,3 +268,24 @@ async def test_a_file_whose_name_could_disguise_itself_is_not_imported(site: Sit
     assert answer.status_code == 422, answer.text
     assert answer.json()["argument"] == "name"
     assert not site.app.store.audit.page("local", AuditFilter(), limit=9).entries
+
+
+async def test_the_doctor_says_that_the_server_lacks_a_key_by_which_another_process_encrypted(tmp_path: Path) -> None:
+    newer, file = base64.b64encode(b"n" * 32).decode(), tmp_path / "keys"
+    file.write_text(SECRET_KEY)
+    async with serving(tmp_path, secret_keys_file=str(file)) as site:
+        await answered(site, "PUT", "/secrets/stripe", body={"value": VALUE})
+        assert (await _check(site, "secrets"))["verdict"] == "ok"
+        file.write_text(f"{newer}\n{SECRET_KEY}")
+        other = open_store(site.app.settings.database_url, secret_keys=[read_key(newer), read_key(SECRET_KEY)])
+        other.secrets.rotate(AuditEntry.by(LOCAL, AuditKind.SECRETS_ROTATED))
+        other.close()
+        found = await _check(site, "secrets")
+
+    assert (found["verdict"], "no key decrypts stripe of local" in found["said"]) == ("wrong", True)
+
+
+async def _check(site: Site, name: str) -> dict[str, str]:
+    checks = (await answered(site, "GET", "/doctor"))["checks"]
+    found: dict[str, str] = next(check for check in checks if check["name"] == name)
+    return found
