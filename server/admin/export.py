@@ -7,11 +7,14 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
+from itertools import islice
 from typing import Any, TypeVar
 
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
 from duetime.server.admin.failures import unknown
+from duetime.server.admin.page_request import Visit
 from duetime.widgets.formats.spreadsheet import cell
 
 EXPORT_PAGE_ROWS = 100
@@ -23,30 +26,53 @@ PageOf = Callable[[int, str | None], tuple[Sequence[T], str | None]]
 """Reads so many rows behind a cursor, and returns them with the next cursor."""
 
 
+class FileFormat(StrEnum):
+    """The formats of a file."""
+
+    CSV = "csv"
+    JSON = "json"
+
+
+def wanted_format(visit: Visit) -> FileFormat | None:
+    """Return the format of the file that a visit asks for, None for a page. Raises InvalidArgument for another one."""
+    wanted = visit.query.get("format")
+    if wanted and wanted not in set(FileFormat):
+        raise unknown("format", wanted, FileFormat)
+    return FileFormat(wanted) if wanted else None
+
+
 def exported(
-    file_format: str, name: str, columns: Sequence[str], rows: Sequence[ExportRow], *, cut: bool = False
+    file_format: FileFormat,
+    name: str,
+    columns: Sequence[str],
+    rows: Iterable[ExportRow],
+    *,
+    cut_at: int | None = None,
 ) -> Download:
-    """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one.
+    """Return the rows as a file, which reads them while it is sent.
 
-    A CSV file begins with the columns, also without a row. With `cut` there are more: the name of the file says how
-    many it has, and JSON has `"cut": true`.
+    A CSV file begins with the columns, also without a row. With `cut_at` there are more than so many: the name of the
+    file says how many it has, and JSON has `"cut": true`.
     """
-    file = f"{name}-first-{len(rows)}" if cut else name
-    if file_format == "csv":
+    file = name if cut_at is None else f"{name}-first-{cut_at}"
+    if file_format is FileFormat.CSV:
         return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows))
-    if file_format == "json":
-        return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut))
-    raise unknown("format", file_format, ("csv", "json"))
+    return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut_at is not None))
 
 
-def every_row(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T], bool]:
-    """Read page by page, `most` rows or a few more; return them, and whether there are more."""
+def each_row(page: PageOf[T]) -> Iterator[T]:
+    """Read page by page, as far as rows are taken."""
     found, cursor = page(EXPORT_PAGE_ROWS, None)
-    rows = [*found]
-    while cursor is not None and len(rows) < most:
+    yield from found
+    while cursor is not None:
         found, cursor = page(EXPORT_PAGE_ROWS, cursor)
-        rows += found
-    return rows, cursor is not None
+        yield from found
+
+
+def first_rows(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T], int | None]:
+    """Return the first rows, `most` at most; and how many they are where there are more, else None."""
+    rows = [*islice(each_row(page), most + 1)]
+    return rows[:most], most if len(rows) > most else None
 
 
 def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> Iterator[str]:

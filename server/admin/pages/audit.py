@@ -14,7 +14,7 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import LIST_PARAMETERS, PAGE_ROWS, Answer, Page, get
-from duetime.server.admin.export import ExportRow, PageOf, every_row, exported
+from duetime.server.admin.export import ExportRow, PageOf, exported, first_rows, wanted_format
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.settings.options import retention_policy
@@ -76,9 +76,9 @@ class AuditQuery:
 def audit(visit: Visit) -> Answer:
     """Show a page of acts or of changes, or send all of them as a file."""
     query = AuditQuery.of(visit)
-    if visit.query.get("format"):
-        found, cut = every_row(query.read)
-        return exported(visit.query["format"], "audit", query.columns, [query.row(each) for each in found], cut=cut)
+    if file_format := wanted_format(visit):
+        found, cut_at = first_rows(query.read)
+        return exported(file_format, "audit", query.columns, map(query.row, found), cut_at=cut_at)
     rows, cursor = query.read(PAGE_ROWS, query.bounds.cursor)
     of_tasks = visit.query.get("list") == "tasks"
     values = {

@@ -16,7 +16,7 @@ from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.time import zones
 from duetime.server.admin.answers import Answer, Page, get
-from duetime.server.admin.export import exported
+from duetime.server.admin.export import exported, wanted_format
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
 
@@ -164,8 +164,8 @@ def _window(visit: Visit) -> tuple[datetime, datetime]:
 def cost(visit: Visit) -> Answer:
     """Show what runs cost, or send it as a file."""
     page = CostPage(visit)
-    if visit.query.get("format"):
-        return exported(visit.query["format"], "costs", page.columns, page.rows())
+    if file_format := wanted_format(visit):
+        return exported(file_format, "costs", page.columns, page.rows())
     return Page("pages/cost.html", "Cost", page.values())
 
 

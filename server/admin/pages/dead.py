@@ -22,7 +22,7 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
-from duetime.server.admin.export import every_row, exported
+from duetime.server.admin.export import exported, first_rows, wanted_format
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
@@ -76,10 +76,9 @@ def _state(word: str) -> LetterState:
 def dead_letters(visit: Visit) -> Answer:
     """Show a page of dead letters, send all of them as a file, or ask before some are closed."""
     query = LetterQuery.of(visit, visit.query)
-    if visit.query.get("format"):
-        found, cut = every_row(partial(query.page, visit))
-        rows = [letter_row(letter) for letter in found]
-        return exported(visit.query["format"], "dead_letters", LETTER_COLUMNS, rows, cut=cut)
+    if file_format := wanted_format(visit):
+        found, cut_at = first_rows(partial(query.page, visit))
+        return exported(file_format, "dead_letters", LETTER_COLUMNS, map(letter_row, found), cut_at=cut_at)
     closing = _closing(visit, query) if visit.may_change and visit.query.get("close") else None
     letters, cursor = query.page(visit, PAGE_ROWS, query.bounds.cursor)
     values = {

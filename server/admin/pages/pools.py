@@ -17,7 +17,7 @@ from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
 from duetime.scheduler.store.pools import PoolNotFound, StalePool
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.export import ExportRow, exported, wanted_format
 from duetime.server.admin.failures import Correction, StalePage, problem, revision_shown
 from duetime.server.admin.page_request import Visit
 from duetime.tools.arguments.strict_json import strict_json
@@ -68,8 +68,8 @@ def pools(visit: Visit) -> Answer:
     """List every pool, or send the list as a file."""
     uses = _uses(visit)
     found = [line for line in _lines(visit, uses) if not line.name.startswith(OWN_PREFIX) or _busy(line.use)]
-    if visit.query.get("format"):
-        return exported(visit.query["format"], "pools", POOL_COLUMNS, [_row(line) for line in found])
+    if file_format := wanted_format(visit):
+        return exported(file_format, "pools", POOL_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "silent": uses is None, "examples": EXAMPLES}
     return Page("pages/pools.html", "Pools", {**values, "live": True})
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from duetime.scheduler.history.runs import RunFilter, RunPage
+from duetime.scheduler.history.runs import RunCounts, RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
@@ -90,6 +90,13 @@ class RunQuery:
             cursor=cursor or self.bounds.cursor,
             tenant=visit.reach,
             by=visit.principal,
+        )
+
+    def counted(self, visit: Visit) -> RunCounts:
+        """Return how many runs there are in each state."""
+        since, until = self._bound("since"), self._bound("until")
+        return visit.scheduler.past.run_counts(
+            where=self.where, since=since, until=until, tenant=visit.reach, by=visit.principal
         )
 
     def _bound(self, name: str) -> datetime | None:

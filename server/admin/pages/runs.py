@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.runs import RunSummary
@@ -10,7 +11,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
-from duetime.server.admin.export import every_row, exported
+from duetime.server.admin.export import FileFormat, each_row, exported, first_rows, wanted_format
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
@@ -26,8 +27,8 @@ OneChange = Callable[[str, Principal], TaskView]
 def runs(visit: Visit) -> Answer:
     """Show a page of runs, or send all of them as a file."""
     query = RunQuery.of(visit)
-    if visit.query.get("format"):
-        return _download(visit, query)
+    if file_format := wanted_format(visit):
+        return _download(visit, query, file_format)
     page = query.page(visit)
     values = {
         "page": page,
@@ -42,13 +43,28 @@ def runs(visit: Visit) -> Answer:
     return Page("pages/runs.html", "Runs", values)
 
 
-def _download(visit: Visit, query: RunQuery) -> Download:
+def _download(visit: Visit, query: RunQuery, file_format: FileFormat) -> Download:
+    """Return the file of all runs: where counting them says whether it is cut, it is sent while they are read."""
+
     def page(limit: int, cursor: str | None) -> tuple[Sequence[RunSummary], str | None]:
         found = query.page(visit, limit, cursor)
         return found.runs, found.cursor
 
-    found, cut = every_row(page, MAX_EXPORTED_RUNS)
-    return exported(visit.query["format"], "runs", RUN_COLUMNS, [file_row(run) for run in found], cut=cut)
+    found: Iterable[RunSummary] = islice(each_row(page), MAX_EXPORTED_RUNS)
+    is_cut = _is_cut(visit, query)
+    cut_at = MAX_EXPORTED_RUNS if is_cut else None
+    if is_cut is None:
+        found, cut_at = first_rows(page, MAX_EXPORTED_RUNS)
+    return exported(file_format, "runs", RUN_COLUMNS, map(file_row, found), cut_at=cut_at)
+
+
+def _is_cut(visit: Visit, query: RunQuery) -> bool | None:
+    """Return whether a file cannot have all runs; None where only reading them says it, as not all are counted."""
+    if query.bounds.cursor:
+        return None
+    counted = query.counted(visit)
+    total, all_counted = sum(counted.counts.values()), counted.counted_to is None
+    return total > MAX_EXPORTED_RUNS or not all_counted if all_counted or total >= MAX_EXPORTED_RUNS else None
 
 
 # --- one change of many

@@ -9,7 +9,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
-from duetime.server.admin.export import ExportRow, every_row, exported
+from duetime.server.admin.export import ExportRow, exported, first_rows, wanted_format
 from duetime.server.admin.failures import revision_shown, unchanged_task
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
@@ -26,9 +26,9 @@ SCHEDULE_COLUMNS = (
 
 def schedules(visit: Visit) -> Answer:
     """List the tasks that recur."""
-    if visit.query.get("format"):
-        views, cut = every_row(partial(_page, visit))
-        return exported(visit.query["format"], "schedules", SCHEDULE_COLUMNS, [_row(view) for view in views], cut=cut)
+    if file_format := wanted_format(visit):
+        views, cut_at = first_rows(partial(_page, visit))
+        return exported(file_format, "schedules", SCHEDULE_COLUMNS, map(_row, views), cut_at=cut_at)
     found, following = _page(visit, PAGE_ROWS, visit.query.get("cursor"))
     values: dict[str, Any] = {"views": found, "following": following, "times": TIMES_SHOWN_COUNT, "wall": describe}
     quiet = visit.scheduler.quiet_hours.read(user=_user(visit.query), by=_acting(visit))

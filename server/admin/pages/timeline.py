@@ -11,7 +11,7 @@ from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.intake.bounds import resolve_bound
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Page, get
-from duetime.server.admin.export import exported
+from duetime.server.admin.export import exported, wanted_format
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import ticks
 from duetime.server.admin.page_request import Visit
@@ -83,9 +83,11 @@ def timeline(visit: Visit) -> Answer:
     given = visit.query.get("until", "").strip()
     until = resolve_bound(given, now=visit.now, zone=visit.zone, argument="until") if given else visit.now
     since = until - length
+    file_format = wanted_format(visit)
     found, cut = _runs(visit, since, until)
-    if visit.query.get("format"):
-        return exported(visit.query["format"], "timeline", RUN_COLUMNS, [file_row(run) for run in found], cut=cut)
+    if file_format:
+        cut_at = len(found) if cut else None
+        return exported(file_format, "timeline", RUN_COLUMNS, map(file_row, found), cut_at=cut_at)
     wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
         "lanes": lanes(found, by, since, until),

@@ -13,7 +13,7 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.export import ExportRow, exported, wanted_format
 from duetime.server.admin.page_request import Visit
 
 MAX_SHOWN_RUNS = 500
@@ -66,8 +66,8 @@ def workers(visit: Visit) -> Answer:
     running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_SHOWN_RUNS)
     stats = visit.app.remote_queue.stats()
     found = _lines(visit, running.runs, stats.threads if stats is not None else {})
-    if visit.query.get("format"):
-        return exported(visit.query["format"], "workers", WORKER_COLUMNS, [_row(line) for line in found])
+    if file_format := wanted_format(visit):
+        return exported(file_format, "workers", WORKER_COLUMNS, [_row(line) for line in found])
     values = {"lines": found, "more": running.cursor is not None, "shared": visit.app.settings.distributed}
     return Page("pages/workers.html", "Workers", {**values, "live": True})
 

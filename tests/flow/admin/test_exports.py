@@ -6,11 +6,19 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.foresight.readers.past_reader import PastReader
+from duetime.scheduler.history.runs import RunPage
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
+from duetime.server.admin import export
+from duetime.server.admin.answers import Download
+from duetime.server.admin.page_request import Visit
+from duetime.server.admin.pages import runs
+from duetime.server.admin.pages.run_query import RunQuery
 
 from tests.flow.admin.conftest import Admin, Open
 
@@ -62,3 +70,43 @@ async def test_a_file_of_no_pools_or_workers_has_the_header_of_one_with_some(adm
     store = admin.site.app.store
     store.workers.beat(WorkerProcess("awake", "host-a", 1, threads=4, started_at=store.now()))
     assert none == [[await columns_of(admin, path)] for path in paths]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/dead", "/schedules", "/timeline", "/cost", "/audit", "/pools", "/workers"])
+async def test_an_unknown_format_is_refused_before_anything_is_read(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    admin = await admin_page()
+    monkeypatch.setattr(export, "each_row", None)
+    monkeypatch.setattr(PastReader, "runs", None)
+    answer = await admin.get(f"{path}?format=xml")
+    assert answer.status_code == 400
+    assert "csv, json" in answer.text
+
+
+@pytest.mark.parametrize("most", [100_000, 5])
+@pytest.mark.parametrize("file_format", ["csv", "json"])
+async def test_a_file_of_runs_begins_before_they_are_read(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch, file_format: str, most: int
+) -> None:
+    admin, read, read_before = await admin_page(), list[int](), list[int]()
+    for _ in range(9):
+        scheduler = admin.site.app.scheduler
+        scheduler.cancel(scheduler.schedule("Call John", when="in 1 hour").record.task.id)
+
+    def page(query: RunQuery, visit: Visit, limit: int = 50, cursor: str | None = None) -> RunPage:
+        read.append(limit)
+        return page_of_runs(query, visit, limit, cursor)
+
+    def begun(*given: Any, **named: Any) -> Download:
+        read_before.append(len(read))
+        return export.exported(*given, **named)
+
+    page_of_runs = RunQuery.page
+    monkeypatch.setattr(RunQuery, "page", page)
+    monkeypatch.setattr(runs, "exported", begun)
+    monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
+    answer = await admin.get(f"/runs?format={file_format}")
+    assert answer.status_code == 200
+    assert (read_before, len(read)) == ([0], 1)
+    assert ("-first-5." in answer.headers["content-disposition"]) == (most == 5)
