@@ -34,7 +34,7 @@ from typing import Any
 
 import anyio
 import psutil
-from duetime.server.transport.http import listening, run_http
+from duetime.server.transport.http import HttpSite, listening, run_http
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp.types import CallToolResult, TextContent
@@ -89,7 +89,7 @@ def serve_noop(transport: str, tool: str) -> int:
     server.add_tool(one_row_tool() if tool == ONE_ROW else noop, NOOP)
     if tool == NOOP_BY_OURS:
         with listening("127.0.0.1", 0) as bound:
-            return run_http(server, bound, ready=lambda **_: "ok")
+            return run_http(HttpSite(server, lambda **_: "ok"), bound)
     if transport == "stdio":
         server.run("stdio")
     else:

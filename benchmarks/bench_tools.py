@@ -24,13 +24,14 @@ from typing import Any
 import anyio
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
-from duetime.server.transport.http import listening, run_http
+from duetime.server.transport.http import HttpSite, listening, run_http
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
 from mcp import Client, StdioServerParameters
@@ -43,7 +44,9 @@ ERAS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
 def make(url: str, synchronous: str) -> tuple[MCPServer[None], Store]:
     store = open_store(url, synchronous=synchronous)
     changes = Subscriptions(lambda: store.history)
-    scheduler = Scheduler(store, Planner(Handlers.load(), "America/Edmonton"), on_change=changes.touched)
+    scheduler = Scheduler(
+        store, Planner(Handlers.load(), "America/Edmonton"), notices=ChangeNotices(on_change=changes.touched)
+    )
     server = make_server(lambda: scheduler, changes)
 
     async def noop(title: str, when: str) -> str:
@@ -60,7 +63,7 @@ def serve(transport: str, url: str, synchronous: str) -> int:
     if wire is not None:
         return run_stdio(server, wire, ends=ProcessEnd(close=store.close))
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=always, ends=ProcessEnd(close=store.close))
+        return run_http(HttpSite(server, always), bound, ends=ProcessEnd(close=store.close))
 
 
 def always(*, verbose: bool) -> str:

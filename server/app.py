@@ -31,6 +31,7 @@ from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.service import scheduler as service
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
@@ -259,12 +260,10 @@ class _Parts:
             self.store,
             self._planner(),
             explainer=self._explainer(remote_queue),
-            recall=remote_queue.recall,
-            on_change=RunNotifier(changed).changed,
+            notices=ChangeNotices(remote_queue.recall, RunNotifier(changed).changed, via),
             fast_path=FastPath(runner, self._notify),
             quiet=quiet_plan(self.settings, self.settings.timezone),
             quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),
-            via=via,
             tracing=self.tracing,
         )
 

@@ -34,7 +34,9 @@ TOP_LEVEL |= {"benchmarks", ".ci", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md",
 MAX_MODULE_LINES = 300
 MAX_FUNCTION_LINES = 40
 MAX_MEDIAN_FUNCTION_LINES = 8
+MAX_PARAMETERS = 8
 MAX_MODULES_PER_ROOM = 14
+MAX_ROW_LINES = 3
 MAX_SENTENCE_WORDS = 25
 ADVERBS = {"after", "again", "ahead", "apart", "back", "before", "behind", "early", "late", "sent", "too"}
 NOUNS_LIKE_PARTICIPLES = {"token", "feed", "reply", "distributed"}  # `distributed` is how a process is run
@@ -294,6 +296,48 @@ def long_functions(root: Path) -> list[str]:
         for lines in [(node.end_lineno or node.lineno) - node.lineno + 1]
         if lines > MAX_FUNCTION_LINES
     ]
+
+
+def long_signatures(root: Path) -> list[str]:
+    """List functions whose callers give more than a reader keeps in mind: some of it belongs together, as one value.
+
+    Records and rows have as many parts as they have. Typer reads the options of a verb off its parameters. Of an
+    overloaded function its callers read the overloads.
+    """
+    return [
+        f"{where(root, path, function.lineno)}: {function.name} has {count} parameters"
+        for path in product_files(root, ".py")
+        for function in nodes_of(parsed(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (count := len(parameters(function))) > MAX_PARAMETERS
+        if not (is_verb(function) or makes_row(function) or is_overloaded(function, parsed(path)))
+    ]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [each for each in named if each is not None and each.arg not in {"self", "cls"}]
+
+
+def is_verb(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    first = parameters(function)[0].annotation
+    return first is not None and ast.unparse(first) == "typer.Context"
+
+
+def makes_row(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function does no more than to return a mapping with a member for each of its parameters."""
+    last = function.body[-1]
+    if not isinstance(last, ast.Return) or not isinstance(last.value, ast.Dict) or len(function.body) > MAX_ROW_LINES:
+        return False
+    return len(last.value.values) >= len(parameters(function))
+
+
+def is_overloaded(function: ast.FunctionDef | ast.AsyncFunctionDef, tree: ast.Module) -> bool:
+    """Whether a function has overloads, of which this is none."""
+    named = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == function.name]
+    overloads = [each for each in named if any("overload" in ast.unparse(mark) for mark in each.decorator_list)]
+    return bool(overloads) and function not in overloads
 
 
 def crowded_rooms(root: Path) -> list[str]:
@@ -891,6 +935,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     long_modules,
     long_functions_in_the_median,
     long_functions,
+    long_signatures,
     crowded_rooms,
     names_defined_twice,
     constants_defined_twice,
@@ -969,6 +1014,17 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (long_functions_in_the_median, {"tools/a.py": LONG_FUNCTION * 3}, "the median function has 10 lines"),
     (long_functions, {"tools/versions/a.py": "def f():\n" + "    x = 1\n" * 40}, "a.py:1: f has 41 lines"),
     (long_functions, {"tools/a.py": "def f():\n" + "    x = 1\n" * 40}, "tools/a.py:1: f has 41 lines"),
+    (
+        long_signatures,
+        {"tools/a.py": "class A:\n    def __init__(self, a, b, c, d, *, e, f, g, h, **i): ..."},
+        "a.py:2: __init__ has 9 parameters",
+    ),
+    (
+        long_signatures,
+        {"tools/a.py": "@overload\ndef f(a, b, c, d, e, f, g, h, i): ...\ndef f(**more): ..."},
+        "a.py:2: f has 9 parameters",
+    ),
+    (long_signatures, {"tools/a.py": "def f(a, b, c, d, e, f, g, h, i):\n    return {1: a}"}, "f has 9 parameters"),
     (crowded_rooms, {f"tools/m{n}.py": "" for n in range(15)}, "tools: 15 modules"),
     (crowded_rooms, {f"scheduler/queue/lua/m{n}.lua": "" for n in range(15)}, "lua: 15 modules"),
     (crowded_rooms, {f"widgets/src/m{n}.{kind}": "" for n in range(5) for kind in ("js", "sql", "html")}, "src: 15"),

@@ -19,6 +19,7 @@ from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Start, Verdict
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
@@ -53,7 +54,7 @@ class VirtualRunner:
         self.maintenance = Maintenance(store, self.queue, clock=lambda: clock().timestamp())
         planner = Planner(handlers, zone, pools=lambda: declared, upstreams=store.dependencies.known, **planning)
         explainer = Explainer(store, RemoteQueue(lambda question: answer(self.queue, question)), lambda: declared)
-        self.scheduler = Scheduler(store, planner, explainer=explainer, recall=self._recall)
+        self.scheduler = Scheduler(store, planner, explainer=explainer, notices=ChangeNotices(recall=self._recall))
 
     def _recall(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:

@@ -6,7 +6,7 @@ The catalogue of the cards translates them; a test compares its English words wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import timedelta
 from typing import Final
 
 from duetime.scheduler.request import REMINDER_ACTION, never_reminds
@@ -41,21 +41,23 @@ def look_of(
     state: State,
     action: str,
     *,
-    due: datetime,
-    now: datetime,
+    late: timedelta,
     paused: bool = False,
     damaged: bool = False,
     stopping: bool = False,
     blocked: bool = False,
     notify: Notify | None = None,
 ) -> str:
-    """Return how a task looks: its state, or what stands before that; a reminder that has notified looks so."""
+    """Return how a task looks: its state, or what stands before that; a reminder that has notified looks so.
+
+    `late` is for how long the run has been due.
+    """
     if state not in OPEN:
         return "reminded" if has_reminded(state, action, notify) else state.value
     for look, stands in (("damaged", damaged), ("stopping", stopping), ("paused", paused), ("blocked", blocked)):
         if stands:
             return look
-    return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value
+    return "overdue" if state is State.SCHEDULED and late > LATE_AFTER else state.value
 
 
 def has_reminded(state: State, action: str, notify: Notify | None) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
@@ -26,6 +26,14 @@ class Dependency:
     upstream_id: str
     after_failure: AfterFailure = AfterFailure.FAIL
     valid_output: Mapping[str, Json] | None = None
+
+
+class StartConditions(TypedDict, total=False):
+    """Conditions for the first run of a new task: the ends of other tasks, an approval, a signal."""
+
+    after: Sequence[Dependency]
+    approval: Approval | None
+    wait: SignalWait | None
 
 
 @dataclass(frozen=True, slots=True)

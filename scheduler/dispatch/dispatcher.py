@@ -152,20 +152,20 @@ class Dispatcher:
         self._notifier = notifier
         self._clock = clock
         self._parts = StepParts("dispatcher", QueueLost, QueueUnavailable, clock=clock)
-        self._new: deque[ReadyRun] = deque()
-        self._moved: deque[str] = deque()
+        self._handed_in: deque[ReadyRun] = deque()
+        self._to_rescore: deque[str] = deque()
         self._look_requested = False
         self._look_at = -math.inf
         self.loop = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as READY into the queue, soon. May be called from any thread."""
-        self._new.append(run)
+        self._handed_in.append(run)
         self.loop.wake()
 
     def rescore(self, run_ids: Sequence[str]) -> None:
         """Give ready runs the place that they have by now, soon. May be called from any thread."""
-        self._moved.extend(run_ids)
+        self._to_rescore.extend(run_ids)
         self.loop.wake()
 
     def wake(self) -> None:
@@ -175,7 +175,7 @@ class Dispatcher:
 
     def step(self) -> float:
         """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
-        placed, left = self._place_new(), self._look_at - self._clock()
+        placed, left = self._place_handed_in(), self._look_at - self._clock()
         self._rescore()
         if placed and left > 0 and not self._look_requested:
             return left  # the database is busy enough with the starts of these
@@ -220,16 +220,16 @@ class Dispatcher:
                 changed |= fire()
         return changed
 
-    def _place_new(self) -> bool:
+    def _place_handed_in(self) -> bool:
         """Queue the runs handed in; return whether no other work is left, since no timer belongs to them."""
-        new = [self._new.popleft() for _ in range(len(self._new))]
+        new = [self._handed_in.popleft() for _ in range(len(self._handed_in))]
         if new:
             self._queue.put(self._placement.entries(new, self._store.now()))
         return bool(new) and all(run.drop_at is None for run in new)
 
     def _rescore(self) -> None:
         """Give runs a new key, as other tasks wait for them now; the queue ignores what is not in it any more."""
-        moved = {self._moved.popleft() for _ in range(len(self._moved))}
+        moved = {self._to_rescore.popleft() for _ in range(len(self._to_rescore))}
         if moved:
             for run in self._store.decisions.ready_runs(moved, self._store.now()):
                 self._queue.rescore(run.run_id, self._placement.key(run))

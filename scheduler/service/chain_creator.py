@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.task_view import chain_view, repeat_note, without_ids
@@ -13,6 +11,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.request import Request
 from duetime.scheduler.runtime.traces import Tracing
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_creator import answer_of, made_by, with_trace
 from duetime.scheduler.store import Store
@@ -31,8 +30,7 @@ class ChainCreator:
         early: EarlyChecks,
         quotas: TenantQuotas,
         tracing: Tracing,
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -40,8 +38,7 @@ class ChainCreator:
         self._early = early
         self._quotas = quotas
         self._tracing = tracing
-        self._on_change = on_change
-        self._via = via
+        self._on_change, self._via = notices.on_change, notices.via
 
     def create(self, request: Request, *, by: Principal) -> TaskView:
         """Store the chain that `request` asks for, unless it is a dry run or repeats an earlier call."""

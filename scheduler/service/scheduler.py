@@ -5,10 +5,10 @@ Each collaborator does one thing. `Scheduler` puts them together, and decides wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
@@ -42,6 +42,7 @@ from duetime.scheduler.service.chains.chain_approvals import ChainApprovalServic
 from duetime.scheduler.service.chains.chain_changes import ChainService
 from duetime.scheduler.service.chains.chain_undo import ChainUndo
 from duetime.scheduler.service.chains.chain_writer import ChainWriter
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.fire_addresses import FireAddressService
 from duetime.scheduler.service.inbox import InboxService
@@ -54,14 +55,6 @@ from duetime.scheduler.service.task_creator import TaskCreator
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
-
-
-class ChangeNotices(TypedDict):
-    """Callbacks that changes notify, and the way of calls that name none."""
-
-    recall: Callable[[Sequence[str]], None]
-    on_change: Callable[[Sequence[str]], None]
-    via: str | None
 
 
 class Scheduler:
@@ -81,12 +74,10 @@ class Scheduler:
         planner: Planner,
         *,
         explainer: Explainer | None = None,
-        recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
-        on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
+        notices: ChangeNotices = ChangeNotices(),  # noqa: B008 - a frozen value
         fast_path: FastPath | None = None,
         quotas: TenantQuotas = NO_QUOTAS,
         quiet: QuietPlan = NEVER_QUIET,
-        via: str | None = None,
         tracing: Tracing = NO_TRACING,
     ) -> None:
         self._store, self._planner = store, planner
@@ -94,11 +85,11 @@ class Scheduler:
             store.limit_changes(quotas.check_change)
         facts = RunFactReader(store, explainer)
         self._add_readers(facts, explainer)
-        plan = replace(quiet, stored=store.quiet_hours.texts)
+        plan, on_change, via = replace(quiet, stored=store.quiet_hours.texts), notices.on_change, notices.via
         self.quiet_hours = QuietHoursService(store, plan, self.zone, on_change=on_change, via=via)
         self.inbox_changes = InboxService(store)
         self.signals = SignalService(store)
-        self.addresses = FireAddressService(store, recall=recall, on_change=on_change)
+        self.addresses = FireAddressService(store, recall=notices.recall, on_change=on_change)
         self._early = early = EarlyChecks(store, planner)
         self.task_creator = TaskCreator(
             store,
@@ -108,13 +99,12 @@ class Scheduler:
             fast_path=fast_path,
             quotas=quotas,
             tracing=tracing,
-            on_change=on_change,
-            via=via,
+            notices=notices,
         )
         self.chain_creator = ChainCreator(
-            store, planner, self.chains, early=early, quotas=quotas, tracing=tracing, on_change=on_change, via=via
+            store, planner, self.chains, early=early, quotas=quotas, tracing=tracing, notices=notices
         )
-        self._add_changes(facts, {"recall": recall, "on_change": on_change, "via": via})
+        self._add_changes(facts, notices)
 
     def _add_readers(self, facts: RunFactReader, explainer: Explainer | None) -> None:
         store, zone, holidays = self._store, self.zone, self._planner.holidays
@@ -127,17 +117,17 @@ class Scheduler:
         self.ends = RunEnds(store)
 
     def _add_changes(self, facts: RunFactReader, notices: ChangeNotices) -> None:
-        store, planner, on_change, via = self._store, self._planner, notices["on_change"], notices["via"]
+        store, planner, on_change, via = self._store, self._planner, notices.on_change, notices.via
         self.letters = DeadLetterService(store, self.zone, planner.payload, on_change=on_change, via=via)
         moves = ChainMoves(planner, facts)
         targets = BulkTargets(store, planner, moves)
-        bulk, bulk_undo = BulkWriter(store, targets, **notices), BulkUndo(store, **notices)
+        bulk, bulk_undo = BulkWriter(store, targets, notices), BulkUndo(store, notices)
         self.bulk = BulkService(
             store, planner, targets=targets, writer=bulk, undo=bulk_undo, letters=self.letters, via=via
         )
-        self.task_approvals = ApprovalService(store, facts, **notices)
+        self.task_approvals = ApprovalService(store, facts, notices)
         self.task_changes = ChangeService(
-            store, planner, facts, self.tasks, self.task_approvals, early=self._early, **notices
+            store, planner, facts, self.tasks, self.task_approvals, early=self._early, notices=notices
         )
         self.chain_approvals = ChainApprovalService(
             store, facts, self.chains, self.task_approvals, on_change=on_change, via=via

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
@@ -14,6 +14,7 @@ from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -38,16 +39,11 @@ class ApprovalService:
         self,
         store: Store,
         facts: RunFactReader,
-        *,
-        recall: Callable[[Sequence[str]], None],
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
         self._facts = facts
-        self._recall = recall
-        self._on_change = on_change
-        self._via = via
+        self._recall, self._on_change, self._via = notices.recall, notices.on_change, notices.via
 
     def answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
         """Store an answer, and return the task. Raises Refused after the other answer."""

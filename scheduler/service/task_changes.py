@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -44,6 +44,7 @@ from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.change_notes import notes_of
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
@@ -64,9 +65,7 @@ class ChangeService:
         approvals: ApprovalService,
         *,
         early: EarlyChecks,
-        recall: Callable[[Sequence[str]], None],
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -74,9 +73,7 @@ class ChangeService:
         self._tasks = tasks
         self._approvals = approvals
         self._early = early
-        self._recall = recall
-        self._on_change = on_change
-        self._via = via
+        self._recall, self._on_change, self._via = notices.recall, notices.on_change, notices.via
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
         """Change what is given (see `Reschedule`) and return the task; a repeat changes nothing and says so."""
@@ -130,7 +127,7 @@ class ChangeService:
             by.tenant, repeatable.task_id, key, origin, decided, revision=revision, locks=locks, dry_run=True
         )
         if found.repeated:
-            return self._seen(found.record, (REPEATED_CALL,))
+            return self._view_without_undo(found.record, (REPEATED_CALL,))
         record = found.record
         [(before, change)] = tried
         was, facts = before.task, None
@@ -139,7 +136,7 @@ class ChangeService:
             waits = before.run.state is State.WAITING
             now_waiting = self._facts.of(before) if waits else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
-        view = self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
+        view = self._view_without_undo(record) if locks is None else view_of(record, self._store.now(), facts=facts)
         return replace(
             view, warnings=(*filter(None, [withdrawn_question_note(before, change)]), *view.warnings), undo=None
         )
@@ -156,7 +153,7 @@ class ChangeService:
         if chain and chain.chain.repeat:
             raise no_skip_of_step(chain)
 
-    def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
+    def _view_without_undo(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
         """Return a task with what it waits for now, without an undo."""
         facts = self._facts.after_change(record)
         return replace(view_of(record, self._store.now(), facts=facts, warnings=warnings), undo=None)
@@ -167,7 +164,7 @@ class ChangeService:
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
-            return self._seen(record, (changes.ALREADY_CANCELLED,))
+            return self._view_without_undo(record, (changes.ALREADY_CANCELLED,))
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,
@@ -188,9 +185,9 @@ class ChangeService:
     ) -> TaskView:
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         if action == MARK_DONE:
-            return self._done(task_id, call)
+            return self._mark_done(task_id, call)
         if action == UNDO and undo == UNDOES_DONE:
-            return self._not_done(task_id, call)
+            return self._mark_not_done(task_id, call)
         if action == "skip_next":
             self._refuse_skip_of_step(call.get("by", LOCAL).tenant, task_id)
         kind, decide = decide_action(
@@ -202,7 +199,7 @@ class ChangeService:
             return self._undo(repeatable, call, undo)
         if action == UNDO and undo is not None and is_of_answer(undo):
             self._approvals.ask_again([task_id], undo, repeatable, call)
-            return self._seen(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id))
+            return self._view_without_undo(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id))
         return self._change(repeatable, call, kind=kind, decide=decide)
 
     def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
@@ -218,9 +215,9 @@ class ChangeService:
             acting = by.acting(self._via)
             return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **acting)
 
-        return self._written(repeatable, call, write)
+        return self._store_once(repeatable, call, write)
 
-    def _done(self, task_id: str, call: CallArguments) -> TaskView:
+    def _mark_done(self, task_id: str, call: CallArguments) -> TaskView:
         by = call.get("by", LOCAL)
         record = self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         if record.last_run is None:
@@ -229,9 +226,9 @@ class ChangeService:
             )
         read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])
-        return replace(self._seen(record), undo=UNDOES_DONE if read else None)
+        return replace(self._view_without_undo(record), undo=UNDOES_DONE if read else None)
 
-    def _not_done(self, task_id: str, call: CallArguments) -> TaskView:
+    def _mark_not_done(self, task_id: str, call: CallArguments) -> TaskView:
         by = call.get("by", LOCAL)
         self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
@@ -268,7 +265,7 @@ class ChangeService:
                 by.tenant, task_id, key, origin, decided, revision=revision, locks=locks
             )
 
-        view = self._written(repeatable, call, write)
+        view = self._store_once(repeatable, call, write)
         changed = before not in ([], [view.record.task.revision])
         return replace(
             view, warnings=(*notes, *view.warnings), undo=self._token(view.record, kind) if changed else None
@@ -280,7 +277,7 @@ class ChangeService:
             return changes.undo_token(record.run, self._store.now())
         return change_token(record.task) if kind in UNDOABLE_KINDS and not record.run.cancel_requested else None
 
-    def _written(
+    def _store_once(
         self,
         repeatable: Repeatable,
         call: CallArguments,
@@ -293,5 +290,5 @@ class ChangeService:
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        view = self._seen(changed.record, (REPEATED_CALL,) if changed.repeated else ())
+        view = self._view_without_undo(changed.record, (REPEATED_CALL,) if changed.repeated else ())
         return replace(view, unread=self._tasks.unread(view.record, by))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,6 +23,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
@@ -50,8 +51,7 @@ class TaskCreator:
         fast_path: FastPath | None,
         quotas: TenantQuotas,
         tracing: Tracing,
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -60,8 +60,7 @@ class TaskCreator:
         self._fast_path = fast_path
         self._quotas = quotas
         self._tracing = tracing
-        self._on_change = on_change
-        self._via = via
+        self._on_change, self._via = notices.on_change, notices.via
 
     def create(self, request: Request, *, by: Principal) -> TaskView:
         """Store the task that `request` asks for, unless it is a dry run or repeats an earlier call."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Unpack
 
-from duetime.scheduler.chain.dependency import Dependency, DependentTask
+from duetime.scheduler.chain.dependency import DependentTask, StartConditions
 from duetime.scheduler.chain.link_change import LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
@@ -25,8 +26,6 @@ from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from duetime.scheduler.waits.approval import Approval
-from duetime.scheduler.waits.signal import SignalWait
 from sqlalchemy import Connection
 
 
@@ -55,10 +54,8 @@ class Tasks:
         actor: str,
         key: IdempotencyKey | None = None,
         via: str | None = None,
-        after: Sequence[Dependency] = (),
-        approval: Approval | None = None,
-        wait: SignalWait | None = None,
         admission: Admission | None = None,
+        **conditions: Unpack[StartConditions],
     ) -> Added:
         """Store a task with its first run, which waits for what is given; a known key returns its first task.
 
@@ -66,7 +63,8 @@ class Tasks:
         what `admission` raises.
         """
         new = (task, run, actor, key, via)
-        item = DependentTask(*new, tuple(after), approval, wait) if after or approval or wait else NewTask(*new)
+        after, approval, wait = tuple(conditions.get("after", ())), conditions.get("approval"), conditions.get("wait")
+        item = DependentTask(*new, after, approval, wait) if after or approval or wait else NewTask(*new)
         return self._add([item], admission, twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask], admission: Admission | None = None) -> list[Added]:

@@ -145,7 +145,7 @@ class DispatchBroker(dramatiq.Broker):
             self._wait_under_load(idle, timeout)
         elif kept is not None and wanted <= kept.threads:
             self.idle.give(idle)
-            self._await(kept.take, wanted, idle)
+            self._wait_for_change(kept.take, wanted, idle)
         else:
             return self._take(wanted, idle)
         return []
@@ -162,14 +162,14 @@ class DispatchBroker(dramatiq.Broker):
         try:
             with self._taking:
                 asked_at = time.monotonic()
-                taken = self._taken(wanted, self._threads(idle))
-                started = self._claimed(taken, asked_at) if taken else []
+                taken = self._take_from_queue(wanted, self._threads(idle))
+                started = self._claim(taken, asked_at) if taken else []
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
             if not are_reserved(self.headroom(), wanted):
                 self.idle.forget()
-            self._await(taken, wanted, idle)
+            self._wait_for_change(taken, wanted, idle)
         elif taken and wanted > len(taken.grants) and are_reserved(self.headroom(), wanted - len(taken.grants)):
             self._kept_idle = KeptIdle(taken, wanted - len(taken.grants))
         return started
@@ -189,7 +189,7 @@ class DispatchBroker(dramatiq.Broker):
         withheld = total - max(busy, allowed)
         return ThreadUse(total, busy, self._options.headroom.of(allowed), preempted, self.runs.lost_threads, withheld)
 
-    def _await(self, taken: Take, wanted: int, idle: int) -> None:
+    def _wait_for_change(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
         timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIER_COUNT
         urgent_only = are_reserved(self.headroom(), wanted)
@@ -227,7 +227,7 @@ class DispatchBroker(dramatiq.Broker):
         allowed = self._allowed()
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
-    def _taken(self, n: int, threads: ThreadUse) -> Take | None:
+    def _take_from_queue(self, n: int, threads: ThreadUse) -> Take | None:
         """Take runs, after the change that the last take left to await; None while closed."""
         after, self._awaited = None if are_reserved(self.headroom(), n) else self._awaited, None
         if self.closed:
@@ -240,7 +240,7 @@ class DispatchBroker(dramatiq.Broker):
         options.recorder.keep(taken.looks)
         return taken
 
-    def _claimed(self, taken: Take, asked_at: float) -> list[str]:
+    def _claim(self, taken: Take, asked_at: float) -> list[str]:
         with self.claiming:
             if self.closed:
                 for grant in taken.grants:
@@ -248,9 +248,9 @@ class DispatchBroker(dramatiq.Broker):
                 return []
             grants, are_many = taken.grants, len(taken.grants) >= self.idle.total
             self.rushed = self.idle.brief and are_many and not any(grant.needs for grant in grants)
-            return self._start(grants, asked_at if taken.asked_at is None else taken.asked_at)
+            return self._claim_or_return(grants, asked_at if taken.asked_at is None else taken.asked_at)
 
-    def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
+    def _claim_or_return(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
         """Claim granted runs. A run that cannot be claimed now returns to the queue. Others are dropped."""
         if not grants:
             return []

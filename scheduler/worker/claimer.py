@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from duetime.scheduler.errors import RunnerReplaced
@@ -20,8 +21,21 @@ from duetime.scheduler.worker.executor import GIVEN_BACK_STOPPED
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimTerms:
+    """The terms on which a worker claims: its name, how long a lease lasts, and the `actions` of its handlers.
+
+    `epoch` is that of the only runner of a database, None where there are many.
+    """
+
+    worker: str
+    epoch: int | None
+    lease: timedelta
+    actions: Collection[str]
+
+
 class Claimer:
-    """Starts runs for the worker `name`, each with a lease, if their action is among the `actions` of its handlers.
+    """Starts runs for a worker, each with a lease, if it has a handler for their action.
 
     `unproven` is called with claims whose reservation may be lost, `notifier` with started runs, and when another
     runner has taken over.
@@ -32,21 +46,15 @@ class Claimer:
         store: Store,
         queue: DispatchQueue,
         active_runs: ActiveRuns,
+        terms: ClaimTerms,
         *,
-        name: str,
-        epoch: int | None,
-        lease: timedelta,
-        actions: Collection[str],
         unproven: Callable[[ActiveRun], None],
         notifier: RunNotifier,
     ) -> None:
         self._store = store
         self._queue = queue
         self._active_runs = active_runs
-        self._name = name
-        self._epoch = epoch
-        self._lease = lease
-        self._actions = actions
+        self._terms = terms
         self._unproven = unproven
         self._notifier = notifier
 
@@ -54,8 +62,9 @@ class Claimer:
         """Start runs in the database that were granted since `taken_at`, and return the ids of those to run."""
         try:
             starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants if _can_be(grant)]
+            terms = self._terms
             claims = self._store.claims.start(
-                starts, worker=self._name, epoch=self._epoch, lease=self._lease, actions=self._actions
+                starts, worker=terms.worker, epoch=terms.epoch, lease=terms.lease, actions=terms.actions
             )
         except RunnerReplaced:
             self._notifier.replaced()
@@ -80,7 +89,7 @@ class Claimer:
         if not tokens:
             return set()
         try:
-            return self._queue.renew(self._name, tokens, self._lease.total_seconds() * 1000)
+            return self._queue.renew(self._terms.worker, tokens, self._terms.lease.total_seconds() * 1000)
         except (QueueLost, QueueUnavailable) as error:
             log.warning(
                 "returned %d runs to the queue, because their reservations could not be confirmed: %s",

@@ -23,7 +23,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.broker import RUN_ACTOR, RUN_QUEUE, DispatchBroker
-from duetime.scheduler.worker.claimer import Claimer
+from duetime.scheduler.worker.claimer import Claimer, ClaimTerms
 from duetime.scheduler.worker.completer import DRAW_FRACTION, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.executor import GIVEN_BACK_LATE, GIVEN_BACK_UNRESERVED, Executor, ReachedChannels
@@ -198,10 +198,7 @@ class Worker:
             self._store,
             self._queue,
             self._active_runs,
-            name=self._options.name,
-            epoch=epoch,
-            lease=self._options.lease,
-            actions=handlers,
+            ClaimTerms(self._options.name, epoch, self._options.lease, actions=handlers),
             unproven=lambda held: self._hand_in(held, GIVEN_BACK_UNRESERVED),
             notifier=replace(self._notifier, on_replaced=self._drain),
         )

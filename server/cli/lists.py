@@ -19,9 +19,9 @@ from duetime.server.cli.past.pages import PagePlace
 from duetime.server.cli.past.run_table import RunBounds
 from duetime.server.session import session
 from duetime.tools.arguments.filters import parts_of
+from duetime.widgets.formats.whole_list import whole_list_payload
 from duetime.widgets.payload import as_json as as_dict
 from duetime.widgets.payload import task_payload
-from duetime.widgets.whole_list import whole_list_payload
 
 Query = Annotated[str | None, typer.Option(help="only tasks whose title contains this")]
 Limit = Annotated[int, typer.Option(help="tasks per page, 1 to 100")]

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -56,29 +57,39 @@ def say(sentence: str) -> None:
     sys.stderr.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class HttpSite:
+    """The site that is served over HTTP: MCP, the probes, and `routes` that ask `server.auth.access` who calls.
+
+    `ready` is called on a thread for `/readyz`: it gives the answer, or raises a DuetimeError while nothing can be
+    scheduled. `refused` gets the code of each request that is refused before an operation serves it.
+    """
+
+    server: MCPServer[None]
+    ready: Readiness
+    access: HttpAccess = field(default_factory=HttpAccess)
+    routes: Sequence[BaseRoute] = ()
+    refused: Callable[[str], None] = lambda _code: None
+
+
 def run_http(
-    server: MCPServer[None],
+    site: HttpSite,
     bound: socket.socket,
     *,
-    ready: Readiness,
     start: Callable[[], None] = lambda: None,
     announce: Callable[[str], None] = say,
     ends: ProcessEnd = NOTHING_TO_END,
     grace: float = 5.0,
-    access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
-    routes: Sequence[BaseRoute] = (),
-    refused: Callable[[str], None] = lambda _code: None,
 ) -> int:
     """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
     The first signal starts the hand-back of what runs, a second one shortens it. `bound` is a socket of `listening`.
-    `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
-    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
+    `announce` gets a sentence with the address.
     """
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         ending.on_hurry(ends.hurry)
         start()
-        app = http_app(server, ready, access, routes, refused)
+        app = http_app(site)
         announce(f"duetime serves MCP at {url_of(bound)}")
         for name in ("uvicorn.error", "asyncio"):
             logging.getLogger(name).addFilter(RepeatFilter())
@@ -92,7 +103,7 @@ def run_http(
             proxy_headers=False,
         )
         running = _Server(config)
-        anyio.run(_serve, running, bound, server, ending, ends.begin)
+        anyio.run(_serve, running, bound, site.server, ending, ends.begin)
         ending.begin("the server ended")
         ends.close()
     return ending.code
@@ -120,19 +131,12 @@ async def _serve(
     await running.serve([bound])
 
 
-def http_app(
-    server: MCPServer[None],
-    ready: Readiness,
-    access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
-    routes: Sequence[BaseRoute] = (),
-    refused: Callable[[str], None] = lambda _code: None,
-) -> Starlette:
-    """Return the ASGI application: MCP, the probes, and `routes` that ask `server.auth.access` who calls.
-
-    `refused` gets the code of each request that is refused before an operation serves it.
+def http_app(site: HttpSite) -> Starlette:
+    """Return the ASGI application of a site.
 
     Answers of MCP are single JSON documents: measured, they are faster than event streams.
     """
+    server, access = site.server, site.access
 
     async def livez(_: Request) -> Response:
         return PlainTextResponse("ok")
@@ -140,7 +144,7 @@ def http_app(
     async def readyz(request: Request) -> Response:
         verbose = "verbose" in request.query_params and not server.settings.auth  # of all tenants, for whoever asks
         try:
-            return PlainTextResponse(await cross(partial(ready, verbose=verbose)))
+            return PlainTextResponse(await cross(partial(site.ready, verbose=verbose)))
         except DuetimeError as error:
             return PlainTextResponse(str(error), status_code=503)
 
@@ -151,11 +155,11 @@ def http_app(
         transport_security=against_rebinding(access),
     )
     if server.settings.auth is not None:
-        app.add_middleware(Challenges, settings=server.settings.auth, refused=refused)
+        app.add_middleware(Challenges, settings=server.settings.auth, refused=site.refused)
     _add_middleware(app, access, guarded=server.settings.auth is not None)
     app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
-    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])
+    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *site.routes])
     return app
 
 

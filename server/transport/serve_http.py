@@ -24,7 +24,7 @@ from duetime.server.runtime.warm_up import warm_up
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.alerts.watch import watching
 from duetime.server.transport.browsers import HttpAccess
-from duetime.server.transport.http import listening, run_http, say
+from duetime.server.transport.http import HttpSite, listening, run_http, say
 from duetime.server.transport.reload import ReloadingApp
 from duetime.tools.registration import Caller, make_tools
 from duetime.tools.schedule_task import actions_of
@@ -129,15 +129,12 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
             watched.close()
             app.close()
 
+        access, routes = HttpAccess.of(settings), surfaces(app, guard)
         return run_http(
-            connect(app, guard),
+            HttpSite(connect(app, guard), app.ready, access, routes, app.observers.refused),
             bound,
             start=partial(start, app),
-            ready=app.ready,
             announce=announce,
             ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=close),
             grace=settings.grace_seconds,
-            access=HttpAccess.of(settings),
-            routes=surfaces(app, guard),
-            refused=app.observers.refused,
         )

@@ -10,6 +10,7 @@ import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.server.protocol.server import make_server
@@ -59,6 +60,6 @@ async def client(store: Store) -> AsyncIterator[Client]:
     planner = Planner(
         Handlers.load(entry_points=False), "America/Edmonton", pools=lambda: {"gpu": Pool("gpu", capacity=2)}
     )
-    scheduler = Scheduler(store, planner, on_change=changes.touched)
+    scheduler = Scheduler(store, planner, notices=ChangeNotices(on_change=changes.touched))
     async with Client(make_server(lambda: scheduler, changes)) as client:
         yield client

@@ -17,6 +17,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import Unverified, refresh, settle
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.rows import RUN_FIELDS
@@ -68,7 +69,7 @@ class House:
             minimum_interval=timedelta(seconds=1),
             upstreams=store.dependencies.known,
         )
-        self.scheduler = Scheduler(store, self.planner, recall=self._recall)
+        self.scheduler = Scheduler(store, self.planner, notices=ChangeNotices(recall=self._recall))
         store.dependencies.listen_for_urgency(self.dispatcher.rescore)
 
     def _recall(self, run_ids: Sequence[str]) -> None:

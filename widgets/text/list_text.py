@@ -138,8 +138,7 @@ def look_of_view(view: TaskView) -> str:
     return look_of(
         run.state,
         task.action,
-        due=due_at(run),
-        now=view.now,
+        late=view.now - due_at(run),
         paused=task.paused,
         damaged=bool(view.record.damage),
         stopping=is_stopping(run),

@@ -67,8 +67,7 @@ def look(task: TaskPayload) -> str:
     return look_of(
         task.state,
         task.action,
-        due=datetime.fromisoformat(task.when.utc),
-        now=datetime.fromisoformat(task.now),
+        late=datetime.fromisoformat(task.now) - datetime.fromisoformat(task.when.utc),
         paused=bool(task.paused),
         damaged=bool(task.damaged),
         stopping=bool(task.cancel_requested),

@@ -27,6 +27,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import PAUSE_BETWEEN_PARTS_S, BulkCall, in_order
 from duetime.scheduler.service.bulk.bulk_writer import notify
 from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.store import Store
 
 
@@ -36,15 +37,10 @@ class BulkUndo:
     def __init__(
         self,
         store: Store,
-        *,
-        recall: Callable[[Sequence[str]], None],
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
-        self._recall = recall
-        self._on_change = on_change
-        self._via = via
+        self._recall, self._on_change, self._via = notices.recall, notices.on_change, notices.via
 
     def taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
         """Take a call back, transaction by transaction. Raises Refused where nothing of it can be, which stays so.

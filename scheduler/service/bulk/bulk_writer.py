@@ -33,6 +33,7 @@ from duetime.scheduler.service.bulk.bulk_call import (
 )
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
 from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
@@ -44,16 +45,11 @@ class BulkWriter:
         self,
         store: Store,
         targets: BulkTargets,
-        *,
-        recall: Callable[[Sequence[str]], None],
-        on_change: Callable[[Sequence[str]], None],
-        via: str | None,
+        notices: ChangeNotices,
     ) -> None:
         self._store = store
         self._targets = targets
-        self._recall = recall
-        self._on_change = on_change
-        self._via = via
+        self._recall, self._on_change, self._via = notices.recall, notices.on_change, notices.via
 
     def change(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
         """Change the tasks that a call means, unless it repeats an earlier one."""

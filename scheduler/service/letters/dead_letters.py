@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import Unpack
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.calls.bulk_change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
@@ -40,6 +41,7 @@ from duetime.scheduler.service.letters.letter_call import (
     REPLAYED,
     USUAL_LETTERS_COUNT,
     Closing,
+    ClosingArguments,
     ClosingCall,
     check_none_current,
     check_one,
@@ -109,18 +111,14 @@ class DeadLetterService:
 
     def replay(
         self,
+        /,
         run_ids: Sequence[str] = (),
         *,
-        where: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - a frozen value
-        since: Bound | None = None,
-        until: Bound | None = None,
-        reason: str | None = None,
         payload: GivenPayload | None = None,
-        max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
-        idempotency_key: str | None = None,
         tenant: str | None = None,
         by: Principal = LOCAL,
+        **asked: Unpack[ClosingArguments],
     ) -> LettersClosed:
         """Run dead letters once more, now: those that are named, or else the oldest of the filter, with a `reason`.
 
@@ -131,23 +129,19 @@ class DeadLetterService:
         replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
         """
         named = tuple(dict.fromkeys(run_ids))
-        call = ClosingCall(REPLAYED, named, where, since, until, reason, max_letters, idempotency_key, payload)
+        call = ClosingCall(REPLAYED, named, payload=payload, **asked)
         check_one(call)
         return self._call(call, tenant, by, dry_run=dry_run)
 
     def discard(
         self,
+        /,
         run_ids: Sequence[str] = (),
         *,
-        reason: str | None = None,
-        where: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - a frozen value
-        since: Bound | None = None,
-        until: Bound | None = None,
-        max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
-        idempotency_key: str | None = None,
         tenant: str | None = None,
         by: Principal = LOCAL,
+        **asked: Unpack[ClosingArguments],
     ) -> LettersClosed:
         """Close dead letters that need no replay: those that are named, or else the oldest of the filter.
 
@@ -155,7 +149,7 @@ class DeadLetterService:
         as in `replay`.
         """
         named = tuple(dict.fromkeys(run_ids))
-        call = ClosingCall(DISCARDED, named, where, since, until, reason, max_letters, idempotency_key)
+        call = ClosingCall(DISCARDED, named, **asked)
         return self._call(call, tenant, by, dry_run=dry_run)
 
     def _call(self, call: ClosingCall, tenant: str | None, by: Principal, *, dry_run: bool) -> LettersClosed:

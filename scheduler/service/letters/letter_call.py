@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Final, TypedDict
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditKind
@@ -39,18 +39,32 @@ _TOKEN_CHARS: Final = 20
 REPLAYED, DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
 
 
-@dataclass(frozen=True, slots=True)
-class ClosingCall:
-    """The arguments of a call that closes letters."""
+USUAL_LETTERS_COUNT: Final = 100
 
-    kind: AuditKind
-    run_ids: tuple[str, ...]
+
+class ClosingArguments(TypedDict, total=False):
+    """The arguments that a replay and a discard have in common: which letters, why, and under which key."""
+
     where: DeadLetterFilter
     since: Bound | None
     until: Bound | None
     reason: str | None
     max_letters: int
     idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingCall:
+    """A call that closes letters."""
+
+    kind: AuditKind
+    run_ids: tuple[str, ...]
+    where: DeadLetterFilter = field(default_factory=DeadLetterFilter)
+    since: Bound | None = None
+    until: Bound | None = None
+    reason: str | None = None
+    max_letters: int = USUAL_LETTERS_COUNT
+    idempotency_key: str | None = None
     payload: GivenPayload | None = None
 
     @property

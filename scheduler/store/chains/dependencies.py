@@ -97,10 +97,10 @@ class Dependencies:
 
     def repair(self, *, limit: int) -> int:
         """Follow up ends of at most `limit` tasks for which others still wait; return how many there were."""
-        ends = self._gone_on(unfollowed_ends.ended, unfollowed_ends.follow, limit, _NOT_FOLLOWED)
-        return ends + self._gone_on(unfollowed_ends.free, unfollowed_ends.let_go, limit, _NOT_FREED)
+        ends = self._follow_up(unfollowed_ends.ended, unfollowed_ends.follow, limit, _NOT_FOLLOWED)
+        return ends + self._follow_up(unfollowed_ends.free, unfollowed_ends.let_go, limit, _NOT_FREED)
 
-    def _gone_on(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
+    def _follow_up(self, find: Find, go_on: GoOn, limit: int, blame: Blame) -> int:
         """Look for such ends in a read transaction, and take the write lock only where there are any."""
         found = list(self._database.read(lambda connection: find(connection, limit)))
 

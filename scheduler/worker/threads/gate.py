@@ -43,14 +43,14 @@ class ThreadGate:
         with self._lock:
             following = self._running.get(run_id)
         if following is not None and not following.begin():
-            following = self._leave(following, go_on=True)
+            following = self._leave(following, may_continue=True)
         while following is not None:
-            current, go_on = following, True
+            current, may_continue = following, True
             try:
-                go_on = run(current)
+                may_continue = run(current)
             except BaseException as error:  # noqa: BLE001 - a run without a thread would stay `running` for ever
                 failed(current, error)
-            following = self._leave(current, go_on=go_on)
+            following = self._leave(current, may_continue=may_continue)
 
     def clear(self) -> None:
         """Forget the runs in line, which were handed back."""
@@ -64,11 +64,11 @@ class ThreadGate:
         with self._lock:
             self._running = {run_id: held for run_id, held in self._running.items() if held.thread is not lost_thread}
 
-    def _leave(self, ended: ActiveRun, *, go_on: bool) -> ActiveRun | None:
+    def _leave(self, ended: ActiveRun, *, may_continue: bool) -> ActiveRun | None:
         """Return the run in line that this thread starts now."""
         with self._lock:
             self._forget(ended)
-            while go_on and (found := self._next()) is not None:
+            while may_continue and (found := self._next()) is not None:
                 self._idle.give(1)  # for the run before it, which ended or was handed back
                 if found.begin():
                     return found

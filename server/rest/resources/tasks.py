@@ -31,11 +31,11 @@ from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.tools.threads import wait_for_end
+from duetime.widgets.formats.whole_list import whole_list_payload
 from duetime.widgets.payload import as_dry_run, task_payload
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import WholeListPayload
 from duetime.widgets.vocabulary import stands
-from duetime.widgets.whole_list import whole_list_payload
 from pydantic import Field
 
 if TYPE_CHECKING:

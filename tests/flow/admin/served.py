@@ -15,7 +15,7 @@ from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
 from duetime.server.settings.model import Settings
 from duetime.server.transport.browsers import HttpAccess
-from duetime.server.transport.http import http_app, listening
+from duetime.server.transport.http import HttpSite, http_app, listening
 from duetime.server.transport.serve_http import connect, surfaces
 
 URL = "the address of the server"
@@ -45,9 +45,8 @@ def served(url: str, *, runs: bool = False, handlers: Sequence[Plugin] = (), **s
         if runs:
             app.start()
         guard = Guard.of(made, lambda: app.store)
-        asgi = http_app(
-            connect(app, guard), app.ready, HttpAccess.of(made), surfaces(app, guard), app.observers.refused
-        )
+        access, routes = HttpAccess.of(made), surfaces(app, guard)
+        asgi = http_app(HttpSite(connect(app, guard), app.ready, access, routes, app.observers.refused))
         server = uvicorn.Server(uvicorn.Config(asgi, log_level="critical", lifespan="on", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])), daemon=True)
         thread.start()

@@ -19,7 +19,7 @@ from duetime.server.auth.guard import Guard
 from duetime.server.auth.key_format import KeyText
 from duetime.server.settings.model import Settings
 from duetime.server.transport.browsers import HttpAccess
-from duetime.server.transport.http import http_app
+from duetime.server.transport.http import HttpSite, http_app
 from duetime.server.transport.serve_http import connect, surfaces
 from starlette.routing import BaseRoute
 
@@ -104,7 +104,8 @@ async def serving(
             app.start()
         guard = Guard.of(made, lambda: app.store)
         server = connect(app, guard)
-        asgi = http_app(server, app.ready, HttpAccess.of(made), [*surfaces(app, guard), *routes], app.observers.refused)
+        access, served = HttpAccess.of(made), [*surfaces(app, guard), *routes]
+        asgi = http_app(HttpSite(server, app.ready, access, served, app.observers.refused))
         transport = httpx2.ASGITransport(asgi)
         async with (
             server.session_manager.run(),

@@ -24,6 +24,7 @@ from duetime.scheduler.records import RunHolder
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import ApprovalAnswer, Json, Run, State, Task
@@ -507,7 +508,9 @@ def test_a_run_that_must_not_start_any_more_leaves_the_queue_at_once(
     store: Store, queue: MemoryQueue, change: str
 ) -> None:
     remote_queue = RemoteQueue(lambda question: answer(queue, question))
-    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), recall=remote_queue.recall)
+    scheduler = Scheduler(
+        store, Planner(Handlers.load(entry_points=False), "UTC"), notices=ChangeNotices(recall=remote_queue.recall)
+    )
     task_id = scheduler.schedule("Call John", when=NOW + timedelta(seconds=0), by=ALICE).record.task.id
     store.claims.make_ready(limit=9)
     run_id = store.tasks.get(TENANT, task_id).run.id

@@ -13,6 +13,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.run_records import NextTimes, ReadyRun
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
@@ -44,7 +45,9 @@ class Desks:
         self.changed: list[str] = []
         fast_path = FastPath(target, self.told.extend)
         planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
-        self.scheduler = Scheduler(store, planner, on_change=self.changed.extend, fast_path=fast_path)
+        self.scheduler = Scheduler(
+            store, planner, notices=ChangeNotices(on_change=self.changed.extend), fast_path=fast_path
+        )
 
     def schedule(self, when: str) -> TaskView:
         return self.scheduler.schedule("Stretch", when=when)

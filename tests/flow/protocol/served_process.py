@@ -15,6 +15,7 @@ from duetime import Context, Done, handler
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.views import TaskView
@@ -23,7 +24,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.readiness import readiness
 from duetime.server.runtime.shutdown import ProcessEnd
-from duetime.server.transport.http import listening, run_http
+from duetime.server.transport.http import HttpSite, listening, run_http
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
 from duetime.tools.schedule_task import actions_of
@@ -72,7 +73,9 @@ def main() -> int:
     store = open_store(sys.argv[2], synchronous="OFF")
     changes = Subscriptions(lambda: store.history, interval=LOOK_INTERVAL_S)
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
-    scheduler = Misbehaving(store, Planner(handlers, "America/Edmonton"), on_change=changes.touched)
+    scheduler = Misbehaving(
+        store, Planner(handlers, "America/Edmonton"), notices=ChangeNotices(on_change=changes.touched)
+    )
     server = make_server(lambda: scheduler, changes, actions=actions_of(handlers))
 
     backlog = BacklogMonitor(store)
@@ -83,7 +86,7 @@ def main() -> int:
     if wire is not None:
         return run_stdio(server, wire, ends=ProcessEnd(close=store.close), grace=1)
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=ready, ends=ProcessEnd(close=store.close), grace=1)
+        return run_http(HttpSite(server, ready), bound, ends=ProcessEnd(close=store.close), grace=1)
 
 
 sys.exit(main())

@@ -27,7 +27,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport import dead_sessions
 from duetime.server.transport.connections import KEEP_ALIVE_S
 from duetime.server.transport.dead_sessions import DeadSessions
-from duetime.server.transport.http import http_app, listening, url_of
+from duetime.server.transport.http import HttpSite, http_app, listening, url_of
 from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES
 from duetime.tools.registration import make_tools
 
@@ -181,7 +181,7 @@ async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path
     def away(*, verbose: bool) -> str:
         raise StoreUnavailable("the database is locked")
 
-    app = http_app(make_server(lambda: scheduler, Subscriptions(lambda: store.history)), away)
+    app = http_app(HttpSite(make_server(lambda: scheduler, Subscriptions(lambda: store.history)), away))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         ready = await client.get("/readyz")
         alive = await client.get("/livez")

@@ -18,6 +18,7 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
@@ -61,7 +62,9 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
     if request.param == "in memory":
         store = open_store(database, synchronous="OFF")
         changes = Subscriptions(lambda: store.history, interval=0.05)
-        scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
+        scheduler = Scheduler(
+            store, Planner(Handlers.load(entry_points=False), "UTC"), notices=ChangeNotices(on_change=changes.touched)
+        )
         yield lambda: make_server(lambda: scheduler, changes)
         store.close()
     elif request.param == "stdio":

@@ -21,6 +21,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.run_records import Settlement, Start, Verdict
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
@@ -51,7 +52,7 @@ class House:
         self.store, self.clock = store, clock
         self.changed: list[str] = []
         planner = Planner(Handlers.load(), "America/Denver", channels=Channels())
-        self.scheduler = Scheduler(store, planner, on_change=self.changed.extend)
+        self.scheduler = Scheduler(store, planner, notices=ChangeNotices(on_change=self.changed.extend))
 
     def start(self) -> list[str]:
         """Start every run that is due; return their ids."""

@@ -20,11 +20,11 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage
 from duetime.scheduler.views import TaskFilter
 from duetime.server.cli.formats import task_list
+from duetime.widgets.formats.whole_list import whole_list_payload
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.schema.task_list import ListRow
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
-from duetime.widgets.whole_list import whole_list_payload
 
 from tests.builders import Clock, restarted
 

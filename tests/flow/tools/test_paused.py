@@ -19,11 +19,11 @@ from duetime.server.cli.formats import task_facts, task_list
 from duetime.server.cli.past import run_table
 from duetime.tools.admin.run_rows import run_row
 from duetime.tools.arguments.filters import parts_of
+from duetime.widgets.formats.whole_list import whole_list_payload
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import stands
-from duetime.widgets.whole_list import whole_list_payload
 
 from tests.builders import LEASE, Clock, restarted
 

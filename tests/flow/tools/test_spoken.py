@@ -110,8 +110,8 @@ def test_the_first_line_has_the_word_of_the_state(ask: Ask, store: Store, state:
 
 
 def test_a_look_is_the_state_unless_something_stands_before_it() -> None:
-    late: dict[str, Any] = {"due": NOW - timedelta(minutes=2), "now": NOW}
-    assert look_of(State.SCHEDULED, "reminder", due=NOW, now=NOW) == "scheduled"
+    late: dict[str, Any] = {"late": timedelta(minutes=2)}
+    assert look_of(State.SCHEDULED, "reminder", late=timedelta(0)) == "scheduled"
     assert look_of(State.SCHEDULED, "reminder", **late) == "overdue"
     assert look_of(State.READY, "reminder", **late) == "ready"
     assert look_of(State.READY, "reminder", **late, paused=True) == "paused"

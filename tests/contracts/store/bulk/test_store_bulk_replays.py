@@ -13,6 +13,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClos
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time.times import describe, utc
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -199,7 +200,7 @@ def test_a_ready_run_stays_in_the_queue_when_a_failure_is_replayed_next_to_it(ta
     target.clock.at = day(3, 8)
     [ready] = target.store.claims.make_ready(limit=9)
     recalled: list[str] = []
-    scheduler = Scheduler(target.store, target.scheduler._planner, recall=recalled.extend)
+    scheduler = Scheduler(target.store, target.scheduler._planner, notices=ChangeNotices(recall=recalled.extend))
     assert counts(scheduler.bulk.change("replay", [task_id])) == {"changed": 1}
     assert (recalled, target.get(task_id).record.run.id) == ([], ready.run_id)
     scheduler.bulk.change("pause", [task_id])

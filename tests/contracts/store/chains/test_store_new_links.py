@@ -11,6 +11,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -257,7 +258,7 @@ def test_a_ready_run_leaves_the_queue_and_waits(desk: Desk) -> None:
     desk.clock.at = at(9)
     [ready] = desk.store.claims.make_ready(limit=9)
     recalled: list[str] = []
-    scheduler = Scheduler(desk.store, desk.scheduler._planner, recall=recalled.extend)
+    scheduler = Scheduler(desk.store, desk.scheduler._planner, notices=ChangeNotices(recall=recalled.extend))
     token = scheduler.reschedule(load, after=[fetch]).undo
     assert (state(desk, load), recalled) == (WAITING, [ready.run_id])
     scheduler.act(load, "undo", undo=token)

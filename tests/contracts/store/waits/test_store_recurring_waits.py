@@ -19,6 +19,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Wait
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.tables.tasks import tasks
@@ -789,7 +790,9 @@ def test_a_run_that_is_ready_waits_once_an_event_is_asked_for(desk: Desk) -> Non
     [ready] = desk.store.claims.make_ready(limit=9)
     recalled: list[str] = []
     planner = Planner(Handlers.load(entry_points=False), "UTC")
-    Scheduler(desk.store, planner, recall=recalled.extend).reschedule(task_id, wait_for={"event": "ready"})
+    Scheduler(desk.store, planner, notices=ChangeNotices(recall=recalled.extend)).reschedule(
+        task_id, wait_for={"event": "ready"}
+    )
     assert recalled == [ready.run_id], "it leaves the queue"
     assert waits(desk, 9, 1)
     assert span(desk, task_id) == (at(9), at(9) + timedelta(days=30))
