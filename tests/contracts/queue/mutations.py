@@ -46,7 +46,9 @@ MUTATIONS = (
     ),
     Mutation("a start uses up nothing that was earned", "holds", "(each == tier and 1 or 0)", "0"),
     Mutation("tiers that are not late earn starts", "holds", "first and first.key < WALL and", "first and"),
-    Mutation("nothing is kept in the pools before", "shortages", "      HOLDS.hold(other", "      local _ = (other"),
+    Mutation(
+        "nothing is kept in the pools before", "shortages", "      HOLDS.hold_part(other", "      local _ = (other"
+    ),
     Mutation("what is kept is kept again at once", "holds", "NOW < p.state.hold_until + length then", "false then"),
     Mutation("a new key ends a hold", "rescore", "drop_holds(run, key < WALL)", "drop_holds(run)"),
     Mutation("what is kept is kept for ever", "holds", "NOW < p.state.hold_until and", "p.state.hold ~= '' and"),
