@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
+from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import BulkDecision, BulkVerb
 from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.chain.chain import ChainRecord, last_steps
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
 from duetime.scheduler.intake.changes.chain_rule import OF_A_NEW_CHAIN, RULE_ARGUMENTS, RUNS_ONCE
@@ -130,12 +131,17 @@ class ChainMove:
 
 
 def next_due(
-    runs: Collection[Run], now: datetime, ends: Mapping[str, datetime] = MappingProxyType({})
+    runs: Collection[Run],
+    now: datetime,
+    ends: Mapping[str, datetime] = MappingProxyType({}),
+    *,
+    behind: Collection[Run] = (),
 ) -> datetime | None:
     """Return when the first of the runs of a chain continues, or begins; of those in progress only without others.
 
     `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count.
-    Then it is due, while its own time lies behind it, for who ends the wait late.
+    Then it is due, while its own time lies behind it, for who ends the wait late. Runs `behind` these count where none
+    of these does: what waits for a run keeps its own time when that run alone is moved.
     """
     held = {run.id for run in runs if changes.has_started(run) and ends.get(run.id, now) > now}
     waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING and run.id not in held]
@@ -143,6 +149,8 @@ def next_due(
         max(ends.get(run.id) or run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for
         for run in waiting
     ]
+    if not times and behind:
+        return next_due([*runs, *behind], now, ends)
     return min(times or [run.scheduled_for for run in runs if run.state in OPEN], default=None)
 
 
@@ -200,6 +208,52 @@ def move_chains(
         return _decided(record, Reschedule(when=read().of(record.run)), planner=planner, now=now)
 
     return replace(decision, decide=decide)
+
+
+def whole_chains(decision: BulkDecision, chains: Sequence[Sequence[TaskRecord]]) -> BulkDecision:
+    """Return a move by which the steps of each of these chains move together or not at all."""
+    of_step = {step.task.id: place for place, steps in enumerate(chains) for step in steps}
+
+    @cache
+    def refusals(place: int) -> list[tuple[str, str]]:
+        found = ((step.task.title, _refusal(decision, step)) for step in chains[place])
+        return [(title, why) for title, why in found if why]
+
+    def decide(record: TaskRecord, last: LastChange | None) -> Change:
+        change = _moved_alone(decision, record, last)
+        for title, why in refusals(of_step[record.task.id]) if record.task.id in of_step else ():
+            raise Refused(f"its chain moves as a whole, and «{title}» refuses: {why}")
+        return change
+
+    return replace(decision, decide=decide)
+
+
+def _refusal(decision: BulkDecision, step: TaskRecord) -> str:
+    """Return why a step cannot have the new time. One that has ended, or runs, is left by the others."""
+    try:
+        _moved_alone(decision, step, None)
+    except (_DeadlineRefused, InvalidArgument, InvalidArguments) as wrong:
+        return str(wrong)
+    except Refused:
+        pass
+    return ""
+
+
+def _moved_alone(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:
+    """Decide about one task. Its deadline may refuse the move, which the call that moves many cannot change."""
+    try:
+        return decision.decide(record, last)
+    except InvalidArgument as wrong:
+        if wrong.argument != "deadline":
+            raise
+        raise _DeadlineRefused(record, wrong) from wrong
+
+
+class _DeadlineRefused(Refused):
+    """The deadline of a task does not allow its new time."""
+
+    def __init__(self, record: TaskRecord, wrong: InvalidArgument) -> None:
+        super().__init__(f"{wrong.problem}.", argument="deadline", remedy=remedies.MoveDeadline(record.task.id))
 
 
 def _decided(

@@ -15,7 +15,7 @@ from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
 from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.bulk import replaying
-from duetime.scheduler.intake.changes.chain import ChainMove, move_chains
+from duetime.scheduler.intake.changes.chain import ChainMove, move_chains, whole_chains
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.times import utc
@@ -95,7 +95,16 @@ class BulkTargets:
         for found in self._chains_of(call):
             move = partial(self._moves.to_time, found, to, found.chain.timezone, now)
             moves |= dict.fromkeys((step.record.task.id for step in found.steps), move)
-        return move_chains(moves, decision, self._planner, now) if moves else decision
+        decision = move_chains(moves, decision, self._planner, now) if moves else decision
+        return whole_chains(decision, self._steps_by_chain(call))
+
+    def _steps_by_chain(self, call: BulkCall) -> list[list[TaskRecord]]:
+        """Return the steps of each chain among the tasks of a call."""
+        records, steps = {each.task.id: each for each in self.meant(call)}, dict[str, list[TaskRecord]]()
+        for task_id, other in self._store.batches.related(call.of_tenant, list(records)):
+            if is_chain_id(other) and task_id in records:
+                steps.setdefault(other, []).append(records[task_id])
+        return list(steps.values())
 
     def _ids_meant(self, call: BulkCall) -> Sequence[str]:
         """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none.

@@ -37,9 +37,12 @@ class ChainMoves:
 
     def due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
         """Return when a chain, or `only` some of its steps, continues or begins; None where all of it has ended."""
-        records = [step.record for step in found.steps] if only is None else only
-        ends = {run_id: end for run_id, each in self._facts.open_waits(records).items() if (end := _end_of_wait(each))}
-        return next_due([record.run for record in records], now, ends)
+        every = [step.record for step in found.steps] if only is None else only
+        ends = {run_id: end for run_id, each in self._facts.open_waits(every).items() if (end := _end_of_wait(each))}
+        next_ones = {step.record.run.id for step in front_steps(found)}
+        runs = [record.run for record in every]
+        behind = [run for run in runs if run.id not in next_ones]
+        return next_due([run for run in runs if run.id in next_ones], now, ends, behind=behind)
 
 
 def _ended(found: ChainRecord) -> Refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -227,6 +228,35 @@ def test_a_chain_that_is_moved_among_others_keeps_the_distances_of_its_steps(des
     assert [step.due - timedelta(days=1) for step in chain.steps] == [at(9), at(9), at(12)]
     desk.scheduler.bulk.change("undo", undo=done.undo)
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
+
+
+@pytest.mark.parametrize("way", ["reschedule", "move"])
+def test_a_chain_moves_to_the_time_that_is_asked_for_after_its_first_step_was_moved_alone(desk: Desk, way: str) -> None:
+    chain_id = report(desk)
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    desk.scheduler.reschedule(chain.steps[0].task_id, when="in 4 hours")
+    if way == "move":
+        desk.scheduler.bulk.change("move", [chain_id], to="15:00")
+    else:
+        desk.scheduler.reschedule(chain_id, when="15:00")
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(15)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_move_that_the_deadline_of_a_last_step_refuses_leaves_the_whole_chain(desk: Desk, *, named: bool) -> None:
+    chain_id = report(desk, deadline="12:00", deadline_type="hard")
+    alone = desk.scheduler.schedule("Alone", when="in 1 hour").record.task.id
+    call: dict[str, Any] = {"task_ids": [chain_id, alone]} if named else {"expect": 4}
+    for dry_run in (True, False):
+        done = desk.scheduler.bulk.change("move", to="1 day later", dry_run=dry_run, **call)
+        assert done.counts == {Became.CHANGED: 1, Became.REFUSED: 3}
+        whys = {each.record.task.title: each.why or "" for each in done.outcomes}
+        assert re.search(r"deadline: .* is before the run is due.*together with a later deadline", whys["Report: mail"])
+        assert whys["Report: fetch"].startswith("its chain moves as a whole, and «Report: mail» refuses: deadline: ")
+        assert not [why for why in whys.values() if "Example" in why], "deadline is no argument of this call"
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
+    assert desk.scheduler.get(alone).record.run.scheduled_for == at(9) + timedelta(days=1)
 
 
 def test_ended_steps_of_a_chain_are_left_out_and_a_chain_that_is_over_is_refused(desk: Desk) -> None:
