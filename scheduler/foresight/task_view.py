@@ -13,11 +13,12 @@ from duetime.scheduler.chain.link_change import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
 from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
-from duetime.scheduler.ids import DRY_RUN_ID
+from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited
 from duetime.scheduler.rules.series.overtake import is_stopping
@@ -103,11 +104,22 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
     task, run = record.task, record.run
     if task.paused and task.paused_until is not None:
         try:
-            change = end_pause(record, task.paused_until)
+            run = _after_pause(record, task.paused_until)
         except Refused:  # none is left
             return ()
-        run = change.coming
     return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
+
+
+def _after_pause(record: TaskRecord, until: datetime) -> Run:
+    """Return the run with which a series goes on when its pause ends: one that is due by then starts at that time.
+
+    A chain runs the generation that fell due during the pause, unless its policy says which missed ones run.
+    """
+    runs_missed = is_chain_id(record.task.id) and not catches_up(record.task.repeat_policy)
+    run = record.run if runs_missed else end_pause(record, until).coming
+    if run.state in (State.RUNNING, State.WAITING):
+        return run
+    return replace(run, scheduled_for=max(run.scheduled_for, until))
 
 
 def chain_view(

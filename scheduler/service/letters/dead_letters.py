@@ -39,7 +39,6 @@ from duetime.scheduler.service.letters.letter_call import (
     DISCARDED,
     MAX_LETTERS_CLOSED,
     REPLAYED,
-    USUAL_LETTERS_COUNT,
     Closing,
     ClosingArguments,
     ClosingCall,

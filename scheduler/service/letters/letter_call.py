@@ -39,9 +39,6 @@ _TOKEN_CHARS: Final = 20
 REPLAYED, DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
 
 
-USUAL_LETTERS_COUNT: Final = 100
-
-
 class ClosingArguments(TypedDict, total=False):
     """The arguments that a replay and a discard have in common: which letters, why, and under which key."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
@@ -51,9 +52,38 @@ def test_a_pause_up_to_the_end_of_a_series_says_that_nothing_comes_after_it(sche
     assert "29 Nov" not in text
 
 
-def test_a_chain_that_is_paused_until_a_time_names_those_after_it(scheduler: Scheduler) -> None:
-    steps: list[StepArguments] = [{"name": "first"}, {"name": "second", "after": ["first"]}]
-    chain_id = scheduler.schedule("Report", steps=steps, repeat=DAILY).record.task.id
+STEPS: list[StepArguments] = [{"name": "first"}, {"name": "second", "after": ["first"]}]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"steps": STEPS},
+        {"steps": STEPS, "repeat_policy": {"coalesce": "all"}},
+        {"repeat_policy": {"coalesce": "all"}},
+        {"repeat_policy": {"coalesce": "earliest"}},
+    ],
+    ids=["chain", "chain-all", "series-all", "series-earliest"],
+)
+def test_what_falls_due_during_a_pause_and_runs_at_its_end_says_so(
+    scheduler: Scheduler, store: Store, clock: Clock, more: Any
+) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY, **more).record.task.id
+    text = said(scheduler.reschedule(task_id, pause_until="2026-12-02 12:00"))
+    assert "Its time is Wed 2 Dec 2026 12:00" in text
+    view = scheduler.get(task_id)
+    assert [f"{each.wall:%d %b %H:%M}" for each in view.upcoming[:2]] == ["02 Dec 12:00", "03 Dec 09:00"]
+    clock.at = datetime(2026, 12, 2, 12, tzinfo=UTC)
+    Dispatcher(store, MemoryQueue()).step()
+    clock.forward(seconds=1)
+    store.claims.make_ready(limit=1_000)
+    step = view.chain.steps[0].task_id if view.chain else task_id
+    assert scheduler.get(step).record.run.state is State.READY
+
+
+def test_a_chain_that_runs_none_of_the_missed_generations_names_the_time_after_its_pause(scheduler: Scheduler) -> None:
+    policy = {"catchup_window": "1 hour"}
+    chain_id = scheduler.schedule("Report", steps=STEPS, repeat=DAILY, repeat_policy=policy).record.task.id
     view = scheduler.reschedule(chain_id, pause_until="2026-12-02 12:00")
     assert f"{view.upcoming[0].wall:%d %b %H:%M}" == "03 Dec 09:00"
     assert "29 Nov" not in said(view)
