@@ -15,18 +15,23 @@ from duetime.scheduler.chain.chain import (
     open_generations,
     root_failures,
 )
-from duetime.scheduler.foresight.explain import explain_state
+from duetime.scheduler.foresight.explain import explain_state, wait_reasons
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
-from duetime.scheduler.foresight.reasons.before_start import approval_reasons, pause_reason
+from duetime.scheduler.foresight.reasons.before_start import (
+    approval_reasons,
+    blocked_reason,
+    pause_reason,
+    upstream_reasons,
+)
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.states import is_held_by_pause
+from duetime.scheduler.rules.states import blocked_by, is_held_by_pause
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import InboxMessage, Run
+from duetime.scheduler.task import InboxMessage, Run, State
 from duetime.scheduler.view_parts import WaitReason
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.views import TaskRecord, TaskView
 
 
 class ChainReader:
@@ -58,7 +63,7 @@ class ChainReader:
         return newest if all(_ended(run) < _ended(newest) for run in last) else None
 
     def view_of(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
-        """Return the view of a chain, with the questions and events for which its next steps wait."""
+        """Return the view of a chain, with what its next steps wait for, but for their times."""
         now = self._store.now()
         view = chain_view(found, now, created=created, warnings=warnings)
         next_steps = [step.record for step in front_steps(found)]
@@ -68,8 +73,23 @@ class ChainReader:
             for wait in each.reasons(found.chain.timezone, now)
         ]
         later = [reason for _, reason in self._asked_early(found, now)]
-        each_once = {reason.sentence: reason for reason in reversed((*pause_reasons(found, view, now), *waits, *later))}
-        return replace(view, waits=tuple(reversed(each_once.values())))
+        held = [*pause_reasons(found, view, now), *waits, *self._held(next_steps, now)]
+        each_once = {reason.sentence: reason for reason in reversed((*held, *later))}
+        return replace(blocked_with(view, next_steps), waits=tuple(reversed(each_once.values())))
+
+    def _held(self, next_steps: Sequence[TaskRecord], now: datetime) -> Iterator[WaitReason]:
+        """Return what blocks the first of the next steps, after which tasks they come, and what holds them in line."""
+        first = next_steps[:MAX_NAMED_STEPS]
+        facts = self._facts.of_rows([each for each in first if each.run.state is State.READY])
+        for record in first:
+            task, run = record.task, record.run
+            yield from blocked_reason(run)
+            if run.state is State.WAITING:
+                upstreams = self._store.dependencies.upstreams(task.tenant, task.id)
+                still_open = [each for each in upstreams if each.is_open]
+                yield from upstream_reasons(record, still_open) if still_open else ()
+            if run.id in facts and not task.paused:
+                yield from wait_reasons(record, now, facts[run.id])
 
     def view_of_new(self, found: ChainRecord, *, created: bool, warnings: Sequence[str]) -> TaskView:
         """Return the view of a chain to the call that made it, with why no worker can take what is due already."""
@@ -116,6 +136,14 @@ def _last_failure(found: ChainRecord) -> Iterator[str]:
 
 def _ended(run: Run) -> datetime:
     return run.ended_at or run.scheduled_for
+
+
+def blocked_with(view: TaskView, next_steps: Sequence[TaskRecord]) -> TaskView:
+    """Return the view of a chain as blocked where each of its next steps is."""
+    if not next_steps or not all(blocked_by(each.run) for each in next_steps):
+        return view
+    run = replace(view.record.run, summary=next_steps[0].run.summary)
+    return replace(view, record=replace(view.record, run=run))
 
 
 def pause_reasons(found: ChainRecord, view: TaskView, now: datetime) -> Iterator[WaitReason]:

@@ -112,6 +112,20 @@ def test_a_row_that_a_pool_holds_says_which_and_until_when_as_the_task_does(
     assert (wait.kind, wait.pool, wait.until) == ("pool", "api", "2026-11-24T12:01:00Z")
 
 
+def test_a_chain_whose_next_step_a_pool_holds_says_which(
+    scheduler: Scheduler, store: Store, queue: MemoryQueue
+) -> None:
+    view = scheduler.schedule("Sync", steps=[{"name": "first", "action": "build"}])
+    assert view.chain
+    store.claims.make_ready(limit=9)
+    run = scheduler.get(view.chain.steps[0].task_id).record.run
+    queue.set_pool("api", read_pool("api", {"kind": "rate", "capacity": 1, "per": "minute"}).limits(store.now()))
+    queue.put([Entry("r_before", 1.0, needs={"api": 1}), Entry(run.id, 2.0, needs={"api": 1})])
+    queue.take("w", 2, 30_000)
+    said = task_text(task_payload(scheduler.get(view.chain.id)))
+    assert "pool api: it needs 1, 0 of 1 are free, until Tue 24 Nov 2026 12:01 (in 1 min)" in said
+
+
 def test_a_row_whose_delivery_quiet_hours_hold_says_until_when(
     scheduler: Scheduler, store: Store, clock: Clock
 ) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.settlement import Unverified
@@ -24,10 +24,18 @@ HOOK = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
 TWO: list[dict[str, Any]] = [{"name": "a", **HOOK}, {"name": "b", "after": ["a"], **HOOK}]
 
 
+@handler("gated", preflight=lambda *_: "no key for the bank")
+def gated(_ctx: Context) -> Done:
+    """Pay."""
+    return Done("paid")
+
+
 @pytest.fixture
 def target(store: Store, clock: Clock) -> Desk:
     clock.at = MORNING
-    return Desk(Scheduler(store, Planner(Handlers.load(entry_points=False), "Europe/Berlin")), store, clock)
+    handlers = Handlers.load(entry_points=False, added=[gated])
+    planner = Planner(handlers, "Europe/Berlin", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
 
 
 def shown(target: Desk, task_id: str) -> TaskPayload:
@@ -104,3 +112,29 @@ def test_a_chain_that_goes_on_around_a_paused_step_names_it(target: Desk) -> Non
 def test_a_question_of_two_steps_is_told_once(target: Desk) -> None:
     chain_id, _ = chain_of(target, approval="Go?", steps=[{"name": "a", **HOOK}, {"name": "b", **HOOK}])
     assert len(shown(target, chain_id).waiting_for or ()) == 1
+
+
+def test_a_chain_whose_next_steps_are_blocked_says_so_and_by_what(target: Desk) -> None:
+    chain_id, _ = chain_of(target, when="in 1 hour", steps=[{"name": "pay", "action": "gated"}])
+    found = shown(target, chain_id)
+    assert found.blocked
+    assert [(wait.kind, wait.after) for wait in found.waits or ()] == [("blocked", "no key for the bank")]
+    said = task_text(found)
+    assert said.startswith("The chain is blocked and continues once its requirements are met.")
+    assert "Blocked: «no key for the bank»." in said
+
+
+def test_a_chain_of_which_one_next_step_is_blocked_is_not_blocked_and_says_by_what_that_is(target: Desk) -> None:
+    steps = [{"name": "pay", "action": "gated"}, {"name": "tell", **HOOK}]
+    chain_id, _ = chain_of(target, when="in 1 hour", steps=steps)
+    found = shown(target, chain_id)
+    assert not found.blocked
+    assert [(wait.kind, wait.after) for wait in found.waits or ()] == [("blocked", "no key for the bank")]
+
+
+def test_a_chain_after_a_task_outside_says_which(target: Desk) -> None:
+    outside = target.scheduler.schedule("Outer", when="in 2 hours").record.task.id
+    chain_id, _ = chain_of(target, when=None, after=[outside])
+    found = shown(target, chain_id)
+    assert [(wait.kind, wait.task) for wait in found.waits or ()] == [("task", outside)]
+    assert f"Waiting for {outside} «Outer», which is scheduled." in task_text(found)
