@@ -53,14 +53,15 @@ class ChainReader:
         return tuple(each for run in runs for each in self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=run))
 
     def _not_run(self, found: ChainRecord) -> Run | None:
-        """Return the step that an answer, or none, left out in the last generation, if no other one ended with it."""
+        """Return the step that an answer, or none, left out in the last generation, if no other step ran in that."""
         records = [step.record for step in found.steps]
         left_out = [each for each in (last_skipped(self._store, record) for record in records) if each]
         newest = max(left_out, key=_ended, default=None)
         if newest is None:
             return None
         last = [each.last_run for each in records if each.last_run and each.last_run.id != newest.id]
-        return newest if all(_ended(run) < _ended(newest) for run in last) else None
+        ran_before = (run.number != newest.number and _ended(run) < _ended(newest) for run in last)
+        return newest if all(ran_before) else None
 
     def view_of(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
         """Return the view of a chain, with what its next steps wait for, but for their times."""

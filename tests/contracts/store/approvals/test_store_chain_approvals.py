@@ -166,6 +166,27 @@ def test_a_step_asks_when_its_turn_comes_in_each_generation(desk: Desk) -> None:
     sound(desk)
 
 
+def test_a_generation_of_which_one_step_ran_and_another_was_rejected_was_no_skipped_one(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST)
+    ended(desk, desk.start(9))
+    assert desk.start(9, 2) == []
+    desk.clock.at = at(9, 5)
+    desk.scheduler.reject(chain_id)
+    last = task_payload(desk.scheduler.get(chain_id)).last_run
+    assert last
+    assert last.state is State.SUCCEEDED
+
+
+def test_a_generation_of_which_every_step_was_rejected_was_skipped(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST, approval={"question": "Report?"})
+    for hour in (9, 10):
+        assert desk.start(hour) == []
+        desk.scheduler.reject(chain_id)
+        last = task_payload(desk.scheduler.get(chain_id)).last_run
+        assert last
+        assert last.state is SKIPPED
+
+
 def test_a_no_to_a_later_step_ends_a_generation_that_counts(desk: Desk) -> None:
     chain_id = report(desk, FIRST, ASKING_LAST, max_runs=2)
     ended(desk, desk.start(9))
