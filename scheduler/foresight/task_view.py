@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.chain import ChainRecord, has_begun, open_generations
+from duetime.scheduler.chain.chain import MAX_NAMED_STEPS, ChainRecord, has_begun, open_generations
 from duetime.scheduler.chain.chain_view import view_of_chain
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.link_change import NewLinks
@@ -21,7 +21,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited
-from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.series.overtake import ends_series, is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
@@ -135,6 +135,11 @@ def chain_view(
     live = view.record.run.state not in TERMINAL and not is_stopping(view.record.run)
     coming = _upcoming(view.record, now) if live else ()
     notes = _awaited_in_chain(found) if live else ()
+    ended = ((step.name, step.record.run) for step in found.steps)
+    cancelled = [name for name, run in ended if live and run.state is State.CANCELLED and ends_series(run)]
+    if cancelled:
+        names = ", ".join(cancelled[:MAX_NAMED_STEPS])
+        coming, notes = coming[:1], (f"this generation is the last one, since {names} was cancelled",)
     return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses, repeat_notes=notes)
 
 

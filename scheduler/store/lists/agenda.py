@@ -19,9 +19,9 @@ from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
-from duetime.scheduler.task import Run, Task
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, exists, false, or_, select
+from sqlalchemy import Connection, exists, false, or_, select, true
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -62,6 +62,17 @@ _BEHIND_OTHERS = (
 
 _GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
 """Runs whose series continues: one that gives way to the next is asked to stop as well."""
+
+_stopped, _stopped_step = runs.alias("stopped"), chain_steps.alias("stopped_step")
+_ENDS = (
+    select(_stopped_step.c.chain_id)
+    .join_from(_stopped_step, _stopped, _stopped.c.task_id == _stopped_step.c.task_id)
+    .where(_stopped_step.c.chain_id == chains.c.id, _stopped.c.current == true())
+    .where(_stopped.c.state == State.CANCELLED, _stopped.c.overtaken_at.is_(None))
+    .correlate(chains)
+    .exists()
+)
+"""Chains of which a step was cancelled: no generation follows, unless it only gave way to the next one."""
 
 
 def agenda(
@@ -123,7 +134,7 @@ def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tupl
         .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
         .join(tasks, tasks.c.id == chain_steps.c.task_id)
         .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
-        .where(chains.c.tenant == tenant, chains.c.repeat.is_not(None), chains.c.id.in_(goes_on))
+        .where(chains.c.tenant == tenant, chains.c.repeat.is_not(None), chains.c.id.in_(goes_on), ~_ENDS)
         .where(chain_steps.c.name.not_like("%/%"), ~_BEHIND_OTHERS)
         .where(tasks.c.paused == false(), *of_task(tenant, where, titled_by_reading))
         .order_by(chains.c.id, chain_steps.c.place)

@@ -21,7 +21,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import Occurrence
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.views import TaskFilter, TaskView
 
 from tests.builders import TENANT, Clock, restarted, settlement
 
@@ -187,6 +187,19 @@ def test_a_chain_ends_whose_cancel_was_taken_back_after_its_running_step_had_sto
     house.settle(claim, State.CANCELLED)
     assert house.steps() == {"fetch": State.CANCELLED, "load": State.CANCELLED}
     assert house.coming() == ()
+
+
+def test_a_generation_with_a_cancelled_step_that_no_undo_brings_back_is_shown_as_the_last_one(house: House) -> None:
+    house.schedule([{"name": "fetch"}, {"name": "tell"}], repeat="every day at 13:00")
+    before = TaskFilter(before=house.clock() + timedelta(days=4))
+    assert [row.expected for row in house.scheduler.tasks.list(before, by=ALICE).views] == [False, False] + [True] * 6
+    house.clock.forward(hours=1)
+    house.settle(house.started("fetch"), State.RETRYING)
+    view = house.take_back(house.cancel())
+    assert house.steps() == {"fetch": State.CANCELLED, "tell": State.SCHEDULED}
+    assert len(view.upcoming) == 1
+    assert view.repeat_notes == ("this generation is the last one, since fetch was cancelled",)
+    assert not [row for row in house.scheduler.tasks.list(before, by=ALICE).views if row.expected]
 
 
 def test_a_second_cancel_ends_a_chain_whose_first_one_was_taken_back(house: House) -> None:
