@@ -34,14 +34,14 @@ def bulk_text(result: BulkResult) -> str:
     lines = [_line(each, result.why_final(each)) for each in shown]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
-    head = sentences(headline(part, result.outcomes[0].record.task.timezone), _next_step(result))
+    head = sentences(headline(part, result.zone), _next_step(result))
     return "\n".join([head, sentences(_window(result), f"{QUOTES_ARE_DATA}."), *lines, *left_out])
 
 
 def _window(result: BulkResult) -> str:
-    """Say how the bounds of the filter were read, in the zone of the first task."""
-    window = window_in_words(result.after, result.before, result.outcomes[0].record.task.timezone)
-    return f"It means what is due {window}." if window else ""
+    """Say how the bounds of the filter were read, in the zone of the user."""
+    window = window_in_words(result.after, result.before, result.zone)
+    return f"It means what is due {window} {result.zone}." if window else ""
 
 
 def headline(part: BulkPart, zone: str) -> str:

@@ -95,7 +95,8 @@ class BulkService:
         if call.verb is BulkVerb.UNDO:
             refuse_dry_run(dry_run)
             return with_final(self._store, call, self._undo.taken_back(call, now))
-        return replace(self._apply(call, now, dry_run=dry_run), **found.instants)
+        zone = self._planner.zone or "UTC"
+        return replace(self._apply(call, now, dry_run=dry_run), zone=zone, **found.instants)
 
     def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Do what a call asks, or say what that would be."""

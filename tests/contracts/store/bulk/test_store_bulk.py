@@ -448,10 +448,14 @@ def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
 
 
 def test_words_mean_what_is_to_come_and_the_answer_says_how_they_were_read(target: Desk) -> None:
-    three(target)
+    ids = three(target)
+    target.scheduler.reschedule(ids[1], timezone="America/New_York", when="2026-11-24 09:30")
     looked = target.scheduler.bulk.change("move", to="1 day later", after="tomorrow 15:00", before="tomorrow 17:00")
     assert [each.record.task.title for each in looked.outcomes] == ["Mail John", "Call Ann"]
-    assert "It means what is due from" in bulk_text(looked)
+    window = "from Tue 24 Nov 2026 15:00 to Tue 24 Nov 2026 17:00 Europe/Berlin"
+    assert f"It means what is due {window}. " in bulk_text(looked)
+    held = target.scheduler.bulk.change("pause", [ids[1]], to="tomorrow 16:00")
+    assert bulk_text(held).startswith("Paused 1 task until Tue 24 Nov 2026 16:00 Europe/Berlin.")
     alone = target.scheduler.bulk.change("cancel", after="friday")
     assert alone.after is not None
     assert alone.after > alone.now
