@@ -111,7 +111,7 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
 
 
 def _after_pause(record: TaskRecord, until: datetime) -> Run:
-    """Return the run with which a series goes on when its pause ends: one that is due by then starts at that time.
+    """Return the run with which a series continues when its pause ends: one that is due by then starts at that time.
 
     A chain runs the generation that fell due during the pause, unless its policy says which missed ones run.
     """

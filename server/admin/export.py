@@ -26,23 +26,23 @@ PageOf = Callable[[int, str | None], tuple[Sequence[T], str | None]]
 """Reads so many rows behind a cursor, and returns them with the next cursor."""
 
 
-class FileFormat(StrEnum):
+class ExportFormat(StrEnum):
     """The formats of a file."""
 
     CSV = "csv"
     JSON = "json"
 
 
-def wanted_format(visit: Visit) -> FileFormat | None:
+def wanted_format(visit: Visit) -> ExportFormat | None:
     """Return the format of the file that a visit asks for, None for a page. Raises InvalidArgument for another one."""
     wanted = visit.query.get("format")
-    if wanted and wanted not in set(FileFormat):
-        raise unknown("format", wanted, FileFormat)
-    return FileFormat(wanted) if wanted else None
+    if wanted and wanted not in set(ExportFormat):
+        raise unknown("format", wanted, ExportFormat)
+    return ExportFormat(wanted) if wanted else None
 
 
 def exported(
-    file_format: FileFormat,
+    file_format: ExportFormat,
     name: str,
     columns: Sequence[str],
     rows: Iterable[ExportRow],
@@ -55,7 +55,7 @@ def exported(
     file says how many it has, and JSON has `"cut": true`.
     """
     file = name if cut_at is None else f"{name}-first-{cut_at}"
-    if file_format is FileFormat.CSV:
+    if file_format is ExportFormat.CSV:
         return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows))
     return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut_at is not None))
 

@@ -93,7 +93,7 @@ def _unserved(action: str, served: RunFacts) -> tuple[WaitReason, ...]:
 def last_skipped(store: Store, record: TaskRecord) -> Run | None:
     """Return the occurrence of what asks, or waits, each time, which was left out since the last run of it ended.
 
-    One that is to run after all, as an undo brought it back, is none.
+    An occurrence that runs after all, as an undo brought it back, is none.
     """
     task, last, run = record.task, record.last_run, record.run
     found = store.history.not_run(task.tenant, task.id) if before_run(task).holds_when_due else None

@@ -229,7 +229,7 @@ def whole_chains(decision: BulkDecision, chains: Sequence[Sequence[TaskRecord]])
 
 
 def _refusal(decision: BulkDecision, step: TaskRecord) -> str:
-    """Return why a step cannot have the new time. One that has ended, or runs, is left by the others."""
+    """Return why a step cannot have the new time. The others leave a step that has ended, or runs."""
     try:
         _moved_alone(decision, step, None)
     except (_DeadlineRefused, InvalidArgument, InvalidArguments) as wrong:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord
+from duetime.scheduler.chain.chain import ChainRecord, front_steps
 from duetime.scheduler.intake.changes.pause import expires_in_pause
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.series import MAX_TIMES_NAMED
@@ -15,10 +16,11 @@ from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.repeat_policy import spread_note
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
+from duetime.scheduler.rules.series.moved_occurrence import as_one_note
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed, of_step
 from duetime.scheduler.views import TaskRecord, TaskView
 
@@ -27,21 +29,42 @@ HAD_BEGUN: Final = "a step had begun"
 
 
 def skipped_generations_note(
-    found: ChainRecord, view: TaskView, now: datetime, *, skips: bool = False
+    task: Task, due: datetime | None, to: datetime, now: datetime, *, skips: bool = False
 ) -> tuple[str, ...]:
-    """Name the generations that the move of a chain passes, or that it `skips`: it runs one at a time."""
-    task, due, times = view.record.task, found.chain.due_at, list[datetime]()
+    """Name the generations that the move of a chain passes, or that it `skips`: it runs one at a time.
+
+    `task` has the rule of the chain, which was `due` then and moves `to` that time.
+    """
+    times, onto = list[datetime](), False
     rule = recurrence_of(task)
     at = max((due or now) - (MICROSECOND if skips else timedelta(0)), now)
     while rule and len(times) <= MAX_TIMES_NAMED and (coming := rule.after(at)):
         at = coming.instant
-        if at >= view.record.run.scheduled_for:
+        if at >= to:
+            onto = at == to and not skips
             break
         times.append(at)
     shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_NAMED])
     more = " and more" if len(times) > MAX_TIMES_NAMED else ""
     why = "" if skips else ", since it was moved past them"
-    return (f"left out{why}: {shown}{more}",) if times else ()
+    passed = (f"left out{why}: {shown}{more}",) if times else ()
+    return (*passed, as_one_note(task, to)) if onto else passed
+
+
+def with_generation_notes(result: BulkResult, chains: Sequence[ChainRecord], now: datetime) -> BulkResult:
+    """Return a move of many tasks whose first steps say which generations of their chains it passes."""
+    outcomes = {each.record.task.id: each for each in result.outcomes}
+    for found in chains:
+        ids = [step.record.task.id for step in front_steps(found)]
+        moved = [outcomes[each] for each in ids if each in outcomes and outcomes[each].became is Became.CHANGED]
+        if found.chain.due_at is None or not moved:
+            continue
+        first = min(moved, key=lambda each: each.record.run.scheduled_for)
+        task, _ = found.chain.as_series(first.record.task)
+        said = skipped_generations_note(task, found.chain.due_at, first.record.run.scheduled_for, now)
+        why = "; ".join(filter(None, (first.why, *said))) or None
+        outcomes[first.record.task.id] = replace(first, why=why)
+    return replace(result, outcomes=tuple(outcomes[each.record.task.id] for each in result.outcomes))
 
 
 def spread_of_generations_note(view: TaskView, now: datetime) -> tuple[str, ...]:

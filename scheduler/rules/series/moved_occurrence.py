@@ -40,7 +40,7 @@ def move_past_next(record: TaskRecord, to: datetime, now: datetime, kind: EventK
     if coming is None or to < coming.scheduled_for:
         return None
     if _falls_on_another(record, to, now):
-        left_out = replace(skip_run(run, now), error=_as_one(task, to))
+        left_out = replace(skip_run(run, now), error=as_one_note(task, to))
         return Change(task, left_out, next_run=replace(coming, number=run.number), kind=kind)
     if before_run(task).asks_in_series:
         raise _asks_before(task, max(now, run.scheduled_for), coming.scheduled_for, now, kind)
@@ -87,7 +87,8 @@ def _falls_on_another(record: TaskRecord, to: datetime, now: datetime) -> bool:
         return False
 
 
-def _as_one(task: Task, to: datetime) -> str:
+def as_one_note(task: Task, to: datetime) -> str:
+    """Say that an occurrence was moved to the time of another one."""
     return f"moved onto that of {describe(to, task.timezone)}: they run as one"
 
 

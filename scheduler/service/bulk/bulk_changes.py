@@ -19,6 +19,7 @@ from duetime.scheduler.calls.bulk_change import (
 from duetime.scheduler.history.dead_letters import ClosedLetter
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.intake.changes.bulk import decision_of
+from duetime.scheduler.intake.changes.chain_notes import with_generation_notes
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.bulk.bulk_call import (
@@ -106,11 +107,14 @@ class BulkService:
         replays = by_filter and call.verb is BulkVerb.REPLAY
         spent = self._targets.meant(call).spent if replays else None
         decision = self._targets.decided(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
+        chains = self._targets.chains_of(call) if call.verb is BulkVerb.MOVE else ()
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
             meant = self._targets.meant(call, decision)
-            found = previewed_result(self._store, call, meant.records, decision, now, via=self._via)
-            return replace(found, left=meant.left)
-        return self._writer.change(call, decision, now)
+            tried = previewed_result(self._store, call, meant.records, decision, now, via=self._via)
+            done = replace(tried, left=meant.left)
+        else:
+            done = self._writer.change(call, decision, now)
+        return with_generation_notes(done, chains, now) if chains else done
 
     def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Close the dead letters of the tasks that a call means; the tasks stay as they are."""

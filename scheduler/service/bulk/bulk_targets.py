@@ -88,11 +88,11 @@ class BulkTargets:
         """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""
         to, moves = call.to, dict[str, Callable[[], ChainMove]]()
         if decision.verb is BulkVerb.REPLAY:
-            steps = dict(chain.from_iterable(steps_to_rerun(found).items() for found in self._chains_of(call)))
+            steps = dict(chain.from_iterable(steps_to_rerun(found).items() for found in self.chains_of(call)))
             return replaying(decision, steps, now)
         if decision.verb is not BulkVerb.MOVE or to is None:
             return decision
-        for found in self._chains_of(call):
+        for found in self.chains_of(call):
             move = partial(self._moves.to_time, found, to, found.chain.timezone, now)
             moves |= dict.fromkeys((step.record.task.id for step in found.steps), move)
         decision = move_chains(moves, decision, self._planner, now) if moves else decision
@@ -100,7 +100,7 @@ class BulkTargets:
 
     def _steps_by_chain(self, call: BulkCall) -> list[list[TaskRecord]]:
         """Return the steps of each chain among the tasks of a call."""
-        records, steps = {each.task.id: each for each in self.meant(call)}, dict[str, list[TaskRecord]]()
+        records, steps = {each.task.id: each for each in self.meant(call).records}, dict[str, list[TaskRecord]]()
         for task_id, other in self._store.batches.related(call.of_tenant, list(records)):
             if is_chain_id(other) and task_id in records:
                 steps.setdefault(other, []).append(records[task_id])
@@ -111,14 +111,14 @@ class BulkTargets:
 
         Raises Refused for the replay or the discard of a chain of which no step has failed.
         """
-        steps = {found.chain.id: _steps_meant(found, call.verb) or found.steps for found in self._chains_of(call)}
+        steps = {found.chain.id: _steps_meant(found, call.verb) or found.steps for found in self.chains_of(call)}
         ids = (
             [step.record.task.id for step in steps[task_id]] if task_id in steps else [task_id]
             for task_id in call.task_ids
         )
         return list(dict.fromkeys(chain.from_iterable(ids)))
 
-    def _chains_of(self, call: BulkCall) -> list[ChainRecord]:
+    def chains_of(self, call: BulkCall) -> list[ChainRecord]:
         """Return the chains that a call names. Raises TaskNotFound."""
         try:
             return [self._store.chains.get(call.of_tenant, each) for each in call.task_ids if is_chain_id(each)]

@@ -74,10 +74,10 @@ class ChainService:
             view = self._writer.tried(found, decision, given, call)
         else:
             view = self._writer.change(found, decision, given, call, decision.decide)
-        skips = SKIP_NEXT in given
-        passed = (
-            skipped_generations_note(found, view, self._store.now(), skips=skips) if skips or "when" in given else ()
-        )
+        passed = tuple[str, ...]()
+        if (skips := SKIP_NEXT in given) or "when" in given:
+            task, to = view.record.task, view.record.run.scheduled_for
+            passed = skipped_generations_note(task, found.chain.due_at, to, self._store.now(), skips=skips)
         expires = expires_in_pause_note(found, decision.paused_until)
         spread = spread_of_generations_note(view, self._store.now()) if changes_policy(given) else ()
         return replace(view, warnings=(*passed, *expires, *spread, *view.warnings))

@@ -11,7 +11,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
-from duetime.server.admin.export import FileFormat, each_row, exported, first_rows, wanted_format
+from duetime.server.admin.export import ExportFormat, each_row, exported, first_rows, wanted_format
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
@@ -43,7 +43,7 @@ def runs(visit: Visit) -> Answer:
     return Page("pages/runs.html", "Runs", values)
 
 
-def _download(visit: Visit, query: RunQuery, file_format: FileFormat) -> Download:
+def _download(visit: Visit, query: RunQuery, file_format: ExportFormat) -> Download:
     """Return the file of all runs: where counting them says whether it is cut, it is sent while they are read."""
 
     def page(limit: int, cursor: str | None) -> tuple[Sequence[RunSummary], str | None]:

@@ -65,7 +65,7 @@ STEPS: list[StepArguments] = [{"name": "first"}, {"name": "second", "after": ["f
     ],
     ids=["chain", "chain-all", "series-all", "series-earliest"],
 )
-def test_what_falls_due_during_a_pause_and_runs_at_its_end_says_so(
+def test_an_occurrence_during_a_pause_that_runs_at_its_end_is_announced(
     scheduler: Scheduler, store: Store, clock: Clock, more: Any
 ) -> None:
     task_id = scheduler.schedule("Report", repeat=DAILY, **more).record.task.id

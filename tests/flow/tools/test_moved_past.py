@@ -235,6 +235,26 @@ def test_the_move_of_a_chain_names_the_generations_that_it_passes(ask: Ask, dry_
     assert "Next: Sun 1 Nov 10:20, Mon 2 Nov 02:00" in text
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_move_of_many_names_the_generations_that_a_chain_passes(ask: Ask, dry_run: bool) -> None:
+    steps = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=steps)[1]["id"]
+    text, found = ask("change_tasks", change="move", task_ids=[chain], to="3 days later", dry_run=dry_run)
+    said = (
+        "left out, since it was moved past them: Sat 31 Oct 2026 02:00, Sun 1 Nov 2026 02:00; "
+        "moved onto that of Mon 2 Nov 2026 02:00: they run as one"
+    )
+    assert [row["why"] for row in found["tasks"] if "why" in row] == [said]
+    assert said in text
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_generation_that_is_moved_onto_another_one_is_said_to_run_with_it(ask: Ask, dry_run: bool) -> None:
+    chain = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=[{"name": "fetch"}])[1]["id"]
+    found = ask("reschedule_task", task_id=chain, when="2026-10-31 02:00", dry_run=dry_run)[1]
+    assert "moved onto that of Sat 31 Oct 2026 02:00: they run as one" in found["warnings"]
+
+
 def test_the_history_says_that_a_moved_occurrence_runs_next_to_its_series(scheduler: Scheduler, stretch: str) -> None:
     scheduler.reschedule(stretch, when="monday 11:00")
     events = scheduler.past.events(EventFilter(task_id=stretch, kind=EventKind.RESCHEDULED)).events
