@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime, time
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -17,11 +18,15 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import Occurrence
 from duetime.scheduler.views import TaskRecord
+
+MAX_TIMES_OF_LAST_DAY: Final = 100
+"""Times of a day that are compared; a rule with more has lost next to nothing."""
 
 
 def max_runs_step(draft: ChangeDraft) -> ChangeDraft:
@@ -138,3 +143,25 @@ def check_end(task: Task, first: Occurrence) -> None:
             accepted="a later until in the same call, or 'never'",
             example="until='never'",
         )
+
+
+def lost_run_note(had: Task, task: Task) -> tuple[str, ...]:
+    """Say which run a series loses on its last day, where its times have moved behind its end, which stays."""
+    old, new = recurrence_of(had), recurrence_of(task)
+    if old is None or new is None or had.until is None or task.until is None:
+        return ()
+    day = had.until.astimezone(zones.load(old.zone)).date()
+    before, after = _of_day(old, day), _of_day(new, day)
+    lost = [each.instant for each in after if each.instant > task.until]
+    if not lost or len(after) - len(lost) >= sum(each.instant <= had.until for each in before):
+        return ()
+    zone = new.zone
+    at, end = describe(lost[0], zone), describe(task.until, zone)
+    example = f"{lost[0].astimezone(zones.load(zone)):%Y-%m-%d %H:%M:%S}"
+    return (f"it does not run {at}, since its end stays {end}; until='{example}' keeps that run",)
+
+
+def _of_day(rule: Recurrence, day: date) -> tuple[Occurrence, ...]:
+    start = zones.place(datetime.combine(day, time()), zones.load(rule.zone)).instant
+    found = rule.upcoming(start - MICROSECOND, MAX_TIMES_OF_LAST_DAY)
+    return tuple(each for each in found if each.wall.date() == day)

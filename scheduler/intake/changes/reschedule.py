@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
-from duetime.scheduler.intake.changes.end import end_step, max_runs_step
+from duetime.scheduler.intake.changes.end import end_step, lost_run_note, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.pause import Pause, deadline_warning, ended_warning, pause_step, read_pause
 from duetime.scheduler.intake.changes.series import (
@@ -139,7 +139,10 @@ def _timing_step(draft: ChangeDraft) -> ChangeDraft:
         timed = new_rule_step(timed)
     elif request.when is not None or has_new_zone(timed):
         timed = _new_time_step(timed)
-    return replace(end_step(timed), request=draft.request)
+    ended = end_step(timed)
+    if request.repeat is None and request.until is None:
+        ended = ended.warning(*lost_run_note(draft.record.task, ended.task))
+    return replace(ended, request=draft.request)
 
 
 def _policy_step(draft: ChangeDraft) -> ChangeDraft:

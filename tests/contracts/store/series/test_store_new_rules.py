@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskView
@@ -72,3 +75,39 @@ def test_a_series_moves_to_a_time_of_day_with_its_next_occurrence_which_was_move
     desk.scheduler.reschedule(task_id, when="tomorrow 11:00")
     view = desk.scheduler.reschedule(task_id, when="12:00", all_following=True)
     assert coming(view) == ["24 Nov 12:00", "25 Nov 12:00"]
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        ({"when": "1 hour later", "all_following": True}, "Fri 4 Dec 2026 18:00"),
+        ({"when": "18:00", "all_following": True}, "Fri 4 Dec 2026 18:00"),
+        ({"timezone": "America/New_York"}, "Fri 4 Dec 2026 17:00"),
+    ],
+)
+def test_a_series_whose_new_time_comes_after_its_end_on_the_last_day_says_which_run_it_loses(
+    desk: Desk, change: Any, lost: str
+) -> None:
+    task_id = desk.scheduler.schedule("Pill", repeat="every day at 17:00", until="2026-12-04 17:00").record.task.id
+    view = desk.scheduler.reschedule(task_id, **change)
+    [said] = [each for each in view.warnings if "does not run" in each]
+    assert said.startswith(f"it does not run {lost}, since its end stays Fri 4 Dec 2026 1")
+    argument = said.partition("until='")[2].partition("'")[0]
+    assert desk.scheduler.reschedule(task_id, until=argument).record.task.until
+    kept = desk.scheduler.get(task_id).record.task.until
+    assert kept
+    assert describe(kept, view.record.task.timezone) == lost
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"when": "16:00", "all_following": True},
+        {"timezone": "Asia/Tokyo"},
+        {"when": "18:00", "all_following": True, "until": "2026-12-04 18:00"},
+    ],
+)
+def test_a_series_that_keeps_its_last_run_says_nothing_of_its_end(desk: Desk, change: Any) -> None:
+    task_id = desk.scheduler.schedule("Pill", repeat="every day at 17:00", until="2026-12-04 17:00").record.task.id
+    view = desk.scheduler.reschedule(task_id, **change)
+    assert not [each for each in view.warnings if "does not run" in each]
