@@ -1,19 +1,16 @@
-"""One call that changes many tasks: its arguments, their checks, and what it would do."""
+"""One call that changes many tasks: its arguments and their checks."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Any, Self, TypedDict
 
 from duetime.scheduler.calls.bulk_change import (
     BULK_UNDO_WINDOW,
     MAX_TASKS_CHANGED,
-    BatchWrite,
     Became,
     BulkDecision,
     BulkResult,
@@ -21,32 +18,17 @@ from duetime.scheduler.calls.bulk_change import (
     BulkWord,
     StoredBatch,
     TaskOutcome,
-    replaced_times,
 )
-from duetime.scheduler.calls.bulk_parts import parts
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.intake.validation import check_filter, check_key_text, check_reason, tenant_changed
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
-from duetime.scheduler.rules.series.moved_occurrence import same_time_note
-from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
-from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
-from duetime.scheduler.views import TaskFilter, TaskRecord, due_at
+from duetime.scheduler.views import TaskFilter, TaskRecord
 
 MAX_TITLES_SAID = 3
-MAX_TASKS_REHEARSED = 1_000
-"""Tasks whose change is tried by a dry run, in parts."""
-
-MAX_TASKS_TRIED_AT_ONCE = 20
-"""Tasks of one part: trying it locks them as the change would, and on SQLite every other writer, for some 20 ms."""
-
-MAX_RELATED_TASKS_TRIED = 100
-"""Tasks of a part that cannot be tried apart from each other."""
-
 PAUSE_BETWEEN_PARTS_S = 0.01
 """Pause between two transactions, so that other writers of a SQLite file, which poll its lock, get their turn."""
 
@@ -208,87 +190,6 @@ def audit_detail(call: BulkCall) -> dict[str, Any]:
     """Return the other arguments of a call, for the audit log."""
     given = {"to": call.to, **(asdict(call.where) if call.where != ALL_TASKS else {})}
     return {name: str(value) for name, value in given.items() if value not in (None, ())}
-
-
-def previewed_result(
-    store: Store,
-    call: BulkCall,
-    records: Sequence[TaskRecord],
-    decision: BulkDecision,
-    now: datetime,
-    *,
-    via: str | None = None,
-) -> BulkResult:
-    """Return what a call would do: each part of its tasks is tried, unless they are too many for that."""
-    outcomes, alone = list[TaskOutcome](), False
-    for place, part in enumerate(_parts(store, call.of_tenant, records)):
-        if len(part) > MAX_RELATED_TASKS_TRIED or len(records) > MAX_TASKS_REHEARSED:
-            outcomes, alone = outcomes + [_would(record, decision) for record in part], True
-            continue
-        if place:
-            time.sleep(PAUSE_BETWEEN_PARTS_S)
-        outcomes += rehearsed(store, call, part, decision, now, via=via)
-    by_id = {each.record.task.id: each for each in outcomes}
-    outcomes = [by_id[record.task.id] for record in records]
-    if decision.verb is not BulkVerb.MOVE:  # only a move shows what is to be
-        outcomes = [_as_now(each, record) for each, record in zip(outcomes, records, strict=True)]
-    until, by_filter = decision.paused_until, not call.task_ids
-    found = BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
-    return replace(found, alone=alone)
-
-
-def _parts(store: Store, tenant: str, records: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
-    """Yield tasks in parts that can be tried one after the other; all of them where each is decided alone."""
-    ids, by_id = [each.task.id for each in records], {each.task.id: each for each in records}
-    apart = MAX_TASKS_TRIED_AT_ONCE < len(ids) <= MAX_TASKS_REHEARSED
-    for part in parts(ids, store.batches.related(tenant, ids), MAX_TASKS_TRIED_AT_ONCE) if apart else [ids]:
-        yield [by_id[task_id] for task_id in part]
-
-
-def rehearsed(
-    store: Store,
-    call: BulkCall,
-    records: Sequence[TaskRecord],
-    decision: BulkDecision,
-    now: datetime,
-    *,
-    via: str | None = None,
-) -> list[TaskOutcome]:
-    """Return what becomes of tasks in a transaction that is rolled back: as they would be, at their revisions now."""
-    token, ids = replace(call, idempotency_key=None).new_token(), [each.task.id for each in records]
-    batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(ids), decision.chain)
-    write = BatchWrite(batch, 0, now, call.by.acting(via), call.reason)
-    done = {
-        each.record.task.id: each for each in store.batches.change(call.of_tenant, ids, decision, write, dry_run=True)
-    }
-    gone = (TaskOutcome(each, Became.UNCHANGED) for each in records)
-    return [_shown(each, done.get(each.task.id, left)) for each, left in zip(records, gone, strict=True)]
-
-
-def _as_now(outcome: TaskOutcome, record: TaskRecord) -> TaskOutcome:
-    return replace(outcome, record=record, was=outcome.was if outcome.side_run_at else None)
-
-
-def _shown(record: TaskRecord, outcome: TaskOutcome) -> TaskOutcome:
-    after, task = outcome.record, record.task
-    shown = replace(after.task, revision=task.revision, updated_at=task.updated_at)
-    return replace(outcome, record=replace(after, task=shown))
-
-
-def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
-    try:
-        change = decision.decide(record, None)
-    except (Refused, InvalidArgument, InvalidArguments) as refused:
-        return TaskOutcome(record, Became.REFUSED, str(refused))
-    after = change.applied_to(record) if decision.verb is BulkVerb.MOVE else record
-    if replace(change, kind=None) == Change(record.task, record.run):
-        return TaskOutcome(record, Became.UNCHANGED)
-    was, side_run_at = replaced_times(record, due_at(after.run), change)
-    undo, note = (
-        decision.undo_of(change.applied_to(record)),
-        same_time_note(change) or withdrawn_question_note(record, change) or None,
-    )
-    return TaskOutcome(after, Became.CHANGED, note, undo, was, side_run_at)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

@@ -27,11 +27,11 @@ from duetime.scheduler.service.bulk.bulk_call import (
     BulkArguments,
     BulkCall,
     check_expected,
-    previewed_result,
     refuse_dry_run,
     with_undo,
 )
 from duetime.scheduler.service.bulk.bulk_letters import check_most, check_number, letters_closed, open_letters
+from duetime.scheduler.service.bulk.bulk_preview import previewed_result
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
 from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter

@@ -18,7 +18,8 @@ from duetime.scheduler.intake.changes.chain_notes import notes, still_cancelled_
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.bulk.bulk_call import ALL_TASKS, BulkArguments, BulkCall, rehearsed
+from duetime.scheduler.service.bulk.bulk_call import ALL_TASKS, BulkArguments, BulkCall
+from duetime.scheduler.service.bulk.bulk_preview import rehearsed
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, TaskView

@@ -15,7 +15,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed, Wait
-from duetime.scheduler.service.bulk import bulk_call
+from duetime.scheduler.service.bulk import bulk_preview
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
@@ -195,7 +195,7 @@ def test_a_dry_run_of_a_move_of_many_counts_what_the_move_does(
     counts: dict[str, int],
     most: int,
 ) -> None:
-    monkeypatch.setattr(bulk_call, "MAX_TASKS_REHEARSED", most)
+    monkeypatch.setattr(bulk_preview, "MAX_TASKS_REHEARSED", most)
     made(desk)
     where = TaskFilter(states=(State.SCHEDULED, State.WAITING, State.SUSPENDED))
     tried = desk.scheduler.bulk.change("move", where=where, to=to, dry_run=True)
@@ -216,8 +216,8 @@ def long_chain(desk: Desk, count: int) -> list[str]:
 def test_a_dry_run_of_more_tasks_than_are_tried_at_once_keeps_together_what_belongs_together(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_call, "MAX_TASKS_TRIED_AT_ONCE", 4)
-    monkeypatch.setattr(bulk_call, "PAUSE_BETWEEN_PARTS_S", 0)
+    monkeypatch.setattr(bulk_preview, "MAX_TASKS_TRIED_AT_ONCE", 4)
+    monkeypatch.setattr(bulk_preview, "PAUSE_BETWEEN_PARTS_S", 0)
     refusing = [handler_waits(desk)]
     chain, apart = long_chain(desk, 6), [scheduled(desk, when="in 1 hour") for _ in range(4)]
     tried: list[list[str]] = []
@@ -245,9 +245,9 @@ def test_a_dry_run_of_very_many_tasks_says_that_each_was_looked_at_alone(
     assert said not in bulk_text(desk.scheduler.bulk.change("cancel", [*chain, *apart], dry_run=True))
     for most, number in (("MAX_TASKS_REHEARSED", 5), ("MAX_RELATED_TASKS_TRIED", 2)):
         with monkeypatch.context() as smaller:
-            smaller.setattr(bulk_call, most, number)
-            smaller.setattr(bulk_call, "MAX_TASKS_TRIED_AT_ONCE", 1)
-            smaller.setattr(bulk_call, "PAUSE_BETWEEN_PARTS_S", 0)
+            smaller.setattr(bulk_preview, most, number)
+            smaller.setattr(bulk_preview, "MAX_TASKS_TRIED_AT_ONCE", 1)
+            smaller.setattr(bulk_preview, "PAUSE_BETWEEN_PARTS_S", 0)
             found = desk.scheduler.bulk.change("cancel", [*chain, *apart], dry_run=True)
             assert (said in bulk_text(found), bulk_payload(found).bulk.alone) == (True, True), most
             assert found.counts[Became.CHANGED] == len([*chain, *apart])
