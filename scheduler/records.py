@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ class Change:
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
     continues `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
     and so are those `revived`. `cancelled_side_runs` are cancelled. `restored` ended before, and is current
-    again in place of `run`. `kind` replaces the event's kind.
+    again in place of `run`. `kind` replaces the event's kind. The `note` is on a time that clocks skip or repeat.
     """
 
     task: Task
@@ -71,6 +71,7 @@ class Change:
     revived: tuple[Run, ...] = ()
     as_side_run: bool = False
     kind: EventKind | None = None
+    note: str | None = field(default=None, compare=False)
 
     @property
     def coming(self) -> Run:

@@ -112,6 +112,11 @@ def of_step(name: str, text: str) -> str:
     return Translatable.of(text.kind, named, **{**text.values, "of": name})
 
 
+def is_of_clocks(text: str) -> bool:
+    """Whether a note is on a time that clocks skip, or show twice."""
+    return isinstance(text, Translatable) and text.kind in {NoteKind.TIME_MISSING, NoteKind.TIME_TWICE}
+
+
 def as_assumed(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts, with those of no other kind as assumptions about a time: cards show what it was read as."""
     return tuple(

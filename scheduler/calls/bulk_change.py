@@ -91,8 +91,9 @@ class BulkResult:
     """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
 
     `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
-    `before` are the bounds of its filter, as they were read in `zone`. A pause with an end has `paused_until`. Of a dry run of very many tasks each was decided `alone`, as if nothing came after another one. A replay of a
-    filter has `left` more tasks to another call.
+    `before` are the bounds of its filter, as they were read in `zone`. A pause with an end has `paused_until`. Of a dry
+    run of very many tasks each was decided `alone`, as if nothing came after another one. A replay of a filter has
+    `left` more tasks to another call.
     """
 
     verb: BulkVerb

@@ -23,6 +23,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.reruns import failed_before, replayed_run, run_under_way
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.translatable import is_of_clocks
 from duetime.scheduler.views import TaskRecord
 
 _KINDS = {
@@ -62,7 +63,8 @@ def decision_of(
         if verb is BulkVerb.REPLAY:
             return _replayed(record, now, spent)
         if verb is BulkVerb.MOVE:
-            return decide_reschedule(record, Reschedule(when=to), planner, now)[0]
+            change, notes = decide_reschedule(record, Reschedule(when=to), planner, now)
+            return replace(change, note=next(filter(is_of_clocks, notes), None))
         return pause_step(record, pause, now) or Change(record.task, record.run)
 
     return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(verb, found, now), pause.until)

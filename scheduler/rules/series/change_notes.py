@@ -11,6 +11,11 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
 
+def note_in_bulk(record: TaskRecord, change: Change) -> str | None:
+    """Return the note on the change of one of many tasks, None without one."""
+    return same_time_note(change) or withdrawn_question_note(record, change) or change.note
+
+
 def notes_of(record: TaskRecord, change: Change) -> Iterator[str]:
     """Yield the notes on a change of the record."""
     yield from filter(None, [same_time_note(change), withdrawn_question_note(record, change)])

@@ -20,8 +20,7 @@ from duetime.scheduler.calls.bulk_change import (
 from duetime.scheduler.calls.bulk_parts import parts
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.moved_occurrence import same_time_note
-from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
+from duetime.scheduler.rules.series.change_notes import note_in_bulk
 from duetime.scheduler.service.bulk.bulk_call import PAUSE_BETWEEN_PARTS_S, BulkCall, in_order
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, due_at
@@ -110,8 +109,5 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, side_run_at = replaced_times(record, due_at(after.run), change)
-    undo, note = (
-        decision.undo_of(change.applied_to(record)),
-        same_time_note(change) or withdrawn_question_note(record, change) or None,
-    )
-    return TaskOutcome(after, Became.CHANGED, note, undo, was, side_run_at)
+    undo = decision.undo_of(change.applied_to(record))
+    return TaskOutcome(after, Became.CHANGED, note_in_bulk(record, change), undo, was, side_run_at)

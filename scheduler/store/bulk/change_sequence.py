@@ -9,8 +9,7 @@ from duetime.scheduler.calls.bulk_change import BatchWrite, Became, BulkDecision
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, ChangeOrigin, LastChange
-from duetime.scheduler.rules.series.moved_occurrence import same_time_note
-from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
+from duetime.scheduler.rules.series.change_notes import note_in_bulk
 from duetime.scheduler.store.bulk import lone_cancels, plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
 from duetime.scheduler.store.lists.tenant_counts import admit_change
@@ -96,8 +95,5 @@ class ChangeSequence:
         if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
             return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
         was, side_run_at = replaced_times(record, due_at(found.run), change)
-        undo, why = (
-            self._decision.undo_of(found),
-            same_time_note(change) or withdrawn_question_note(record, change) or None,
-        )
+        undo, why = self._decision.undo_of(found), note_in_bulk(record, change)
         return TaskOutcome(found, Became.CHANGED, why, undo=undo, was=was, side_run_at=side_run_at)

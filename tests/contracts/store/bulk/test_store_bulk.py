@@ -262,6 +262,15 @@ def test_a_move_by_days_keeps_the_wall_time_when_the_clocks_change(target: Desk)
     assert back.outcomes[0].record.run.scheduled_for.isoformat() == "2027-03-27T07:00:00+00:00"
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_move_into_an_hour_that_the_clocks_skip_says_which_time_is_used(target: Desk, dry_run: bool) -> None:
+    task_id = target.scheduler.schedule("Standup", when="2027-03-27T02:30").record.task.id
+    moved = target.scheduler.bulk.change("move", [task_id], to="1 day later", dry_run=dry_run)
+    note = "02:30 does not exist on Sun 28 Mar 2027 in Europe/Berlin (clocks go forward): 03:00, the first valid time"
+    assert note in (moved.outcomes[0].why or "")
+    assert note in bulk_text(moved)
+
+
 def test_a_task_that_refuses_stays_and_the_answer_says_why_first(target: Desk) -> None:
     ids = three(target)
     target.scheduler.cancel(ids[2])
