@@ -19,7 +19,7 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import Steps
-from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named
+from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named, out_of_range
 
 MAX_SPAN = timedelta(days=36_525)
 
@@ -128,7 +128,7 @@ class Amount(PythonKind):
         if not isinstance(given, int | float) or isinstance(given, bool):
             raise ValueError(f"{named(given)} is not {self.accepted}")  # noqa: TRY004 - one family for all kinds
         if not 0 <= given <= MAX_NUMBER_VALUE:
-            raise ValueError("it is out of range")
+            raise ValueError(out_of_range(given))
         return given
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import named, shown
+from duetime.tools.arguments.types import named, out_of_range, shown
 
 JsonSchema = Mapping[str, Any]
 
@@ -36,11 +36,12 @@ def misfit(value: Json, schema: JsonSchema) -> str | None:
         return _misfit_of_all(value, schema["anyOf"])
     wanted = schema.get("type", "")
     if not _is_a(value, wanted):
-        return f"{named(value)} is not {_WORDS[wanted]}"
+        text = shown(value) if isinstance(value, str) and wanted in {"integer", "number"} else named(value)
+        return f"{text} is not {_WORDS[wanted]}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{shown(str(value))} is not one of them"
-    if wanted == "integer" and not _within(value, schema):
-        return "it is out of range"
+    if wanted == "integer" and isinstance(value, int | float) and not _within(value, schema):
+        return out_of_range(value)
     return _misfit_inside(value, schema)
 
 

@@ -20,6 +20,7 @@ MAX_ARGUMENT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
 
 MAX_NUMBER_VALUE = 10**9
+_MAX_SHOWN_VALUE = 10**15
 MAX_ITEMS = 100
 _MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
@@ -98,9 +99,10 @@ class Whole:
         if isinstance(given, str) and _WHOLE.fullmatch(given.strip()):
             given = int(float(given))
         if isinstance(given, bool) or not isinstance(given, int | float) or given != given or given % 1:  # noqa: PLR0124 - NaN
-            raise ValueError(f"{_number(given) or named(given)} is not a whole number")
+            text = shown(given) if isinstance(given, str) else _number(given) or named(given)
+            raise ValueError(f"{text} is not a whole number")
         if not self.low <= given <= self.high:
-            raise ValueError("it is out of range")
+            raise ValueError(out_of_range(given))
         return int(given)
 
 
@@ -205,7 +207,7 @@ class Length:
 
 def _seconds(given: float) -> float:
     if not 0 < given <= MAX_NUMBER_VALUE:
-        raise ValueError("it is out of range")
+        raise ValueError(out_of_range(given))
     return given
 
 
@@ -267,6 +269,11 @@ def named(given: Any) -> str:
     """Name the kind of a value, for a sentence that must not repeat it; what JSON has not, by its type."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
     return names.get(type(given)) or ("nothing" if given is None else f"{type(given).__name__} value")
+
+
+def out_of_range(given: float) -> str:
+    """Say that a number is out of range; one that is too long to read is not repeated."""
+    return f"{f'{given:.15g}' if abs(given) < _MAX_SHOWN_VALUE else 'it'} is out of range"
 
 
 def _number(given: Json) -> str:

@@ -341,10 +341,10 @@ def test_a_retry_policy_may_be_the_mapping_that_tools_take(scheduler: Scheduler)
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"max_attempts": 0}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
-        ({"backoff_seconds": 0}, "backoff_seconds: it is out of range; a whole number from 1 to 86400 is accepted"),
+        ({"max_attempts": 0}, "max_attempts: 0 is out of range; a whole number from 1 to 100 is accepted"),
+        ({"backoff_seconds": 0}, "backoff_seconds: 0 is out of range; a whole number from 1 to 86400 is accepted"),
         ({"max_attempts": None}, "max_attempts: nothing is not a whole number; "),
-        ({"max_attempts": 2, "max_backoff_seconds": ""}, "max_backoff_seconds: text is not a whole number; "),
+        ({"max_attempts": 2, "max_backoff_seconds": ""}, "max_backoff_seconds: '' is not a whole number; "),
         ({}, "it has no member"),
     ],
 )

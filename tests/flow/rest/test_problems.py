@@ -40,9 +40,16 @@ async def test_all_wrong_arguments_are_reported_together_with_those_that_were_me
     assert "title: it is missing" in told
     assert "did you mean title" in told
     assert "did you mean when" in told
-    assert "max_runs: text is not a whole number" in told
+    assert "max_runs: '3' is not a whole number" in told
     assert "priority: 'HIGH' is not one of them" in told
     assert "dry_run: nothing is not true or false" in told
+
+
+async def test_a_number_out_of_range_and_a_text_that_is_none_are_named(site: Site) -> None:
+    for query, told in (("limit=0", "limit: 0 is out of range"), ("limit=abc", "limit: 'abc' is not a whole number")):
+        for path in ("/tasks", "/runs", "/audit"):
+            answer = await sent(site, "GET", f"{path}?{query}")
+            assert told in check_problem(answer, 400, "invalid_argument")["detail"]
 
 
 async def test_a_request_is_named_by_the_route_that_its_users_write(site: Site) -> None:

@@ -11,7 +11,7 @@ from duetime.scheduler.errors import MAX_PROBLEMS, MAX_REFUSAL_BYTES, InvalidArg
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.arguments.choices import Choice, Choices
-from duetime.tools.arguments.types import ArgumentType, Flag, Object, Text, Texts, Whole, shown
+from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Text, Texts, Whole, shown
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,8 +51,11 @@ def test_an_argument_with_only_one_meaning_is_accepted(kind: ArgumentType, given
         (Whole(1, 100), 1.5, "1.5 is not a whole number"),
         (Whole(1, 100), float("nan"), "nan is not a whole number"),
         (Whole(1, 100), float("inf"), "inf is not a whole number"),
+        (Whole(1, 100), 0, "0 is out of range"),
+        (Whole(1, 100), -7.0, "-7 is out of range"),
+        (Length(), -5, "-5 is out of range"),
         pytest.param(Whole(1, 100), 10**5000, "it is out of range", id="5001 digits"),
-        (Whole(1, 100), "1e3", "text is not a whole number"),
+        (Whole(1, 100), "1e3", "'1e3' is not a whole number"),
         (Flag(), 1, "a number is neither true nor false"),
         (Choice(("a", "b")), "c", "'c' is not one of them"),
         (Choice(("a", "b")), ["a"], "a list is not text"),
@@ -60,7 +63,7 @@ def test_an_argument_with_only_one_meaning_is_accepted(kind: ArgumentType, given
         (Object(), "{'message': 'Hi'}", "text is not an object"),
         pytest.param(Object(), "[" * 100_000, "text is not an object", id="deep"),
         (MEMBERS, {"tries": 3}, "it has no member 'tries'"),
-        (MEMBERS, {"max_attempts": 101}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
+        (MEMBERS, {"max_attempts": 101}, "max_attempts: 101 is out of range; a whole number from 1 to 100 is accepted"),
         (Texts(), "a, b", "several in one text could mean several things"),
         (Texts(), [1], "a number is not text"),
         (Texts(2), ["a", "b", "c"], "it has 3 items, the limit is 2"),

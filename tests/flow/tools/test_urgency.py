@@ -172,7 +172,7 @@ def test_a_name_that_models_invent_is_refused_with_the_real_one(refused: Callabl
     [
         ({"priority": "urgent"}, "priority: 'urgent' is not one of them. Accepted: critical, high, normal, low"),
         ({"deadline_type": "hard"}, "deadline_type: it needs a deadline to apply to."),
-        ({"needs": {"gpu": -1}}, "needs: 'gpu': it is out of range; a whole number from 1"),
+        ({"needs": {"gpu": -1}}, "needs: 'gpu': -1 is out of range; a whole number from 1"),
         (
             {"needs": {"gpus": 1}},
             (
@@ -189,7 +189,7 @@ def test_a_name_that_models_invent_is_refused_with_the_real_one(refused: Callabl
             ),
         ),
         ({"needs": {"gpu": 5}}, "needs: gpu can never give 5 to a run of priority normal, 4 at most."),
-        ({"estimate": -5}, "estimate: it is out of range."),
+        ({"estimate": -5}, "estimate: -5 is out of range."),
         ({"estimate": True}, "estimate: true or false is not text."),
     ],
 )
