@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from html import escape
 from http import HTTPStatus
 
@@ -185,8 +186,10 @@ def refuse_unknown_parameters(visit: Visit, accepted: Collection[str]) -> None:
     names = sorted({*accepted, "tenant"})
     for name, value in visit.query.items():
         if value and name not in names:
+            meant = get_close_matches(name, names, n=1)
+            example = f"{meant[0]}={value[:_MAX_WORD_CHARS]}" if meant else ""
             text = "this page has no such filter"
-            raise InvalidArgument(name[:_MAX_WORD_CHARS], text, accepted=", ".join(names), example=f"{names[0]}=...")
+            raise InvalidArgument(name[:_MAX_WORD_CHARS], text, accepted=", ".join(names), example=example)
 
 
 def revision_shown(visit: Visit) -> int | None:

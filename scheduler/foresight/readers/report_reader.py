@@ -69,7 +69,9 @@ class ReportReader:
         bounds = Bounds.of(None, now, self._zone, since=since, until=until or now).instants
         start, end = bounds["since"], bounds["until"]
         if start >= end:
-            raise InvalidArgument("since", "it is not before the end", accepted="a time before `until`", example="30d")
+            latest = "`until`" if until else "now"
+            text, accepted = f"it is not before {latest}", f"a time before {latest}"
+            raise InvalidArgument("since", text, accepted=accepted, example="30d")
         return start, end
 
 

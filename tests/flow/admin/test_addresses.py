@@ -36,6 +36,9 @@ async def test_every_page_refuses_a_filter_that_it_does_not_have(admin_page: Ope
         return
     assert answer.status_code == 400
     assert "this page has no such filter" in answer.text
+    assert "=..." not in answer.text
+    meant = "action" in (route.query or ())
+    assert ("Example: action=webhook" in answer.text) == meant
 
 
 async def test_a_mistyped_filter_asks_about_no_dead_letter(tmp_path: Path, admin_page: Open) -> None:

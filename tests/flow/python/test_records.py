@@ -43,5 +43,5 @@ def test_a_report_has_the_same_time_before(scheduler: Scheduler, ann: Principal)
     found = scheduler.report(since="2 days ago", by=ann)
     assert found.work.since - found.before.since == found.before.until - found.before.since
     assert abs(found.work.until - found.work.since - timedelta(days=2)) < timedelta(hours=2)
-    with pytest.raises(InvalidArgument, match="it is not before the end"):
+    with pytest.raises(InvalidArgument, match="it is not before now"):
         scheduler.report(since="tomorrow", by=ann)

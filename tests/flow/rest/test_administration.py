@@ -144,7 +144,9 @@ async def test_a_report_adds_up_what_went_wrong_and_what_it_cost(site: Site) -> 
     assert (found["total"]["ended"], found["total"]["failed"], found["cost"]) == (1, 1, "0.002699")
     assert found["before"]["total"]["ended"] == 0
     assert "dead letters: 1 (none the time before)" in found["text"]
-    assert (await sent(site, "GET", "/report?since=tomorrow")).status_code == 422
+    refused = await sent(site, "GET", "/report?since=tomorrow")
+    assert refused.status_code == 422
+    assert "since: it is not before now. Accepted: a time before now. Example: since='30d'" in refused.json()["detail"]
 
 
 async def test_a_run_is_shown_with_all_that_is_kept_of_it(site: Site) -> None:
