@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.server.session import cli_caller, session
 
 MAX_NAMESAKES_SHOWN = 5
+_ONE_DAY, _HALF_AN_HOUR = timedelta(days=1), timedelta(minutes=30)
 
 KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="the key, by its id or its name, as `duetime keys list` shows them")
@@ -179,7 +180,8 @@ def _ends(at: str | None, now: datetime) -> str:
     if at is None:
         return NEVER_EXPIRES
     instant = datetime.fromisoformat(at)
-    return times.relative(instant, now) if instant > now else "now"
+    rounded = now - (_HALF_AN_HOUR if instant - now >= _ONE_DAY else timedelta(0))
+    return times.relative(instant, rounded) if instant > now else "now"
 
 
 def _row(key: Mapping[str, Any], now: datetime) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.store import open_store
 from duetime.server.auth.key_format import KeyText
@@ -72,6 +74,14 @@ def test_a_key_says_whose_it_is_and_what_it_may_do(said: Said) -> None:
 def test_a_key_ends_after_a_year_unless_it_is_told_otherwise(said: Said) -> None:
     key = created(said)
     assert key["expires_at"][:4] == str(int(key["created_at"][:4]) + 1)
+
+
+def test_the_end_of_a_key_is_rounded_to_the_hours_that_are_shown(said: Said) -> None:
+    with time_machine.travel(datetime(2026, 11, 24, 12, tzinfo=UTC), tick=False) as travel:
+        created(said)
+        for seconds, left in ((10, "in 365 d "), (3_600, "in 364 d 23 h")):
+            travel.shift(seconds)
+            assert left in said("keys", "list")
 
 
 @pytest.mark.parametrize(
