@@ -12,6 +12,7 @@ from typing import Any
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
+from duetime.scheduler.rules.limits.admission import capacity
 from duetime.scheduler.rules.limits.pool import Pool, after_removal
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
 from duetime.scheduler.store.pools import PoolNotFound, StalePool
@@ -34,8 +35,9 @@ OWN_PREFIX = "duetime:"
 
 @dataclass(frozen=True, slots=True)
 class PoolLine:
-    """A pool: its declaration, None for one made from a template, and its use, None while no process runs tasks.
+    """A pool: its declaration, None for one made from a template, and its use.
 
+    The use is None while no process runs tasks, and while it is that of an earlier limit: then it `is_changing`.
     `revision` is that of the declaration, where a form is made from it.
     """
 
@@ -43,6 +45,14 @@ class PoolLine:
     pool: Pool | None
     use: PoolUse | None
     revision: int = 0
+    is_changing: bool = False
+
+    @classmethod
+    def of(cls, visit: Visit, name: str, pool: Pool | None, use: PoolUse | None, revision: int = 0) -> PoolLine:
+        now = visit.now.timestamp() * 1000
+        if pool and use and use.capacity != capacity(pool.limits(visit.now), now):
+            return cls(name, pool, None, revision, is_changing=True)
+        return cls(name, pool, use, revision)
 
     @property
     def until(self) -> datetime | None:
@@ -96,7 +106,8 @@ def pool(visit: Visit) -> Page:
     declared, use = visit.app.registry.get(name), (_uses(visit) or {}).get(name)
     if declared is None and use is None:
         raise PoolNotFound(name)
-    line = PoolLine(name, declared.pool, use, declared.revision) if declared else PoolLine(name, None, use)
+    given = (declared.pool, use, declared.revision) if declared else (None, use)
+    line = PoolLine.of(visit, name, *given)
     values = {"line": line, "after_removal": after_removal(name), "holders": _holders(visit, name)}
     return Page("pages/pool.html", name, {**values, "live": True})
 
@@ -108,7 +119,7 @@ def _uses(visit: Visit) -> Mapping[str, PoolUse] | None:
 
 def _lines(visit: Visit, uses: Mapping[str, PoolUse] | None) -> list[PoolLine]:
     declared, used = visit.app.registry.read(), uses or {}
-    return [PoolLine(name, declared.get(name), used.get(name)) for name in sorted({*declared, *used})]
+    return [PoolLine.of(visit, name, declared.get(name), used.get(name)) for name in sorted({*declared, *used})]
 
 
 def _busy(use: PoolUse | None) -> bool:

@@ -17,7 +17,8 @@ from duetime import Context, Done, handler
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.queue import Stats, ThreadUse
+from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
+from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.records import WorkerProcess
 from duetime.server.admin.pages.timeline import MIN_WIDTH_RATIO
 from duetime.server.app import App
@@ -81,6 +82,19 @@ async def test_a_declaration_that_readers_of_json_take_differently_is_refused(ad
     assert refused.status_code == 400
     assert "declaration: is not JSON: " in refused.text
     assert admin.site.app.registry.get("gpu") is None
+
+
+async def test_the_use_of_a_pool_is_not_shown_before_its_new_limit_is_in_force(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = await admin_page(pools={"gpu": {"capacity": 7}})
+    shown = []
+    for capacity, state in ((0, "closed"), (7, "admitting")):
+        use = PoolUse(capacity, used=0, spent=0, free=capacity, factor=1, parked=0, state=state)
+        monkeypatch.setattr(RemoteQueue, "stats", lambda _, it=use: Stats((), 0, 0, 0, {"gpu": it}))
+        one, every = await admin.get("/pools/gpu"), await admin.get("/pools")
+        shown.append(("new limit is not in force yet" in one.text, "free</dd>" in one.text, state in every.text))
+    assert shown == [(True, False, False), (False, True, True)]
 
 
 async def test_a_pool_that_is_there_is_not_declared_again_and_what_was_typed_is_kept(admin_page: Open) -> None:
