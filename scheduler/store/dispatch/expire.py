@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.rules.states import blocked_by, check_move
 from duetime.scheduler.rules.time.times import describe_deadline, rough_length
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
@@ -221,8 +221,8 @@ def _row(ending: AttemptEnd, now: datetime) -> dict[str, object]:
 def _reason(task: Task, run: Run) -> str:
     if run.deadline is None or run.drop_at is None:
         return "its deadline could no longer be met"
-    needed = run.deadline - run.drop_at
-    why = f": it needs about {rough_length(needed)}" if needed else ""
+    needed, missing = run.deadline - run.drop_at, blocked_by(run)
+    why = f": it was blocked, {missing}" if missing else f": it needs about {rough_length(needed)}" if needed else ""
     return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could no longer be met{why}"
 
 

@@ -22,7 +22,7 @@ from duetime.scheduler.views import TaskRecord
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
-from tests.builders import TENANT, Clock, a_task, added, message, restarted, settlement
+from tests.builders import TENANT, Clock, a_task, added, message, restarted, settlement, with_deadline
 
 HOUR = timedelta(hours=1)
 SAID = "blocked: no key"
@@ -52,6 +52,18 @@ def test_a_blocked_run_is_taken_once_at_each_of_its_times(store: Store, clock: C
     assert (taken(store), taken(store)) == ([first], [])
     clock.forward(minutes=5)
     assert (taken(store, limit=1), taken(store), taken(store)) == ([second], [first], [])
+
+
+def test_a_blocked_run_that_expires_says_what_blocked_it(store: Store, clock: Clock) -> None:
+    task, run = with_deadline(*a_task(action="transfer"), after=HOUR)
+    record = store.tasks.add(task, replace(run, summary=SAID), actor="alice").record
+    clock.forward(hours=2)
+    assert store.claims.expire(limit=9)
+    ended = store.tasks.get(TENANT, record.task.id).run
+    assert (ended.state, ended.error) == (
+        State.EXPIRED,
+        "its deadline of Tue 24 Nov 2026 07:00 could no longer be met: it was blocked, no key",
+    )
 
 
 def test_a_paused_due_or_ended_run_is_not_taken(store: Store, clock: Clock) -> None:
