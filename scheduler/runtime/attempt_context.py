@@ -46,6 +46,7 @@ class _Prints:
         self.name = name
         self.keep = keep
         self._partial: dict[int, str] = {}
+        self._cut: set[int] = set()
         self._lock = threading.Lock()
 
     def add(self, text: str) -> None:
@@ -53,8 +54,12 @@ class _Prints:
         thread = threading.get_ident()
         with self._lock:
             *lines, rest = (self._partial.pop(thread, "") + text).split("\n")
+            if thread in self._cut and text:
+                self._cut.remove(thread)
+                lines = lines[1:] if lines[:1] == [""] else lines  # the end of the line that was cut
             if len(rest) >= MAX_PARTIAL_LINE_CHARS:
                 lines, rest = [*lines, rest], ""
+                self._cut.add(thread)
             if rest:
                 self._partial[thread] = rest
         self._log(lines)

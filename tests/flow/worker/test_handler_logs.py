@@ -215,6 +215,14 @@ def test_a_line_without_an_end_is_bounded(process: Process) -> None:
     assert [len(message) for message in process.messages] == [MAX_PARTIAL_LINE_CHARS, 2]
 
 
+def test_the_end_of_a_long_line_is_no_line_of_its_own(process: Process) -> None:
+    with process, attempt_context(NAME):
+        for text in ("x" * MAX_PARTIAL_LINE_CHARS, "", "short"):
+            sys.stdout.write(text)
+            sys.stdout.write("\n")
+    assert [len(message) for message in process.messages] == [MAX_PARTIAL_LINE_CHARS, 0, 5]
+
+
 def test_a_log_handler_that_prints_does_not_print_for_ever(process: Process) -> None:
     with process:
         logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
