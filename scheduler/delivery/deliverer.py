@@ -36,7 +36,8 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
 MAX_DELIVERY_ERROR_CHARS: Final = 500
-DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
+DELIVERY_RETRY: Final = RetryPolicy(max_attempts=54, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
+"""Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night."""
 
 
 class Deliverer:

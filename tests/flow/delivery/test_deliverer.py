@@ -176,15 +176,29 @@ def test_a_failed_send_is_tried_again_later_and_later_under_the_same_key(store: 
     assert state(store) == (DeliveryState.DELIVERED, 4, None)
 
 
-def test_after_six_tries_it_is_given_up_with_the_last_reason(store: Store, clock: Clock) -> None:
-    channel = FakeChannel("team", *[ChannelError("busy")] * 10)
+def test_a_receiver_that_was_away_for_half_a_day_gets_the_outcome(store: Store, clock: Clock) -> None:
+    channel = FakeChannel("team", *[ChannelError("away")] * 99)
     fire(store, "team")
+    publisher, back = deliverer(store, channel), clock.now + timedelta(hours=12)
+    while (wake := publisher.next_wake()) is not None:
+        clock.now = max(clock.now, wake)
+        if clock.now >= back:
+            channel.faults.clear()
+        publisher.tick(store.now())
+    assert [each.state for each in deliveries(store)] == [DeliveryState.DELIVERED]
+    assert clock.now - back <= DELIVERY_RETRY.max_backoff
+
+
+def test_after_a_day_and_more_it_is_given_up_with_the_last_reason(store: Store, clock: Clock) -> None:
+    channel = FakeChannel("team", *[ChannelError("busy")] * 99)
+    fire(store, "team")
+    began = clock.now
     publisher = deliverer(store, channel)
     while (wake := publisher.next_wake()) is not None:
         clock.now = max(clock.now, wake)
         publisher.tick(store.now())
-    assert len(channel.sent) == DELIVERY_RETRY.max_attempts == 6
-    assert state(store) == (DeliveryState.FAILED, 6, "busy")
+    assert timedelta(days=1) <= clock.now - began <= timedelta(days=2)
+    assert state(store) == (DeliveryState.FAILED, len(channel.sent), "busy")
 
 
 def test_a_permanent_refusal_is_not_repeated(store: Store) -> None:
