@@ -20,7 +20,7 @@ MAX_ARGUMENT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
 
 MAX_NUMBER_VALUE = 10**9
-_MAX_SHOWN_VALUE = 10**15
+_MAX_SHOWN_DIGITS = 15
 MAX_ITEMS = 100
 _MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
@@ -273,7 +273,7 @@ def named(given: Any) -> str:
 
 def out_of_range(given: float) -> str:
     """Say that a number is out of range; one that is too long to read is not repeated."""
-    return f"{f'{given:.15g}' if abs(given) < _MAX_SHOWN_VALUE else 'it'} is out of range"
+    return f"{f'{given:.15g}' if abs(given) < 10**_MAX_SHOWN_DIGITS else 'it'} is out of range"
 
 
 def _number(given: Json) -> str:

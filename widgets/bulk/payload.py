@@ -49,8 +49,8 @@ class BulkRow(ListRow):
     """A row with what became of the task where it was not changed, and `was`: when a moved one was due before.
 
     `side_run_at` is when a recurring task runs in addition to its next time: its last failure again, or an occurrence
-    moved past that. Then `was` is when it was due. In `why` a moved one says that it falls on another one, or that
-    clocks skip its time or show it twice, and a cancelled one that this cannot be undone.
+    moved past that. Then `was` is when it was due. In `why` a moved one says that it falls on another one, or on a
+    time that the clocks skip or repeat. There a cancelled one says that this cannot be undone.
     """
 
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None

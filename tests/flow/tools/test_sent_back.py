@@ -253,7 +253,7 @@ WRONG = [
     (S, {"when": "tomorrow", "action": "webhook", "payload": HOOK, "steps": [{"name": "a", "priority": "urgent"}]}),
     (S, {"when": "tomorrow", "action": "webhook", "payload": {"url": "https://example.com/" + "x" * 400},
          "steps": [{"name": "a"}]}),
-    (S, {"when": "tomorrow", "action": "webhook", "payload": {**HOOK, "body": "Bearer abcdefgh12345678"},
+    (S, {"when": "tomorrow", "action": "webhook", "payload": HOOK | {"body": "Bearer abcdefgh12345678"},
          "steps": [{"name": "a"}]}),
     (S, {"when": "tomorrow", "steps": [{"name": "a", "valid_output": {"type": "object"}}]}),
     (S, {"when": "tomorrow", "valid_output": {"type": "object"}}),
