@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = "tests/rules/test_recurrence_oracle.py"
+SUITE = "tests/rules/recurrence/test_recurrence_oracle.py"
 
 
 @dataclass(frozen=True)

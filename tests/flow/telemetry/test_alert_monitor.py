@@ -19,7 +19,7 @@ from duetime.server.telemetry.alerts.watch import observation_of
 from duetime.server.telemetry.installation import InstallationState
 
 from tests.builders import Clock
-from tests.rules.test_alerts import ILL, WELL
+from tests.rules.tasks.test_alerts import ILL, WELL
 
 REPEAT = timedelta(hours=4)
 

@@ -28,7 +28,7 @@ from referencing import Registry, Resource
 
 from tests.builders import Clock
 
-HERE = Path(__file__).parent / "a2ui"
+HERE = Path(__file__).parents[1] / "a2ui"
 BASE = "https://a2ui.org/specification/v0_9"
 ADDRESSES = {
     f"{BASE}/server_to_client.json": "server_to_client.json",

@@ -269,7 +269,7 @@ def test_the_smallest_allowance_is_a_minute() -> None:
 
 
 def test_the_page_on_ordering_shows_patience_and_value_of_each_tier() -> None:
-    page = (Path(__file__).parents[2] / "docs/ordering.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/ordering.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (\d+) \|$", page, re.MULTILINE)
     assert {Tier(tier): parse_duration(patience) for tier, patience, _ in rows} == PATIENCE
     assert {Tier(tier): float(value) for tier, _, value in rows} == VALUE_WEIGHT

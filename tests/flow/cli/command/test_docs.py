@@ -19,7 +19,7 @@ from duetime.server.cli.exit_codes import (
 from duetime.server.cli.help import DeferredVerb, VerbsOf
 from duetime.server.cli.verbs import duetime_command
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EVERYWHERE = {"--help", "-h"}

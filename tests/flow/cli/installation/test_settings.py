@@ -313,14 +313,14 @@ def test_other_databases_have_no_file(url: str) -> None:
 
 
 def test_the_page_of_the_documentation_is_the_one_that_the_model_writes() -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     page, script = root / "docs" / "configuration.md", root / ".ci" / "configuration_page.py"
     configuration_page = runpy.run_path(str(script))["configuration_page"]
     assert page.read_text(encoding="utf-8") == configuration_page(), f"python {script} {page}"
 
 
 def test_the_index_of_the_page_leads_to_every_setting_once() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text("utf-8")
     index = page.partition("| for | settings |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"\]\(#(\w+)\)", index)) == sorted(Settings.model_fields)
 

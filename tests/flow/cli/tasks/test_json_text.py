@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.server.cli.formats.json_text import corrected
 
-from tests.flow.cli.test_tasks import Run, cli
+from tests.flow.cli.tasks.test_tasks import Run, cli
 
 __all__ = ["cli"]  # the fixture
 

@@ -21,7 +21,7 @@ from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of
 from pydantic import BaseModel
 
-PROGRAM = Path(__file__).with_name("transformed_schemas.py")
+PROGRAM = Path(__file__).parents[1] / "transformed_schemas.py"
 ADAPTERS = (
     "pydantic-ai for OpenAI",
     "pydantic-ai for OpenAI, strict",

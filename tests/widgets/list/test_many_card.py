@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.agenda import ROWS, a_page, a_row
+from tests.widgets.card.test_contrast import violations
 from tests.widgets.chat import Chat
+from tests.widgets.list.test_task_list import row, show_list
 from tests.widgets.sample import BULK_UNDO, BULK_UNDO_FOR, NOW, stamp
-from tests.widgets.test_contrast import violations
-from tests.widgets.test_languages import READERS, words
-from tests.widgets.test_task_list import row, show_list
+from tests.widgets.sources.test_languages import READERS, words
 
 pytestmark = pytest.mark.browser
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.widgets.card.test_chain_card import CHAIN, a_chain
 from tests.widgets.chat import Chat
 from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp, weekly
-from tests.widgets.test_chain_card import CHAIN, a_chain
 
 pytestmark = pytest.mark.browser
 

@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.agenda import a_page, call_john
+from tests.widgets.card.test_approval_card import asking
+from tests.widgets.card.test_chain_card import a_chain
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
-from tests.widgets.test_approval_card import asking
-from tests.widgets.test_chain_card import a_chain
 
 pytestmark = pytest.mark.browser
 

@@ -20,8 +20,8 @@ from jsonschema import Draft202012Validator
 from tests.builders import NOON, Clock
 from tests.widgets.published import NAMES, PUBLISHED, Schema, read
 
-ROOT = Path(__file__).resolve().parents[2]
-BEFORE = Path(__file__).with_name("payloads_0_1")
+ROOT = Path(__file__).resolve().parents[3]
+BEFORE = Path(__file__).parents[1] / "payloads_0_1"
 """The schemas as version 0.1 published them; a release adds a folder, and none is changed."""
 
 

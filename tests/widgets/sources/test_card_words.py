@@ -11,10 +11,10 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from playwright.sync_api import Locator, expect
 
-from tests.rules.test_clauses import EVERY_KIND
+from tests.rules.recurrence.test_clauses import EVERY_KIND
 from tests.widgets.chat import Chat
 from tests.widgets.sample import a_task, weekly
-from tests.widgets.test_catalogue import ENGLISH
+from tests.widgets.sources.test_catalogue import ENGLISH
 
 pytestmark = pytest.mark.browser
 

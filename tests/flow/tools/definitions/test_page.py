@@ -23,7 +23,7 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import TaskListPayload
 from mcp.types import CallToolResult, TextContent
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 PAGE = (DOCS / "answers.md").read_text("utf-8")
 PAGES_OF_CALLS = [
     f"{name}.md"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.widgets.card.test_contrast import violations
 from tests.widgets.chat import Chat
 from tests.widgets.sample import BULK_UNDO, CALL_JOHN, NOW, a_task, stamp, weekly
-from tests.widgets.test_contrast import violations
 
 pytestmark = pytest.mark.browser
 

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.server.cli import tasks
 from duetime.server.cli.exit_codes import REFUSED_CODE, WRONG_USAGE_CODE
 
-from tests.flow.cli.test_tasks import Run, cli
+from tests.flow.cli.tasks.test_tasks import Run, cli
 
 __all__ = ["cli"]
 

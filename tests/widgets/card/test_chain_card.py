@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
 from tests.widgets.sample import NOW, a_task, stamp
-from tests.widgets.test_languages import READERS, words
+from tests.widgets.sources.test_languages import READERS, words
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import pytest
 from duetime.scheduler.store import open_store
 from duetime.server.cli.exit_codes import WRONG_USAGE_CODE
 
-from tests.flow.cli.test_tasks import Run, cli, scheduled
+from tests.flow.cli.tasks.test_tasks import Run, cli, scheduled
 
 __all__ = ["cli"]
 

@@ -26,7 +26,7 @@ from duetime.server.cli.main import run
 from tests.builders import Clock
 from tests.flow.cli.environment import isolate
 
-PAGE = Path(__file__).parents[3] / "docs" / "terminal.md"
+PAGE = Path(__file__).parents[4] / "docs" / "terminal.md"
 NOW = datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
 FIRST_ID_SEED = 0x1C8A5F0E3B7D246
 INTRODUCTION = """\
@@ -34,7 +34,7 @@ INTRODUCTION = """\
 
 The same commands at 80 and at 60 columns. Columns give way where a terminal is narrow; an id is never broken, so that
 it can be copied. Where an id is asked for, its beginning or a title that no other task has will do. Before the session
-a webhook has failed. A test makes this page (`WRITE_PAGES=1 pytest tests/flow/cli/test_terminal.py`).
+a webhook has failed. A test makes this page (`WRITE_PAGES=1 pytest tests/flow/cli/command/test_terminal.py`).
 """
 HOOK: dict[str, Json] = {"url": "https://example.com/orders", "headers": {"Authorization": "Bearer 3f9a1c77"}}
 ANSWER: dict[str, Json] = {"status": 404, "body": "There is no export of that name."}

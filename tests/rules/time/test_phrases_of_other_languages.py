@@ -250,7 +250,7 @@ def test_a_phrase_without_a_twin_or_refused_in_english_is_refused(text: str) -> 
 
 
 def test_the_table_of_the_docs_says_the_same_in_every_column() -> None:
-    page = Path(__file__).parents[2] / "docs" / "time.md"
+    page = Path(__file__).parents[3] / "docs" / "time.md"
     rows = [line.strip("| ").split(" | ") for line in page.read_text(encoding="utf-8").splitlines()]
     table = [row for row in rows if len(row) == 1 + len(SAID)][2:]
     assert len(table) > 5

@@ -17,7 +17,7 @@ from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.tool_words import TOOL_SENTENCES, TOOL_WORDS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TOOL = re.compile("|".join(tool.name for tool in definitions(REMINDER)))
 COMMAND = re.compile(r"`duetime |(?<!-)--\w")
 SAMPLES: tuple[Remedy, ...] = (

@@ -16,7 +16,7 @@ from duetime.scheduler.task import Tier
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks/bench_overload.py"
+    path = Path(__file__).parents[3] / "benchmarks/bench_overload.py"
     spec = importlib.util.spec_from_file_location("bench_overload", path)
     assert spec is not None
     assert spec.loader is not None
