@@ -117,7 +117,7 @@ def _after_pause(record: TaskRecord, until: datetime) -> Run:
     """
     runs_missed = is_chain_id(record.task.id) and not catches_up(record.task.repeat_policy)
     run = record.run if runs_missed else end_pause(record, until).coming
-    if run.state in (State.RUNNING, State.WAITING):
+    if run.started_at is not None or run.state is State.WAITING:
         return run
     return replace(run, scheduled_for=max(run.scheduled_for, until))
 

@@ -350,14 +350,15 @@ class ChainModel:
             self._end(step, "cancelled", now)
 
     def move_all(self, to: datetime, now: datetime) -> None:
-        """Move what is open; each keeps its distance from the first, and what has begun goes on then."""
+        """Move what is open; each keeps its distance from the next step, and what has begun goes on then."""
         waiting = [step for step in self.all if step.is_open]
         _refuse(not waiting or all(step.state == "running" for step in waiting))
         left = [step for step in waiting if step.state != "running" and not step.is_held(now)]
         if not left:
             _refuse(all(step.until != to for step in waiting))
             return
-        first = min(step.goes_on(now) for step in left)
+        next_ones = [step for step in left if not any(edge.upstream in waiting for edge in step.after)]
+        first = min(step.goes_on(now) for step in next_ones or left)
         for step in left:
             self.move(step, to if step.started else max(step.at + (to - first), to), now)
 
