@@ -284,7 +284,7 @@ class ChainModel:
 
     def _run_next_to(self, step: Step, run_id: str) -> None:
         """Run a step of an earlier generation again; the walk takes that back at once."""
-        _refuse(step.state == "running" or step.paused or step.question is not None)
+        _refuse(step.state == "running" or step.paused)
         step.letters = tuple(each for each in step.letters if each != run_id)
 
     def discard(self, step: Step, run_id: str) -> None:

@@ -579,8 +579,8 @@ MUTATIONS = (
         (
             (
                 "signals/run_waits.py",
-                '    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])',
-                '    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found[1:]])',
+                "    suspended = among(connection, runs.c.id, [row.id for row in found])",
+                "    suspended = among(connection, runs.c.id, [row.id for row in found[1:]])",
             ),
         ),
         CHAINS,

@@ -252,7 +252,7 @@ def test_a_payload_that_is_none_is_answered_with_one_of_the_action_of_the_task(s
         lambda: scheduler.schedule("Ring", when="tomorrow", action="webhook", payload=wrong),
     ):
         assert "payload={'url': 'https://example.com/hook', 'method': 'POST'}" in str(tried(call))
-    assert "payload={'message': 'Stretch'}" in str(tried(lambda: scheduler.schedule("Ring", payload=wrong)))
+    assert "payload={'message': 'new'}" in str(tried(lambda: scheduler.schedule("Ring", payload=wrong)))
 
 
 def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -> None:

@@ -115,7 +115,7 @@ def test_problems_in_several_steps_are_each_reported_by_the_place_in_the_file(cl
 def test_an_argument_that_each_step_has_is_refused_with_a_file_that_has_it(cli: Run, steps: str) -> None:
     refused = cli("schedule", "Report", "--when", "in 1 hour", "--steps", steps, "--payload", '{"message": "x"}')
     assert refused.code == WRONG_USAGE_CODE
-    example = '--steps chain.json, a file with [{"name": "fetch", "action": "webhook", "payload": '
+    example = '--steps chain.json, a file with [{"name": "fetch", "payload": {"message": "x"}}'
     assert f"Example: {example}" in refused.err
 
 

@@ -272,7 +272,6 @@ WRONG = [
     (S, {"when": "whenever", "steps": [{"name": "a"}]}),
     (S, {"repeat": "every full moon", "steps": [{"name": "a"}]}),
     (S, {"when": "tomorrow", "until": "friday", "steps": [{"name": "a"}]}),
-    (S, {"repeat": "daily", "repeat_policy": {"overlap": "allow_all"}, "steps": [{"name": "a"}]}),
     (S, {"when": "tomorrow", "approval": {"question": "q", "default": "approve"}, "steps": [{"name": "a"}]}),
     (S, {"when": "tomorrow", "wait_for": {"event": "x y"}, "steps": [{"name": "a"}]}),
     (S, {"when": "tomorrow", "deadline": "today", "steps": [{"name": "a"}]}),
