@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Self
 
 from duetime.scheduler.chain.change import ChainChange
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import FINAL_CANCEL, Change, LastChange
@@ -90,10 +91,10 @@ def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[d
 class BulkResult:
     """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
 
-    `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
-    `before` are the bounds of its filter, as they were read in `zone`. A pause with an end has `paused_until`. Of a dry
-    run of very many tasks each was decided `alone`, as if nothing came after another one. A replay of a filter has
-    `left` more tasks to another call.
+    `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it, and some of it
+    may be `taken_back`. `after` and `before` are the bounds of its filter, as they were read in `zone`. A pause with an
+    end has `paused_until`. Of a dry run of very many tasks each was decided `alone`, as if nothing came after another
+    one. A replay of a filter has `left` more tasks to another call.
     """
 
     verb: BulkVerb
@@ -110,6 +111,7 @@ class BulkResult:
     alone: bool = False
     left: int = 0
     zone: str = "UTC"
+    taken_back: bool = False
 
     @property
     def counts(self) -> Counter[Became]:
@@ -118,8 +120,8 @@ class BulkResult:
 
     def why_final(self, outcome: TaskOutcome) -> str | None:
         """Return why no undo takes the cancel of one of its tasks back, None where one does."""
-        is_known = self.dry_run or self.undo is not None or not self.repeated  # a call that was taken back forgets it
-        final = self.verb is BulkVerb.CANCEL and outcome.became is Became.CHANGED and outcome.undo is None and is_known
+        is_cancelled = self.verb is BulkVerb.CANCEL and outcome.became is Became.CHANGED
+        final = is_cancelled and outcome.undo is None and not self.taken_back  # which forgets what was undone
         return why_cancel_is_final(outcome.record) if final else None
 
 
@@ -168,6 +170,7 @@ class StoredBatch:
 
     `undo` has the token that takes a task's change back. `left` are the tasks of later transactions, in the first one.
     `chain` is what changed of a chain itself. `last_event` is the id of the last event before the transaction ended.
+    A replay of a filter has `left_out` more tasks to another call, in the first one too.
     """
 
     verb: BulkVerb
@@ -180,6 +183,13 @@ class StoredBatch:
     left: tuple[str, ...] = ()
     chain: ChainChange | None = None
     last_event: int | None = None
+    left_out: int = 0
+    is_taken_back: bool = False
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether it changed something, be it taken back or not."""
+        return self.chain is not None or Became.CHANGED in self.became.values()
 
     @property
     def is_undoable(self) -> bool:
@@ -204,6 +214,8 @@ class StoredBatch:
             "left": list(self.left),
             **({"chain": self.chain.to_json()} if self.chain else {}),
             **({"event": self.last_event} if self.last_event is not None else {}),
+            **({"left_out": self.left_out} if self.left_out else {}),
+            **({"taken_back": True} if self.is_taken_back else {}),
         }
 
     @classmethod
@@ -221,19 +233,21 @@ class StoredBatch:
             tuple(stored["left"]),
             ChainChange.from_json(stored["chain"]) if stored.get("chain") else None,
             stored.get("event"),
+            stored.get("left_out", 0),
+            stored.get("taken_back", False),
         )
 
     def taken_back(self) -> Self:
         """Return the batch as it is after its undo: its call stays known, and nothing of it can be taken back."""
-        return replace(self, undo={}, chain=None)
+        return replace(self, undo={}, chain=None, is_taken_back=True)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWrite:
     """The way in which one transaction is stored: as the `number`th of its call, with its actor and its reason.
 
-    It is kept until `keep_until`. A repeat without a key finds it by its `repeat_name`. Of an undo it is a part of
-    several.
+    It is kept until `keep_until`. A repeat without a key finds it by its `repeat_name`. `seen` is the token of the
+    latest call of that name when this one was decided. Of an undo it is a part of several.
     """
 
     batch: StoredBatch
@@ -243,3 +257,11 @@ class BatchWrite:
     reason: str | None = None
     is_part: bool = False
     repeat_name: str | None = None
+    seen: str | None = None
+
+
+class EqualCallAtOnce(StoreUnavailable):
+    """Another call of the same name was stored since this one was decided; the transaction changed nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("The same call was made at this moment. Nothing was changed; try again.")

@@ -199,6 +199,7 @@ def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:
 
 def with_undo(result: BulkResult, found: Sequence[StoredBatch]) -> BulkResult:
     """Return the result with what takes it back: the transactions of the call, as far as they are not taken back."""
+    result = replace(result, taken_back=any(each.is_taken_back for each in found))
     if not any(each.is_undoable for each in found):
         return result
     return replace(result, undo=found[0].token, undo_until=found[0].at + BULK_UNDO_WINDOW)

@@ -60,7 +60,8 @@ class BulkUndo:
         for number in left:
             if number != left[0]:
                 time.sleep(PAUSE_BETWEEN_PARTS_S)
-            batch = StoredBatch(BulkVerb.UNDO, call.arguments_digest(), token, now, {}, {}, {}, () if number else order)
+            all_of_it = order if number == left[0] and not before else ()
+            batch = StoredBatch(BulkVerb.UNDO, call.arguments_digest(), token, now, {}, {}, {}, all_of_it)
             entry = (
                 partial(entry_of, call, found[number].token, self._via, (*done, *new)) if number == left[-1] else None
             )

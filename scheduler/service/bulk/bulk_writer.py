@@ -18,6 +18,7 @@ from duetime.scheduler.calls.bulk_change import (
     BulkDecision,
     BulkResult,
     BulkVerb,
+    EqualCallAtOnce,
     StoredBatch,
     TaskOutcome,
 )
@@ -32,7 +33,7 @@ from duetime.scheduler.service.bulk.bulk_call import (
     with_undo,
 )
 from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
-from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
+from duetime.scheduler.service.bulk.stored_calls import entry_of, latest_of, repeated_of, stored_outcomes
 from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -52,23 +53,34 @@ class BulkWriter:
         self._recall, self._on_change, self._via = notices.recall, notices.on_change, notices.via
 
     def change(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
-        """Change the tasks that a call means, unless it repeats an earlier one."""
-        earlier = earlier_of(self._store, call, now)
+        """Change the tasks that a call means, unless it repeats an earlier one, or one of the same moment."""
+        try:
+            return self._once(call, decision, now)
+        except EqualCallAtOnce:
+            return self._once(call, decision, now)
+
+    def _once(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
+        found = latest_of(self._store, call)
+        earlier = repeated_of(self._store, call, found, now)
+        new = StoredBatch(call.verb, call.arguments_digest(), call.new_token(), now, {}, {}, {}, chain=decision.chain)
         if earlier:
-            return self._again(call, decision, earlier, now)
+            again = self._again(call, decision, replace(new, token=earlier[0].token), earlier)
+            return replace(again, left=earlier[0].left_out)
         meant = self._targets.meant(call, decision)
         check_expected(call, meant.records)
-        done = self._changed(call, decision, [record.task.id for record in meant.records], now)
+        batch = replace(new, left=tuple(record.task.id for record in meant.records), left_out=meant.left)
+        done = self._changed(call, decision, batch, seen=found[0].token if found else None)
         return replace(done, left=meant.left)
 
     def _again(
-        self, call: BulkCall, decision: BulkDecision, earlier: Sequence[StoredBatch], now: datetime
+        self, call: BulkCall, decision: BulkDecision, batch: StoredBatch, earlier: Sequence[StoredBatch]
     ) -> BulkResult:
         """Return what the earlier call did, and do what it was cut off from."""
+        now = batch.at
         done = stored_outcomes(self._store, call, earlier)
-        left = [task_id for task_id in earlier[0].left if all(task_id not in each.became for each in earlier)]
+        left = tuple(task_id for task_id in earlier[0].left if all(task_id not in each.became for each in earlier))
         if left:
-            rest = self._changed(call, decision, left, now, earlier=earlier, before=done)
+            rest = self._changed(call, decision, replace(batch, left=left), number=len(earlier), before=done)
             return replace(rest, repeated=True)
         ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
         paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
@@ -78,22 +90,24 @@ class BulkWriter:
         self,
         call: BulkCall,
         decision: BulkDecision,
-        task_ids: Sequence[str],
-        now: datetime,
+        batch: StoredBatch,
         *,
-        earlier: Sequence[StoredBatch] = (),
+        number: int = 0,
         before: Sequence[TaskOutcome] = (),
+        seen: str | None = None,
     ) -> BulkResult:
-        """Change the tasks, some in each transaction, the last of which has the audit entry."""
-        token, done = earlier[0].token if earlier else call.new_token(), list[TaskOutcome]()
-        batch = StoredBatch(call.verb, call.arguments_digest(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
+        """Change the tasks of a batch, some in each transaction, the last of which has the audit entry.
+
+        The first transaction is the `number`th of its call.
+        """
+        task_ids, token, now, done = batch.left, batch.token, batch.at, list[TaskOutcome]()
         split = list(self._parts(call, task_ids))
         for place, part in enumerate(split):
             if place:
                 time.sleep(PAUSE_BETWEEN_PARTS_S)
             known = (*before, *done)
             entry = partial(entry_of, call, token, self._via, known, chain=decision.chain)
-            write = self._write_of(call, batch, len(earlier) + place)
+            write = replace(self._write_of(call, batch, number + place), seen=seen)
             is_last = place == len(split) - 1
             with report_partial_change(known, token):
                 changed = self._store.batches.change(
@@ -112,7 +126,7 @@ class BulkWriter:
     def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
         """Return how one transaction of a call is kept; the first one has the tasks of all."""
         kept = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
-        batch = replace(batch, left=() if number else batch.left)
+        batch = replace(batch, left=(), left_out=0) if number else batch
         acting, name = call.by.acting(self._via), call.repeat_name
         return BatchWrite(batch, number, batch.at + kept, acting, call.reason, repeat_name=name)
 

@@ -31,11 +31,22 @@ MAX_IDS_AUDITED: Final = 100
 
 def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]:
     """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
+    return repeated_of(store, call, latest_of(store, call), now)
+
+
+def latest_of(store: Store, call: BulkCall) -> list[StoredBatch]:
+    """Return the transactions of the latest call that this one may repeat."""
     if call.repeat_name is not None:
-        return _still_derived(store, call, store.batches.latest(call.of_tenant, call.repeat_name), now)
+        return store.batches.latest(call.of_tenant, call.repeat_name)
     if call.idempotency_key is None and call.verb is not BulkVerb.UNDO:
         return []
-    found = store.batches.stored(call.of_tenant, call.new_token())
+    return store.batches.stored(call.of_tenant, call.new_token())
+
+
+def repeated_of(store: Store, call: BulkCall, found: list[StoredBatch], now: datetime) -> list[StoredBatch]:
+    """Return the transactions that were found if this call repeats them. Raises as `earlier_of` does."""
+    if call.repeat_name is not None:
+        return found if _still_derived(store, call, found, now) else []
     if call.idempotency_key is None:
         return [each for each in found if now - each.at <= BULK_UNDO_WINDOW + UNDO_GRACE]
     if any(each.arguments_digest != call.arguments_digest() for each in found):
@@ -48,13 +59,15 @@ def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]
     return found
 
 
-def _still_derived(store: Store, call: BulkCall, found: Sequence[StoredBatch], now: datetime) -> list[StoredBatch]:
-    """Return what a call did that is known by its arguments: for a minute, unless it is over.
+def _still_derived(store: Store, call: BulkCall, found: Sequence[StoredBatch], now: datetime) -> bool:
+    """Whether a call is known by its arguments: for a minute, if it changed something and is not over.
 
-    It is over once it was taken back, or its caller has changed one of its tasks in another way.
+    It is over once some of it was taken back, or its caller has changed one of its tasks in another way.
     """
-    stands = [each for each in found if each.is_undoable and now - each.at <= REPEAT_WINDOW]
-    return [] if stands and store.batches.is_changed_since(stands, call.by.user) else stands
+    if not any(each.has_changed for each in found) or any(each.is_taken_back for each in found):
+        return False
+    is_recent = now - max(each.at for each in found) <= REPEAT_WINDOW
+    return is_recent and not store.batches.is_changed_since(found, call.by.user)
 
 
 def stored_outcomes(store: Store, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:

@@ -98,7 +98,9 @@ class Batches:
 
     def remember(self, tenant: str, write: BatchWrite) -> None:
         """Store a call whose changes were stored one by one, so that its repeat finds what became of its tasks."""
-        self._database.write(lambda connection: undo_records.store(connection, tenant, write.batch, write))
+        self._database.write(
+            lambda connection: undo_records.store(connection, tenant, write.batch, write, is_made=True)
+        )
 
     def change(
         self,

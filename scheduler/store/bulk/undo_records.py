@@ -16,13 +16,14 @@ from duetime.scheduler.calls.bulk_change import (
     MAX_TASKS_CHANGED,
     TAKEN_BACK_ALREADY,
     BatchWrite,
+    EqualCallAtOnce,
     StoredBatch,
 )
 from duetime.scheduler.errors import Refused, StoreUnavailable
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.events import events, keys
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
 
 _MAX_ROWS = 2 * MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
 """Transactions of a call: any two that follow each other have more tasks than would be in one."""
@@ -53,7 +54,7 @@ def latest_token(connection: Connection, tenant: str, repeat_name: str, now: dat
     """Return the token of the latest call of this name."""
     of_name = (keys.c.tenant == tenant, keys.c.key == f"{_LATEST}{repeat_name}", keys.c.expires_at > now)
     rows = unreadable.rows(connection, select(keys.c.fingerprint).where(*of_name))
-    return next((row.fingerprint["token"] for row in rows), None)
+    return next((row.fingerprint.get("token") for row in rows), None)
 
 
 def is_changed_since(connection: Connection, batches: Sequence[StoredBatch], actor: str) -> bool:
@@ -74,10 +75,11 @@ def check_undoable(connection: Connection, tenant: str, batch: StoredBatch, numb
         raise Refused(TAKEN_BACK_ALREADY, argument="undo")
 
 
-def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite) -> None:
+def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite, *, is_made: bool = False) -> None:
     """Store one transaction of a call, where a repeat or an undo is to find it.
 
-    Raises `StoreUnavailable` when another call has stored it at this moment.
+    Raises `StoreUnavailable` when another call has stored it at this moment. Raises `EqualCallAtOnce` when an equal
+    call was stored since this one was decided, unless the changes of this one are made already.
     """
     if not batch.became or write.keep_until <= batch.at:
         return
@@ -101,7 +103,11 @@ def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchW
     if write.repeat_name is not None and write.number == 0:
         values |= {"key": f"{_LATEST}{write.repeat_name}", "fingerprint": {"token": batch.token}}
         newest = {column: insert.excluded[column] for column in ("task_id", "fingerprint", "expires_at", "look_at")}
-        connection.execute(insert.on_conflict_do_update(index_elements=["tenant", "key"], set_=newest), values)
+        is_seen = or_(keys.c.fingerprint == {"token": write.seen}, keys.c.expires_at <= batch.at)
+        where = None if is_made else is_seen
+        upsert = insert.on_conflict_do_update(index_elements=["tenant", "key"], set_=newest, where=where)
+        if connection.execute(upsert.returning(keys.c.key), values).first() is None:
+            raise EqualCallAtOnce
 
 
 def replace_with(connection: Connection, tenant: str, batch: StoredBatch, number: int) -> None:
