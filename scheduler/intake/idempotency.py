@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.calls.reschedule import Repeatable
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.validation import check_key
+from duetime.scheduler.intake.validation import check_key, refuse_own_key
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
@@ -70,6 +70,7 @@ def check_natural_key(request: Request, by: Principal) -> None:
         )
     values = field_values(template, by.tenant, by.user, request.action, request.labels)
     check_template(request.idempotency_key or "", template, values, recurring=request.repeat is not None)
+    refuse_own_key(template.of_call(values))
 
 
 def shared_keys(keys: Sequence[IdempotencyKey | None], together: str) -> list[InvalidArgument]:

@@ -34,6 +34,8 @@ WAIT_EXAMPLE: Final = "wait='30 s'"
 MAX_LABELS = 10
 MAX_LABEL_CHARS = 60
 MAX_KEY_CHARS = 200
+_OWN_KEYS: Final = ("batch:", "closed:", "derived:", "latest-batch:")
+"""Beginnings of the keys that are made here, in the same table as those of callers."""
 MAX_FILTER_CHARS = 200
 MAX_CALLER_REASON_CHARS = 200
 MAX_PAGE_ROWS = 100
@@ -52,9 +54,22 @@ def check_key(request: Request) -> None:
 
 
 def check_key_text(key: str | None) -> None:
-    """Refuse an idempotency key that is empty, too long or unreadable; None is none."""
+    """Refuse an idempotency key that is empty, too long, unreadable, or of the scheduler's own; None is none."""
     if key is not None:
         check_text("idempotency_key", key, limit=MAX_KEY_CHARS)
+        refuse_own_key(key)
+
+
+def refuse_own_key(key: str) -> None:
+    """Refuse a key of a caller that could be one of those that are made here. Raises InvalidArgument."""
+    own = next((each for each in _OWN_KEYS if key.startswith(each)), None)
+    if own is not None:
+        raise InvalidArgument(
+            "idempotency_key",
+            f"keys that begin with {own!r} are the scheduler's own",
+            accepted="a key with another beginning",
+            example="idempotency_key='weekly-report'",
+        )
 
 
 def check_reason(reason: str | None) -> None:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, why_cancel_is_final
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.bulk import bulk_writer
+from duetime.scheduler.store.schema.tables.events import keys
 from duetime.scheduler.views import TaskFilter
+from sqlalchemy import select
 
 from tests.contracts.store.desk import Desk
 from tests.contracts.store.undo.test_store_repeated_changes import BOB, are_paused, ask, hours, two
@@ -171,3 +174,24 @@ def test_a_repeated_replay_says_how_many_it_left_to_another_call(desk: Desk, kno
     call: Any = {"where": TaskFilter(label="hooks"), "expect": 1, "max_letters": 1, **known_by}
     first, again = (desk.scheduler.bulk.change("replay", **call) for _ in range(2))
     assert [(each.repeated, each.left) for each in (first, again)] == [(False, 2), (True, 2)]
+
+
+def test_no_caller_names_a_key_that_is_made_here(desk: Desk) -> None:
+    ids = two(desk)
+    desk.scheduler.schedule("Three", when="in 1 hour", raw={"title": "Three"})
+    ask(desk, "pause", ids)
+    desk.scheduler.schedule("Failed", when="now")
+    settled(desk.store, desk.clock(), Failed("away"))
+    desk.scheduler.letters.discard(reason="sent by hand", idempotency_key="k")
+    stored = desk.store._database.read(lambda connection: connection.execute(select(keys.c.key)).scalars().all())
+    assert {name.partition(":")[0] for name in stored} == {"batch", "closed", "derived", "latest-batch"}
+    for name in stored:
+        with pytest.raises(InvalidArgument, match=r"keys that begin with .* are the scheduler's own") as refused:
+            desk.scheduler.schedule("Mine", when="tomorrow", idempotency_key=name)
+        assert refused.value.argument == "idempotency_key"
+        prefix, _, rest = name.partition(":")
+        with pytest.raises(InvalidArgument, match="the scheduler's own"):
+            desk.scheduler.schedule(
+                "Mine", when="tomorrow", labels=[f"own:{prefix}"], idempotency_key=f"{{label.own}}:{rest}"
+            )
+    assert ask(desk, "pause", ids).repeated
