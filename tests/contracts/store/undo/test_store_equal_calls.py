@@ -176,6 +176,24 @@ def test_a_repeated_replay_says_how_many_it_left_to_another_call(desk: Desk, kno
     assert [(each.repeated, each.left) for each in (first, again)] == [(False, 2), (True, 2)]
 
 
+def test_of_two_equal_discards_at_one_moment_the_one_that_closed_the_letters_is_repeated_and_taken_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [desk.scheduler.schedule("A", when="now").record.task.id]
+    settled(desk.store, desk.clock(), Failed("the CRM is away"))
+    remember = desk.store.batches.remember
+
+    def second(*args: Any) -> None:
+        monkeypatch.setattr(desk.store.batches, "remember", remember)
+        assert ask(desk, "discard", ids, reason="sent by hand").counts == {Became.UNCHANGED: 1}
+        remember(*args)
+
+    monkeypatch.setattr(desk.store.batches, "remember", second)
+    done, again = (ask(desk, "discard", ids, reason="sent by hand") for _ in range(2))
+    assert (done.counts, again.repeated, again.undo) == ({Became.CHANGED: 1}, True, done.undo)
+    assert desk.scheduler.bulk.change("undo", undo=done.undo).counts == {Became.CHANGED: 1}
+
+
 def test_no_caller_names_a_key_that_is_made_here(desk: Desk) -> None:
     ids = two(desk)
     desk.scheduler.schedule("Three", when="in 1 hour", raw={"title": "Three"})
