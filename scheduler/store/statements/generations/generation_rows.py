@@ -91,8 +91,15 @@ _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _INNER = dependencies.c.task_id.in_(_IDS) & dependencies.c.upstream_id.in_(_IDS)
 _WAITING = select(dependencies.c.task_id).where(_INNER).distinct()
 _REOPEN = update(dependencies).where(_INNER).values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
+CHANGED = (
+    update(tasks)
+    .where(tasks.c.id.in_(_IDS))
+    .values(revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
+)
+"""Lists of a task look for side runs after a change of it."""
 _PAST = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(current=False)
-_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(paused=true())
+HOLD = update(runs).where(runs.c.task_id.in_(_IDS), runs.c.ended_at.is_(None)).values(paused=true())
+"""Marks the open runs of tasks that are paused."""
 _MOVE_ON = (
     update(chains)
     .where(chains.c.id == bindparam("chain_id"))
@@ -154,7 +161,7 @@ def store(
     pairs = [(task, run) for (task, _), run in zip(pairs, stored, strict=True)]
     places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
     if paused := [task.id for task, _ in steps if task.paused]:
-        connection.execute(_HOLD, {"task_ids": paused})
+        connection.execute(HOLD, {"task_ids": paused})
     connection.execute(_MOVE_ON, {"chain_id": chain.id, "due": coming.scheduled_for, "count": coming.number})
     event_log.append(connection, [_event(run, chain, now, reason) for _, run in pairs])
     return pairs[len(left_out) :]

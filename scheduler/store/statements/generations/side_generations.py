@@ -32,10 +32,11 @@ from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
 from duetime.scheduler.store.statements.generations import judged_runs
+from duetime.scheduler.store.statements.generations.generation_rows import CHANGED, HOLD
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.waits.signal import KeptWait
-from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, true
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _own, _other = chain_steps.alias("own"), chain_steps.alias("other")
@@ -67,12 +68,6 @@ _WAITING = (
     .where((runs.c.state == State.WAITING).is_(true()))
     .order_by(runs.c.task_id, runs.c.number)
 )
-_CHANGED = (
-    update(tasks)
-    .where(tasks.c.id.in_(_IDS))
-    .values(revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
-)
-_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), runs.c.ended_at.is_(None)).values(paused=literal_column("true"))
 _ENDED_WITH: Final = frozenset({State.FAILED, State.SKIPPED})
 """States in which a step ends with the one before it, while its chain continues."""
 
@@ -245,9 +240,9 @@ def _begin(connection: Connection, again: Sequence[_Behind], replay: _SideEnd, n
     begun = places.placed(connection, [replayed_run(each.task, each.run, now) for each in again])
     pairs = [(each.task, run) for each, run in zip(again, begun, strict=True)]
     places.ADD_RUNS.run(connection, [new_run_values(task, run) for task, run in pairs])
-    connection.execute(_CHANGED, {"task_ids": [task.id for task, _ in pairs], "now": now})
+    connection.execute(CHANGED, {"task_ids": [task.id for task, _ in pairs], "now": now})
     if held := [task.id for task, _ in pairs if task.paused]:
-        connection.execute(_HOLD, {"task_ids": held})
+        connection.execute(HOLD, {"task_ids": held})
     event_log.append(connection, [_event(task, run, replay, now) for task, run in pairs])
     notes_of(connection).freed.extend(task.id for task, _ in pairs)
 

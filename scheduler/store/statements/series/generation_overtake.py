@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import permutations
 from typing import Final
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
@@ -14,7 +15,7 @@ from duetime.scheduler.rules.series.moved_overlap import give_way
 from duetime.scheduler.rules.series.overtake import MAX_RUNS_AT_ONCE, ends_series, next_overtake_try
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.generations import generation_rows
@@ -30,6 +31,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    union_all,
     update,
 )
 
@@ -45,19 +47,15 @@ _PUT_OFF: Final = (
 
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
-_CHANGED = (
-    update(tasks)
-    .where(tasks.c.id.in_(_IDS))
-    .values(revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
-)
 _OPEN_SIDE_RUNS = select(func.count(distinct(runs.c.number))).where(
     runs.c.task_id.in_(_IDS), literal_column("NOT current AND ended_at IS NULL")
 )
-_OUTSIDE = (
-    select(dependencies.c.task_id)
-    .where(OPEN_DEPENDENCY, dependencies.c.task_id.in_(_IDS) != dependencies.c.upstream_id.in_(_IDS))
-    .limit(1)
-)
+OUTSIDE = union_all(
+    *(
+        select(dependencies.c.task_id).where(OPEN_DEPENDENCY, inside.in_(_IDS), outside.not_in(_IDS))
+        for inside, outside in permutations([dependencies.c.task_id, dependencies.c.upstream_id])
+    )
+).limit(1)
 """Tasks outside a chain for which it waits, or that wait for it."""
 
 
@@ -83,14 +81,14 @@ def _may_overlap(connection: Connection, generation: Generation) -> bool:
         return False
     given = {"task_ids": [task.id for task, _ in generation.steps]}
     open_ones = connection.execute(_OPEN_SIDE_RUNS, given).scalar_one()
-    return open_ones + 1 < MAX_RUNS_AT_ONCE and connection.execute(_OUTSIDE, given).first() is None
+    return open_ones + 1 < MAX_RUNS_AT_ONCE and connection.execute(OUTSIDE, given).first() is None
 
 
 def _begin_next(connection: Connection, generation: Generation, coming: Run, now: datetime) -> list[Run]:
     """Begin the next generation next to this one, as a change of its tasks: their lists look for side runs then."""
     task_ids = [task.id for task, _ in generation.steps]
     connection.execute(_PUT_OFF, {"task_ids": task_ids, "at": None})
-    connection.execute(_CHANGED, {"task_ids": task_ids, "now": now})
+    connection.execute(generation_rows.CHANGED, {"task_ids": task_ids, "now": now})
     begun = generation_rows.store(
         connection,
         generation,

@@ -17,6 +17,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements import side_runs
+from duetime.scheduler.store.statements.series import generation_overtake
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
@@ -120,6 +121,18 @@ def test_whether_a_task_is_a_step_is_looked_up_by_its_id_however_many_chains_oth
     assert any(step.startswith("SEARCH chain_steps") for step in steps)
     whole = ("SCAN chain_steps", "SCAN dependencies", "SCAN own", "SCAN above")
     assert [step for step in steps if step.startswith(whole)] == []
+
+
+def test_tasks_outside_a_generation_are_looked_up_by_its_steps(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        outside = generation_overtake.OUTSIDE
+        steps = plans(
+            store,
+            lambda store: store._database.read(lambda each: each.execute(outside, {"task_ids": ["t_1", "t_2"]}).all()),
+        )
+    found = [step for step in steps if "dependencies" in step]
+    assert len(found) == 2  # those before the steps, and those after them
+    assert all("(task_id=?" in step or "(upstream_id=?" in step for step in found), found
 
 
 def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(tmp_path: Path) -> None:
