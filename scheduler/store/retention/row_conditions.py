@@ -1,6 +1,7 @@
 """Conditions of rows that a rule lets go, for each kind of rows but tasks.
 
-Needed rows are kept: open runs, the last run of a task that recurs, and pending deliveries. Unread messages go only
+Needed rows are kept: open runs and those of an open generation, the last run of a task that recurs, and pending
+deliveries. Unread messages go only
 where the rule says so.
 """
 
@@ -15,6 +16,7 @@ from duetime.scheduler.history.retention import MIN_USAGE_AGE, RetentionKind, Re
 from duetime.scheduler.rules.limits.pool import PoolKind
 from duetime.scheduler.store.retention.preview import Foreseen
 from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
@@ -22,7 +24,7 @@ from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import pools, usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.task import State
-from sqlalchemy import ColumnElement, String, Table, and_, cast, exists, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, String, Table, and_, cast, exists, literal_column, not_, or_, select, tuple_
 
 RowCondition = ColumnElement[bool]
 
@@ -43,6 +45,15 @@ _later = runs.alias("later")
 _newer = events.alias("newer")
 _of_run = runs.alias("of_run")
 _of_message = inbox.alias("of_message")
+_own, _sibling, _aside = chain_steps.alias("own"), chain_steps.alias("sibling"), runs.alias("aside")
+_OF_OPEN_GENERATION: RowCondition = exists().where(
+    _own.c.task_id == runs.c.task_id,
+    _sibling.c.chain_id == _own.c.chain_id,
+    _aside.c.task_id == _sibling.c.task_id,
+    literal_column("NOT aside.current AND aside.ended_at IS NULL"),
+    _aside.c.number == runs.c.number,
+)
+"""Whether an older generation of a chain, in which a step has this run, is open: the other steps go by its end."""
 
 
 def of_tenants(scope: ScopedRule, tenant: ColumnElement[Any]) -> list[RowCondition]:
@@ -89,6 +100,7 @@ def _runs(rule: RetentionRule, before: datetime, ahead: Foreseen | None) -> list
         runs.c.ended_at < before,
         *([runs.c.state.in_(rule.states)] if rule.states else []),
         followed,
+        not_(_OF_OPEN_GENERATION),
         not_(needed_message(runs.c.id, ahead, unread=not rule.unread)),
         not_(needed_usage(runs.c.id, rule, before)),
     ]

@@ -82,7 +82,10 @@ def _of_needed_chain(before: datetime) -> RowCondition:
     """Whether a step of the same chain is open, or ended later: a chain goes as a whole."""
     siblings = and_(_own.c.task_id == tasks.c.id, _sibling.c.chain_id == _own.c.chain_id)
     needed = or_(_after.c.ended_at.is_(None), _after.c.ended_at >= before)
-    return exists().where(siblings, _after.c.task_id == _sibling.c.task_id, _after.c.current, needed)
+    return or_(
+        exists().where(siblings, _after.c.task_id == _sibling.c.task_id, _after.c.current, needed),
+        exists().where(siblings, runs.c.task_id == _sibling.c.task_id, _OPEN_SIDE_RUN),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
@@ -19,13 +18,13 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Json, Run, State
+from duetime.scheduler.task import State
 
-from tests.builders import Clock, runs_of, settlement
+from tests.builders import Clock, settlement
 from tests.contracts.store.desk import MORNING, Desk, at
+from tests.contracts.store.hourly_chain import STEPS, Hourly
 
-STEPS: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
-DONE, SKIPPED, SCHEDULED, WAITING = State.SUCCEEDED, State.SKIPPED, State.SCHEDULED, State.WAITING
+DONE, SCHEDULED, WAITING = State.SUCCEEDED, State.SCHEDULED, State.WAITING
 CANCELLED, FAILED, RUNNING = State.CANCELLED, State.FAILED, State.RUNNING
 
 
@@ -34,37 +33,6 @@ def desk(store: Store, clock: Clock) -> Desk:
     clock.at = MORNING
     planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
     return Desk(Scheduler(store, planner), store, clock)
-
-
-class Hourly:
-    """A chain on the hour, from 9:00 on, whose generations do not wait for one another."""
-
-    def __init__(self, desk: Desk, steps: list[StepArguments] = STEPS, **given: Any) -> None:
-        self.desk = desk
-        policy = {"overlap": "allow_all", **given.pop("policy", {})}
-        view = desk.scheduler.schedule("Report", steps=steps, repeat="every hour at :00", repeat_policy=policy, **given)
-        assert view.chain
-        self.id = view.chain.id
-        self.steps = {step.name: step.task_id for step in view.chain.steps}
-
-    def overtaken(self, hour: int, minute: int = 0) -> list[Claim]:
-        """Let the timer look at a time, and start what is due then, ordered by step."""
-        self.desk.clock.at = at(hour, minute)
-        while self.desk.store.series.overtake(limit=9).tasks:
-            pass
-        return sorted(self.desk.start(hour, minute), key=lambda claim: claim.task.title)
-
-    def runs(self, name: str) -> dict[int, State]:
-        """Return the states of the runs of a step, by the numbers of their generations."""
-        found = sorted(runs_of(self.desk.store, self.steps[name]), key=_place)
-        return {run.number: run.state for run in found if run.state is not SKIPPED}
-
-    def inputs(self, claim: Claim) -> dict[str, Json]:
-        return dict(self.desk.store.dependencies.results("local", claim.task.id, claim.run))
-
-
-def _place(run: Run) -> tuple[object, int]:
-    return run.scheduled_for, run.generation
 
 
 def test_a_generation_starts_at_its_time_next_to_an_open_one_and_each_step_follows_the_run_of_its_own(

@@ -1,0 +1,66 @@
+"""Older generations of a chain that are still open, on each database: retention, pauses, and results of their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.dispatch.retention_run import delete_due
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.run_records import Claim
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+from tests.contracts.store.hourly_chain import Hourly
+
+TWO_BEFORE: list[StepArguments] = [{"name": "a"}, {"name": "b"}, {"name": "load", "after": ["a", "b"]}]
+DONE, SCHEDULED, RUNNING = State.SUCCEEDED, State.SCHEDULED, State.RUNNING
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def with_open_first(desk: Desk, **given: Any) -> tuple[Hourly, Claim]:
+    """Return a chain whose newest generation is over, and the run of b in the first one, where a has succeeded."""
+    chain = Hourly(desk, TWO_BEFORE, **given)
+    a, b = sorted(desk.start(9), key=lambda claim: claim.task.title)
+    desk.end([a])
+    desk.end(chain.overtaken(10))
+    desk.end(desk.start(10, 1))
+    return chain, b
+
+
+def swept(desk: Desk, kind: RetentionKind) -> None:
+    delete_due(desk.store, RetentionPolicy((RetentionRule(kind, timedelta(days=1), unread=True),)), [kind])
+
+
+def test_retention_leaves_the_runs_of_a_generation_until_its_last_step_has_ended(desk: Desk) -> None:
+    chain, b = with_open_first(desk)
+    desk.end(chain.overtaken(11))
+    desk.end(desk.start(11, 1))
+    desk.clock.at = at(11) + timedelta(days=3)
+    swept(desk, RetentionKind.RUNS)
+    assert (chain.runs("a")[1], chain.runs("b")[1], 2 in chain.runs("a")) == (DONE, RUNNING, False)
+    desk.end([b])
+    assert chain.runs("load")[1] is SCHEDULED
+
+
+def test_retention_leaves_the_tasks_of_a_chain_whose_older_generation_is_open(desk: Desk) -> None:
+    chain, b = with_open_first(desk, max_runs=2)
+    desk.clock.at = at(11) + timedelta(days=60)
+    desk.store.tasks.forget_keys(limit=9)
+    swept(desk, RetentionKind.TASKS)
+    assert (chain.runs("a"), chain.runs("b")) == ({1: DONE, 2: DONE}, {1: RUNNING, 2: DONE})
+    desk.end([b])
+    assert chain.runs("load") == {1: SCHEDULED, 2: DONE}
