@@ -99,9 +99,10 @@ def bulk_call_of(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], c
 
 
 def of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:
-    """Decide about an open step; one that has ended stays as it is, but for a pause that it would have next time."""
+    """Decide about an open step; one that has ended stays as it is, but for a pause that it has, or that holds runs."""
     held = decision.verb is BulkVerb.RESUME and record.task.paused
-    if record.run.state not in OPEN and decision.verb is not BulkVerb.CANCEL and not held:
+    to_hold = decision.verb is BulkVerb.PAUSE and record.side_runs
+    if record.run.state not in OPEN and decision.verb is not BulkVerb.CANCEL and not (held or to_hold):
         raise Refused(f"{record.task.id} has ended.")
     return decision.decide(record, last)
 

@@ -10,6 +10,7 @@ from duetime.scheduler.dispatch.retention_run import delete_due
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Retry
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
@@ -21,7 +22,7 @@ from tests.contracts.store.desk import MORNING, Desk, at
 from tests.contracts.store.hourly_chain import Hourly
 
 TWO_BEFORE: list[StepArguments] = [{"name": "a"}, {"name": "b"}, {"name": "load", "after": ["a", "b"]}]
-DONE, SCHEDULED, RUNNING = State.SUCCEEDED, State.SCHEDULED, State.RUNNING
+DONE, SCHEDULED, RUNNING, WAITING = State.SUCCEEDED, State.SCHEDULED, State.RUNNING, State.WAITING
 
 
 @pytest.fixture
@@ -64,3 +65,31 @@ def test_retention_leaves_the_tasks_of_a_chain_whose_older_generation_is_open(de
     assert (chain.runs("a"), chain.runs("b")) == ({1: DONE, 2: DONE}, {1: RUNNING, 2: DONE})
     desk.end([b])
     assert chain.runs("load") == {1: SCHEDULED, 2: DONE}
+
+
+def test_a_pause_holds_an_older_generation_whose_newer_one_is_over(desk: Desk) -> None:
+    chain, b = with_open_first(desk, max_runs=2)
+    desk.end_anew([b], Done("fetched"))
+    desk.clock.at = at(10, 5)
+    [load] = desk.store.claims.make_ready(limit=9)
+    assert (load.task_id, chain.runs("load")[1]) == (chain.steps["load"], State.READY)
+    desk.scheduler.reschedule(chain.id, pause=True)
+    assert chain.runs("load") == {1: SCHEDULED, 2: DONE}
+    desk.nothing_due(11)
+    desk.scheduler.reschedule(chain.id, pause=False)
+    assert [claim.run.number for claim in desk.start(11, 1)] == [1]
+
+
+def test_a_pause_holds_the_next_attempt_in_an_older_generation_until_the_chain_goes_on(desk: Desk) -> None:
+    chain = Hourly(desk, retry={"max_attempts": 5})
+    desk.end(desk.start(9), Retry("away", after=timedelta(minutes=90)))
+    desk.end(chain.overtaken(10))
+    assert (chain.runs("fetch"), chain.runs("load")) == ({1: State.RETRYING, 2: DONE}, {1: WAITING, 2: SCHEDULED})
+    desk.scheduler.reschedule(chain.id, pause=True)
+    desk.nothing_due(10, 45)
+    desk.scheduler.reschedule(chain.id, pause=False)
+    resumed = desk.start(10, 46)
+    assert sorted((claim.run.number, claim.task.id) for claim in resumed) == [
+        (1, chain.steps["fetch"]),
+        (2, chain.steps["load"]),
+    ]
