@@ -43,6 +43,9 @@ _RESULTS = (
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
     .order_by(runs.c.ended_at, runs.c.generation)
 )
+_OF_GENERATION = select(runs.c.task_id, runs.c.ended_at).where(
+    runs.c.task_id.in_(_IDS), runs.c.number == bindparam("of_number")
+)
 _behind = chain_steps.alias("behind")
 _STEPS = (
     select(
@@ -101,10 +104,12 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     """Return the last results of what a task comes after: steps of its chain by names, others by ids.
 
     Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
-    steps of its chain a `run` gets no results of later generations.
+    steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own.
     """
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
     rows = [row for row in rows if not (row.name and run and row.number > run.number)]
+    unstarted = _unstarted(connection, rows, run.number) if run else ()
+    rows = [row for row in rows if row.task_id not in unstarted]
     rows.sort(key=lambda row: row.number if row.name else 0)
     cause = follow_ups.failure(connection, tenant, task_id)
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
@@ -113,6 +118,15 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
         if row.chain_id in whole:
             found.setdefault(row.chain_id, {})[row.step] = row.result
     return {**found, "failure": cause.as_input()} if cause else found
+
+
+def _unstarted(connection: Connection, rows: Sequence[Any], number: int) -> set[str]:
+    """Return the steps of these results that ended in a generation without a start."""
+    started = {row.task_id for row in rows if row.number == number}
+    others = {row.task_id for row in rows if row.name} - started
+    given = {"task_ids": sorted(others), "of_number": number}
+    found = connection.execute(_OF_GENERATION, given).all() if others else []
+    return {row.task_id for row in found} - {row.task_id for row in found if row.ended_at is None}
 
 
 def _whole(connection: Connection, task_id: str, chain_ids: Iterable[str]) -> set[str]:

@@ -93,3 +93,26 @@ def test_a_pause_holds_the_next_attempt_in_an_older_generation_until_the_chain_g
         (1, chain.steps["fetch"]),
         (2, chain.steps["load"]),
     ]
+
+
+def test_a_step_gets_no_result_of_an_earlier_generation_for_one_that_did_not_start_in_its_own(desk: Desk) -> None:
+    fetch: StepArguments = {"name": "fetch", "deadline": "10 minutes", "deadline_type": "hard"}
+    chain = Hourly(desk, [fetch, {"name": "mail", "after": ["fetch"], "after_failure": "run_anyway"}])
+    desk.end(desk.start(9), Done("fetched", result="of 9"))
+    [mail] = desk.start(9, 1)
+    assert chain.inputs(mail) == {"fetch": "of 9"}
+    desk.end([mail])
+    desk.clock.at = at(10, 30)
+    desk.expire()
+    [mail] = desk.start(10, 31)
+    assert (chain.runs("fetch"), mail.run.number) == ({1: DONE, 2: State.EXPIRED}, 2)
+    assert chain.inputs(mail) == {}
+
+
+def test_a_step_that_is_run_now_gets_the_last_result_of_one_that_is_still_to_run(desk: Desk) -> None:
+    chain = Hourly(desk, [{"name": "fetch"}, {"name": "mail", "after": ["fetch"]}])
+    desk.end(desk.start(9), Done("fetched", result="of 9"))
+    desk.end(desk.start(9, 1))
+    desk.scheduler.act(chain.steps["mail"], "run_now")
+    [mail] = desk.start(9, 2)
+    assert (mail.run.number, chain.inputs(mail)) == (2, {"fetch": "of 9"})
