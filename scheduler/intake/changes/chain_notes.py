@@ -31,7 +31,7 @@ HAD_BEGUN: Final = "a step had begun"
 def skipped_generations_note(
     task: Task, due: datetime | None, to: datetime, now: datetime, *, skips: bool = False
 ) -> tuple[str, ...]:
-    """Name the generations that the move of a chain passes, or that it `skips`: it runs one at a time.
+    """Name the generations that the move of a chain passes, or that it `skips`: these do not come.
 
     `task` has the rule of the chain, which was `due` then and moves `to` that time.
     """
