@@ -107,13 +107,14 @@ def _run(
 def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool]) -> bool:
     """Delete the rows of one kind; return whether there was time for all.
 
-    Some go even without time, so that the next run does not begin where this one did. So do all that are in the
-    archive, where the next run would write them again.
+    Some of a page that has any go even without time, so that the next run does not begin where this one did. So do all
+    that are in the archive, where the next run would write them again.
     """
     steps = sweep.run([kind])
     try:
         for pause in steps:
-            if not has_time() and sweep.deleted.total() and not sweep.owes:
+            goes_on = sweep.owes or (sweep.selected and not sweep.deleted.total())
+            if not (has_time() or goes_on):
                 return False
             time.sleep(pause)
     finally:

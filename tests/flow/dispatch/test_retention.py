@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.dispatch import retention
-from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop
+from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop, Sweep
 from duetime.scheduler.dispatch.retention_run import delete_due
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, ScopedRule
@@ -17,7 +18,7 @@ from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
-from duetime.scheduler.store.retention import archive
+from duetime.scheduler.store.retention import archive, selection
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -115,3 +116,45 @@ def test_runs_that_have_no_time_archive_each_task_once(
     files = [archive.read(path, HEAD_VERSION) for path in tmp_path.rglob("*.jsonl.gz")]
     assert sorted(row["id"] for file in files for row in file.of(tasks)) == sorted(ids)
     assert number_of_tasks(store) == 0
+
+
+def test_a_run_that_has_no_time_ends_behind_a_page_without_a_due_row(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "MAX_ROWS_SELECTED", 1)
+    pages: list[tuple[Selected, ...]] = []
+    for _ in range(4):
+        added(store)
+    clock.forward(days=31)
+    read = store.retention.pages
+
+    def noted(*given: Any) -> Iterator[tuple[Selected, ...]]:
+        for page in read(*given):
+            pages.append(page)
+            yield page
+
+    monkeypatch.setattr(store.retention, "pages", noted)
+    policy = RetentionPolicy((RetentionRule(RetentionKind.EVENTS, timedelta(days=30)),))
+    done = delete_due(store, policy, [RetentionKind.EVENTS], has_time=lambda: False)
+    assert (pages, done.complete) == ([()], False)
+
+
+def test_a_kind_that_stops_behind_its_archive_leaves_the_next_one_its_limit(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "FIRST_BATCH_ROWS", 1)
+    for _ in range(3):
+        cancelled(store, added(store))
+    clock.forward(days=31)
+    delete, calls = store.retention.delete, count()
+
+    def broken(*given: Any) -> Any:
+        if next(calls):
+            raise LookupError("no such row")
+        return delete(*given)
+
+    monkeypatch.setattr(store.retention, "delete", broken)
+    sweep = Sweep(store, RetentionPolicy(POLICY.rules, archive=tmp_path))
+    sweep._portion = 99
+    owed = [sweep.owes for _ in sweep.run([RetentionKind.TASKS])]
+    assert (owed, sweep.owes) == ([False, True], False)
