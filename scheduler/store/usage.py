@@ -8,10 +8,26 @@ from datetime import datetime
 from duetime.scheduler.rules.limits.pool import TEMPLATE_SUFFIX, Pool, costs_of
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables.pools import usage
-from sqlalchemy import ColumnElement, Connection, bindparam, func, select
+from sqlalchemy import Connection, String, bindparam, func, select
 
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))
-_FIRST = select(func.min(usage.c.at))
+_FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool"))
+
+_used = select(func.min(usage.c.pool).label("name")).cte("used", recursive=True)
+_next = select(func.min(usage.c.pool)).where(usage.c.pool > _used.c.name).scalar_subquery()
+_used = _used.union_all(select(_next).where(_used.c.name.is_not(None)))
+"""The pools that were used, each found by one step in the index.
+
+All of them: in the order of a database's language those of one template need not be neighbours.
+"""
+
+_of_each = usage.c.pool == _used.c.name
+_prefix = bindparam("prefix", type_=String())
+_is_of = func.substr(_used.c.name, 1, func.length(_prefix)) == _prefix
+_spent_of_each = select(func.sum(usage.c.units)).where(_of_each, usage.c.at >= bindparam("start")).scalar_subquery()
+_first_of_each = select(func.min(usage.c.at)).where(_of_each).scalar_subquery()
+_SPENT_OF_TEMPLATE = select(_used.c.name, _spent_of_each).where(_is_of)
+_FIRST_OF_TEMPLATE = select(_first_of_each).where(_is_of)
 
 _OF_RUN = select(func.sum(usage.c.cost)).where(usage.c.run_id == bindparam("of_run"))
 _COST = select(func.sum(usage.c.cost)).where(
@@ -66,16 +82,16 @@ class Usage:
 
     def first(self, pool: str) -> datetime | None:
         """Return the time of the first recorded use of a pool, or of any pool of a template; None without one."""
-        asked = _FIRST.where(_is_of(pool) if pool.endswith(TEMPLATE_SUFFIX) else usage.c.pool == pool)
-        return self._database.read(lambda connection: connection.execute(asked).scalar())
+        if not pool.endswith(TEMPLATE_SUFFIX):
+            return self._database.read(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
+        of_template = {"prefix": pool[:-1]}
+        firsts = self._database.read(lambda it: it.execute(_FIRST_OF_TEMPLATE, of_template).scalars().all())
+        return min((at for at in firsts if at is not None), default=None)
 
 
 def _spent(connection: Connection, pool: str, start: datetime) -> dict[str, float]:
     if not pool.endswith(TEMPLATE_SUFFIX):
         return {pool: connection.execute(_SPENT, {"of_pool": pool, "start": start}).scalar() or 0.0}
-    of_each = select(usage.c.pool, func.sum(usage.c.units)).where(_is_of(pool), usage.c.at >= start)
-    return {name: float(units) for name, units in connection.execute(of_each.group_by(usage.c.pool))}
-
-
-def _is_of(template: str) -> ColumnElement[bool]:
-    return usage.c.pool.startswith(template[:-1], autoescape=True)
+    of_template = {"prefix": pool[:-1], "start": start}
+    of_each = connection.execute(_SPENT_OF_TEMPLATE, of_template)
+    return {name: float(units) for name, units in of_each if units is not None}

@@ -79,7 +79,7 @@ def plans(store: Store, ask: Ask) -> list[str]:
     asked: list[tuple[str, Any]] = []
 
     def note(_connection: object, _cursor: object, sql: str, values: Any, *_: object) -> None:
-        if sql.lstrip().startswith("SELECT"):
+        if sql.lstrip().startswith(("SELECT", "WITH")):
             asked.append((sql, values))
 
     engine = store._database.engine
@@ -101,6 +101,18 @@ def test_no_question_of_the_machinery_looks_at_every_run_or_sorts_them(name: str
     assert {index for index in indexes if any(f"INDEX {index}" in step for step in steps)} == indexes
     assert [step for step in steps if "TEMP B-TREE" in step] == []
     assert [step for step in steps if step.startswith("SCAN runs") and PARTIAL.isdisjoint(step.split())] == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda store: store.usage.since({"tenant:*": NOON}), lambda store: store.usage.first("tenant:*")],
+    ids=["since", "first"],
+)
+def test_the_use_of_a_template_is_looked_up_pool_by_pool(ask: Ask, tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        steps = [step for step in plans(store, ask) if " usage" in step]
+    of_one = [step for step in steps if "INDEX usage_by_pool (pool" in step]
+    assert (len(steps), len(of_one)) == (3, 2), steps  # the first pool, each next one, and the use of one
 
 
 DAY = TaskFilter(after=NOON, before=NOON + timedelta(days=1))

@@ -196,6 +196,18 @@ def test_the_usage_of_an_attempt_is_stored_with_its_end_and_summed_from_an_insta
     assert (store.usage.first("tokens"), store.usage.first("other")) == (NOON, None)
 
 
+def test_the_usage_of_a_template_is_that_of_each_pool_that_was_made_from_it(store: Store, clock: Clock) -> None:
+    used = {"tenant:acme": 2, "tenant:b%_b": 3, "Tenant:acme": 5, "tenant": 7, "tenant-x:acme": 11, "tenants:a": 13}
+    store.claims.settle([settlement(started(store), used=used)])
+    clock.forward(hours=2)
+    store.claims.settle([settlement(started(store), used={"tenant:acme": 1, "tenant:new": 4, "zone": 17})])
+    everything = {"tenant:acme": 3.0, "tenant:b%_b": 3.0, "tenant:new": 4.0}
+    assert store.usage.since({"tenant:*": NOON, "zone": NOON}) == everything | {"zone": 17.0}
+    assert store.usage.since({"tenant:*": NOON + timedelta(hours=1)}) == {"tenant:acme": 1.0, "tenant:new": 4.0}
+    assert store.usage.since({"client:*": NOON}) == {}
+    assert (store.usage.first("tenant:*"), store.usage.first("client:*")) == (NOON, None)
+
+
 def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: Store, clock: Clock) -> None:
     record = added(store)
     store.claims.make_ready(limit=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -30,6 +30,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
 
+from tests import services
 from tests.builders import (
     LEASE,
     NOON,
@@ -371,6 +372,36 @@ def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_i
     plan = store._database.write(planned)
     assert any("Index Scan using runs_wake" in line for line in plan), plan
     assert not any("Sort" in line for line in plan), plan
+
+
+def test_the_use_of_a_template_is_looked_up_pool_by_pool_in_any_order_of_the_database(postgres_server: str) -> None:
+    """Only in the order C is a prefix a range of an index."""
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, sql: str, values: Any, *_: object) -> None:
+        asked.append((sql, values))
+
+    order = "TEMPLATE template0 LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'"
+    with services.postgres_database(postgres_server, options=order) as url, closing(open_store(url)) as store:
+        assert isinstance(store._database, Postgres)
+        event.listen(store._database.reader, "before_cursor_execute", note)
+        store.usage.since({"tenant:*": NOON})
+        store.usage.first("tenant:*")
+        explained = [(f"EXPLAIN (ANALYZE, BUFFERS OFF) {sql}", values) for sql, values in asked if "usage" in sql]
+
+        def planned(connection: Connection) -> list[str]:
+            for way in ("seqscan", "bitmapscan"):
+                connection.exec_driver_sql(f"SET LOCAL enable_{way} = off")
+            plans = [connection.exec_driver_sql(*each).scalars().all() for each in explained]
+            return [line.strip() for plan in plans for line in ["", *plan, ""]]
+
+        plan = store._database.write(planned)
+    steps = [
+        (before, after) for before, scan, after in zip(plan, plan[1:], plan[2:], strict=False) if " on usage" in scan
+    ]
+    of_one = [step for step in steps if "Index Cond: (" in step[1]]
+    assert len(of_one) == 4, plan  # of either statement: each next pool, and the use of one
+    assert ["Limit" in before for before, after in steps if (before, after) not in of_one] == [True] * 2, plan
 
 
 def test_a_schedule_call_is_one_prepared_statement_whatever_of_it_is_left_out(
