@@ -104,6 +104,10 @@ class Tasks:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids, and `StaleRevision`."""
         return self._database.read(lambda connection: read.record_at(connection, tenant, task_id, revision))
 
+    def compared_with(self, task: Task) -> Run | None:
+        """Return the latest run that ended with an outcome; None without one, or where not only changes notify."""
+        return self._database.read(lambda connection: read.compared_with(connection, [task])).get(task.id)
+
     def named(self, tenant: str, text: str) -> list[str]:
         """Return the ids, six at most, that begin with the text, or those with this title: tasks, then chains."""
         return self._database.read(lambda connection: read.named(connection, tenant, text))

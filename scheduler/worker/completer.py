@@ -237,10 +237,9 @@ class BatchCompleter:
             return Failed(clean_text(f"it cannot spawn its tasks: {refused}", MAX_REFUSAL_CHARS), ending.result), ()
 
     def _before(self, claim: Claim) -> Run | None:
-        """Return the last run of the task that ended; None at a shutdown without a database, which still notifies."""
-        tasks, run = self._store.tasks, claim.run
+        """Return the last run with an outcome, even a skipped one; None at a shutdown without a database."""
         try:
-            return self._retried(lambda: tasks.get(run.tenant, run.task_id)).last_run
+            return self._retried(lambda: self._store.tasks.compared_with(claim.task))
         except StoreUnavailable:
             return None
 

@@ -228,7 +228,7 @@ def test_a_handler_that_fails_once_the_database_is_back_has_failed(
 
 def test_a_result_that_is_compared_with_the_last_one_waits_for_the_database(store: Store, outage: Outage) -> None:
     held = ActiveRun(started(store, notify=Notify.CHANGE))
-    outage.hit("tasks", "get", calls=2)
+    outage.hit("tasks", "compared_with", calls=2)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
     completer.start()
@@ -242,7 +242,7 @@ def test_a_success_that_cannot_be_compared_before_a_shutdown_is_stored_as_a_succ
     store: Store, outage: Outage
 ) -> None:
     claim = started(store, notify=Notify.CHANGE)
-    outage.hit("tasks", "get", calls=1_000_000)
+    outage.hit("tasks", "compared_with", calls=1_000_000)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
     completer.start()
@@ -283,7 +283,7 @@ def test_the_result_of_a_lost_handler_is_handed_in_at_once_while_the_database_is
 ) -> None:
     """The thread that hands it in supervises every run of the worker: leases are renewed there."""
     held = ActiveRun(started(store, notify=Notify.CHANGE))
-    outage.hit("tasks", "get", calls=1_000_000)
+    outage.hit("tasks", "compared_with", calls=1_000_000)
     ended: list[CompletedRun] = []
     completer = BatchCompleter(store, on_settled=ended.extend)
     completer.start()

@@ -13,6 +13,7 @@ from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.retry import MAX_CRASHES
@@ -31,6 +32,7 @@ from tests.flow.tools.calls import settled
 from tests.flow.waiting import eventually
 from tests.virtual import VirtualRunner
 
+ALICE = Principal(TENANT, "alice")
 SAME = Done("3 mails", {"mails": 3})
 
 
@@ -46,7 +48,8 @@ class Checks:
             return self._left.pop(0)
 
         self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-        self.worker = Worker(store, self.queue, Handlers([check]), WorkerOptions("w", threads=1))
+        self.handlers = Handlers([check])
+        self.worker = Worker(store, self.queue, self.handlers, WorkerOptions("w", threads=1))
         self.record = added(
             store, action="check", payload={}, repeat="FREQ=HOURLY", deliver_to=("team",), notify=notify
         )
@@ -101,6 +104,26 @@ def test_an_event_that_never_comes_is_no_change(store: Store, clock: Clock, noti
         clock.forward(hours=12)
         runner.dispatch()
     assert told_of(store, view.record.task) == told
+
+
+def test_a_success_after_an_event_that_did_not_come_is_a_change(store: Store, clock: Clock) -> None:
+    checks = Checks(store, clock, Notify.CHANGE, [SAME, SAME, SAME])
+    scheduler = Scheduler(store, Planner(checks.handlers, "UTC"))
+    waits: Any = {"event": "paid", "timeout": "5 min", "on_timeout": "skip"}
+    given: Any = {"repeat": "every day at 12:30", "notify": "change", "wait_for": waits}
+    checks.record = scheduler.schedule("Ship", action="check", **given, by=ALICE).record
+    for comes in (True, False, True, True):
+        clock.at = store.tasks.get(TENANT, checks.record.task.id).run.scheduled_for
+        store.claims.make_ready(limit=9)  # it waits from now on
+        if comes:
+            assert scheduler.signals.send("paid", by=ALICE).freed == 1
+            checks.run()
+        else:
+            clock.forward(minutes=5)
+            assert store.signals.end_late(limit=9) == [checks.record.task.id]
+    checks.worker.stop(timedelta(0))
+    unread = [message.text.partition(" (")[0] for message in reversed(store.inbox.unread(TENANT, "alice"))]
+    assert (unread[0], len(unread), unread[2]) == ("3 mails", 3, "3 mails")
 
 
 ENDS: dict[str, Any] = {

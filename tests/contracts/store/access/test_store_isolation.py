@@ -65,6 +65,7 @@ FOR_ALL_TENANTS = {
 
 OF_NO_TENANT = {
     "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
+    "tasks.compared_with",  # of workers
     "tasks.forget_keys", "table_statistics.refresh",  # of the whole database
     "batches.remember",  # stores what its caller did, and answers nothing
     "batches.is_changed_since",  # batches that were read for the tenant
