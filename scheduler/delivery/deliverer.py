@@ -36,8 +36,11 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
 MAX_DELIVERY_ERROR_CHARS: Final = 500
-DELIVERY_RETRY: Final = RetryPolicy(max_attempts=54, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
-"""Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night."""
+DELIVERY_RETRY: Final = RetryPolicy(max_attempts=20, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=4))
+"""Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night.
+
+Each message has its own, so a long backlog to a dead receiver costs as many sends as these.
+"""
 
 
 class Deliverer:

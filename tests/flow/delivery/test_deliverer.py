@@ -199,6 +199,7 @@ def test_after_a_day_and_more_it_is_given_up_with_the_last_reason(store: Store, 
         publisher.tick(store.now())
     assert timedelta(days=1) <= clock.now - began <= timedelta(days=2)
     assert state(store) == (DeliveryState.FAILED, len(channel.sent), "busy")
+    assert len(channel.sent) <= 24
 
 
 def test_a_permanent_refusal_is_not_repeated(store: Store) -> None:
