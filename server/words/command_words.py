@@ -67,6 +67,8 @@ _OPTIONS = {
     "labels": "--label",
     "needs": "--need",
     "idempotency_key": "--key",
+    "max_letters": "--max",
+    "to": "--to",
     "event_id": "--id",
     "data": "--data",
     "title": "TITLE",

@@ -85,3 +85,19 @@ def test_retries_that_cannot_be_read_are_refused_with_what_can(given: str, probl
 
 def test_a_number_that_is_cut_is_out_of_every_range() -> None:
     assert all(greatest < 10 ** (MAX_DIGITS - 1) for _, greatest in RETRY_BOUNDS.values())
+
+
+@pytest.mark.parametrize(
+    ("passed", "typed"),
+    [
+        ("max_letters=100", "--max 100"),
+        ("max_letters=null", "without --max"),
+        ("to='1 day later'", "--to '1 day later'"),
+        (
+            "change='move', to='1 day later' or change='cancel', to=null",
+            "duetime bulk move --to '1 day later' or duetime bulk cancel, without --to",
+        ),
+    ],
+)
+def test_an_example_of_many_tasks_can_be_typed(passed: str, typed: str) -> None:
+    assert COMMAND_WORDS.example(passed) == typed
