@@ -249,8 +249,8 @@ class Arguments:
             return self._as_message(value, given)
         if near is None or near in given:
             return ""
-        if near == "retry" and type(value) is int:
-            return f"retry='{value} times'"  # the first attempt is none
+        if near == "retry" and (type(value) is int or (isinstance(value, str) and value.strip().isdecimal())):
+            return self._renamed(near, f"{str(value).strip()} times")  # the first attempt is none
         if name in _LENGTHS:
             value = f"in {value}{' seconds' if isinstance(value, int | float) else ''}".replace("in in ", "in ")
         return self._renamed(near, value)

@@ -27,7 +27,8 @@ _AGAIN: Final = re.compile(
 )
 _RETRIES: Final = re.compile(rf"\bretries?\s*[:=]?\s*{_NUMBER}")
 _TRIES: Final = re.compile(
-    rf"{_NUMBER}\s*(?:attempts?\b|tries\b|times in total\b)|\btry(?: it)? (?:up to |at most )?{_NUMBER} times\b"
+    rf"{_NUMBER}\s*(?:attempts?\b|tries\b|(?:x|times)(?: in)? total\b)"
+    rf"|\b(?:try|tried)(?: it)? (?:up to |at most )?{_NUMBER} times\b"
 )
 _LONGEST: Final = re.compile(rf"{_MOST} {_LENGTH}(?: apart| between(?: them)?)?")
 _DOUBLING: Final = re.compile(

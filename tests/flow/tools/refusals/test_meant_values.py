@@ -54,6 +54,7 @@ def test_a_value_with_one_meaning_is_read(say: Say, arguments: dict[str, Any], s
         ({"when": 1798102800}, "when='2026-12-24T09:00:00+00:00'"),
         ({"when": "tomorrow", "labels": "work, crm"}, "labels=['work', 'crm']"),
         ({"when": "tomorrow", "retries": 3}, "retry='3 times'"),
+        ({"when": "tomorrow", "max_retries": " 3"}, "retry='3 times'"),
         ({"action": "webhook", "url": "https://example.com/x"}, "payload={'url': 'https://example.com/x'}"),
     ],
 )
