@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.access.api_key import ApiKey
-from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.principal import EVERY_SCOPE, Principal, Scope
+from duetime.scheduler.remedies import CreateKey
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.server.auth.key_format import KeyText
@@ -36,9 +37,18 @@ def new_key(owner: Principal, name: str, now: datetime, validity: timedelta | No
 
 
 def successor(text: KeyText, now: datetime, old: ApiKey) -> ApiKey:
-    """Return the key that replaces an old one, for the same principal and as long a time."""
+    """Return the key that replaces an old one, for the same principal and as long a time.
+
+    It has those scopes that still are ones. Raises Refused for a key that has none of them.
+    """
+    scopes = tuple(scope for scope in old.scopes if scope in EVERY_SCOPE)
+    if not scopes:
+        has = f"it has {', '.join(old.scopes)}, and the scopes are {', '.join(Scope)}"
+        raise Refused(f"the key {old.id} opens nothing: {has}.", remedy=CreateKey())
     ends = now + (old.expires_at - old.created_at) if old.expires_at else None
-    return replace(old, id=text.id, digest=text.digest, created_at=now, expires_at=ends, last_used_at=None)
+    return replace(
+        old, id=text.id, digest=text.digest, scopes=scopes, created_at=now, expires_at=ends, last_used_at=None
+    )
 
 
 def validity_of(expires: str) -> timedelta | None:

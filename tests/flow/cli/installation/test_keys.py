@@ -41,6 +41,12 @@ def created(said: Said, *options: str) -> Any:
     return json.loads(said("keys", "create", "laptop", *options, "--json"))
 
 
+def set_scopes(tmp_path: Path, scopes: Sequence[str]) -> None:
+    """Give every key these scopes, of which an earlier version may have had more."""
+    with closing(sqlite3.connect(tmp_path / "duetime.db")) as database, database:
+        database.execute("UPDATE api_keys SET scopes = ?", (json.dumps(scopes),))
+
+
 def listed(said: Said, *options: str) -> Sequence[Any]:
     found: Sequence[Any] = json.loads(said("keys", "list", *options, "--json"))["keys"]
     return found
@@ -139,6 +145,23 @@ def test_a_rotated_key_has_a_successor_of_the_same_principal(said: Said) -> None
     assert [new[name] for name in same] == [old[name] for name in same]
     ends = {key["id"]: key["expires_at"] for key in listed(said)}
     assert ends[old["id"]] < ends[new["id"]]
+
+
+def test_a_successor_has_no_scope_that_is_no_longer_one(said: Said, tmp_path: Path) -> None:
+    old = created(said, "--scope", "tasks")
+    set_scopes(tmp_path, ["tasks", "worker"])
+    assert json.loads(said("keys", "rotate", old["id"], "--json"))["scopes"] == ["tasks"]
+
+
+def test_a_key_without_a_scope_that_still_is_one_is_not_rotated(said: Said, tmp_path: Path) -> None:
+    old = created(said)
+    set_scopes(tmp_path, ["worker"])
+    before = listed(said)
+    assert said("keys", "rotate", old["id"], code=4) == (
+        f"duetime: the key {old['id']} opens nothing: it has worker, and the scopes are tasks, admin:read, admin. "
+        "Create a new one with `duetime keys create`.\n"
+    )
+    assert listed(said) == before
 
 
 def test_a_key_is_meant_by_its_name_where_one_active_key_has_it(said: Said) -> None:
