@@ -33,6 +33,9 @@ _WORDS_OF_ANSWERS: Final = {
 }
 """Words by which callers mean an answer."""
 
+_WHETHER: Final = {"yes": True, "required": True, "no": False, "none": False}
+"""Words that stand in place of a question: the usual one, or none."""
+
 _MEANT_MEMBERS: Final = {
     **dict.fromkeys(("message", "text", "title", "prompt", "ask"), "question"),
     **dict.fromkeys(("deadline", "until", "timeout", "expires", "within", "before"), "by"),
@@ -51,6 +54,11 @@ def meant_answer(word: Any) -> ApprovalAnswer:
     """Return the answer that a word most likely means, or the default one where none is close."""
     said = str(word)[:40].strip().lower()
     return ApprovalAnswer(said) if said in set(ApprovalAnswer) else _WORDS_OF_ANSWERS.get(said, ApprovalAnswer.REJECT)
+
+
+def asks_usual(question: str) -> bool | None:
+    """Return whether a word asks the usual question, or none; None for a question of its own."""
+    return _WHETHER.get(question.strip().lower())
 
 
 def meant_members(given: Mapping[str, Any]) -> dict[str, Any]:

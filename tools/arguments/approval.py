@@ -6,15 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duetime.scheduler.task import ApprovalAnswer, Json
-from duetime.scheduler.waits.approval import meant_members
+from duetime.scheduler.waits.approval import asks_usual, meant_members
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
-
-_NO_QUESTION = frozenset({"no", "none"})
-"""Words that ask nothing."""
-
-_USUAL_QUESTION = frozenset({"yes", "required"})
-"""Words that ask the usual question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +35,8 @@ class ApprovalTerms:
         value = from_json_text(given) if isinstance(given, str) else given
         if isinstance(value, bool):
             return value
-        if isinstance(given, str) and given.strip().lower() in _NO_QUESTION:
-            return False
-        if isinstance(given, str) and given.strip().lower() in _USUAL_QUESTION:
-            return True
+        if isinstance(given, str) and (usual := asks_usual(given)) is not None:
+            return usual
         if isinstance(given, str) and not isinstance(value, dict):
             value = {"question": given}
         if not isinstance(value, dict):

@@ -11,6 +11,7 @@ import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
 from duetime.scheduler.task import ApprovalRequest, Json
+from duetime.scheduler.waits.approval import asks_usual
 from duetime.server.cli.formats.json_text import read_json
 
 MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
@@ -109,13 +110,16 @@ def read_repeat_policy(pairs: list[str] | None) -> dict[str, Any] | None:
     return {name: value.split(",") if name == "except" else value for name, value in parts.items()}
 
 
-def read_approval(parts: list[str] | None) -> ApprovalRequest | None:
-    """Read the question, and `by=2 hours` or `default=approve`; None where nothing is asked."""
+def read_approval(parts: list[str] | None) -> ApprovalRequest | bool | None:
+    """Read the question, or `yes` for the usual one, and `by=2 hours` or `default=approve`; None for no option."""
     found: Any = {}
+    usual = None
     for part in parts or ():
         name, _, value = part.partition("=")
+        if name not in ("by", "default") and (usual := asks_usual(part)) is not None:
+            continue
         found |= {name: value} if name in ("by", "default") else {"question": part}
-    return found or None
+    return found or usual
 
 
 def _retry_member(name: str, number: str) -> tuple[str, int]:

@@ -190,7 +190,8 @@ def _is_given(value: Any) -> bool:
 def _body(params: Params) -> dict[str, Any]:
     """Return the arguments of a request; options that were not given are left out."""
     same = {name: params[name] for name in SAME_NAMES if _is_given(params.get(name))}
-    read = {
+    approval = read_approval(params.get("approval"))
+    read: dict[str, Any] = {
         "payload": read_object(params["payload"]),
         "expect": read_object(params.get("expect"), "expect"),
         "on_failure": read_object(params.get("on_failure"), "on_failure"),
@@ -200,9 +201,8 @@ def _body(params: Params) -> dict[str, Any]:
         "repeat_policy": read_repeat_policy(params["repeat_policy"]),
         "labels": list(params["label"] or ()) or None,
         "steps": read_steps(params.get("steps")) or None,
+        "approval": dict(approval) if isinstance(approval, Mapping) else approval,
     }
-    approval = read_approval(params.get("approval"))
-    read["approval"] = dict(approval) if approval else None
     pause = {} if params.get("pause") is None else {"pause": params["pause"]}
     return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}
 

@@ -8,7 +8,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS
 from duetime.server.cli.formats.contract import policy_of
-from duetime.server.cli.formats.option_values import MAX_DIGITS
+from duetime.server.cli.formats.option_values import MAX_DIGITS, read_approval
 from duetime.server.cli.verbs import duetime_command
 from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.tools.registration import definitions
@@ -101,3 +101,20 @@ def test_a_number_that_is_cut_is_out_of_every_range() -> None:
 )
 def test_an_example_of_many_tasks_can_be_typed(passed: str, typed: str) -> None:
     assert COMMAND_WORDS.example(passed) == typed
+
+
+@pytest.mark.parametrize(
+    ("given", "approval"),
+    [
+        (["yes"], True),
+        (["Required"], True),
+        (["no"], False),
+        (["none"], False),
+        (["yes", "by=2 hours"], {"by": "2 hours"}),
+        (["by=2 hours", "yes"], {"by": "2 hours"}),
+        (["Pay?", "by=2 hours"], {"question": "Pay?", "by": "2 hours"}),
+        ([], None),
+    ],
+)
+def test_an_approval_of_one_word_is_the_one_that_a_tool_takes(given: list[str], approval: Any) -> None:
+    assert read_approval(given) == approval
