@@ -146,11 +146,12 @@ def chain_view(
 def without_ids(view: TaskView) -> TaskView:
     """Return the view of a task or a chain that was only tried, with a placeholder for its ids."""
     task, run = view.record.task, view.record.run
+    waits = tuple(replace(each, run=DRY_RUN_ID) if each.run == run.id else each for each in view.waits)
     run = replace(run, id=DRY_RUN_ID, task_id=DRY_RUN_ID)
     record = replace(view.record, task=replace(task, id=DRY_RUN_ID), run=run)
     steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
     chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
-    return replace(view, record=record, chain=chain)
+    return replace(view, record=record, chain=chain, waits=waits)
 
 
 def row_of(record: TaskRecord, now: datetime) -> TaskView:

@@ -85,7 +85,7 @@ class TaskCreator:
         if admission := self._quotas.rehearsal(by.tenant, [plan], now):
             self._store.tasks.check(by.tenant, admission)
         tried = TaskRecord(plan.task, plan.run)
-        facts = RunFacts(awaited=KeptWait(plan.wait)) if plan.wait else None
+        facts = self._facts_of_tried(plan) if tried.run.state is State.WAITING else None
         made = self._store.tasks.made_by(by.tenant, plan.key) if plan.key and has_key else None
         warnings = (*plan.warnings, *([repeat_note(made)] if made else ()))
         return without_ids(view_of(tried, now, warnings=warnings, facts=facts, other_actions=plan.other_actions))
@@ -183,6 +183,11 @@ class TaskCreator:
         warnings, others = all_warnings(plan.warnings, added), plan.other_actions
         view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
         return answer_of(view)
+
+    def _facts_of_tried(self, plan: Plan) -> RunFacts:
+        upstreams = self._planner.upstreams(plan.task.tenant, [each.upstream_id for each in plan.after])
+        awaited = KeptWait(plan.wait) if plan.wait else None
+        return RunFacts(upstreams=tuple(upstreams.values()), approval=plan.approval, awaited=awaited)
 
     def _facts_of_added(self, added: Added, plan: Plan) -> RunFacts:
         """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""

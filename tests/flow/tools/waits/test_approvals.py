@@ -10,6 +10,7 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -101,6 +102,23 @@ def test_a_yes_lets_it_go_and_the_history_names_who_said_it(scheduler: Scheduler
     assert scheduler.approve(task_id).record.run == approved.record.run
     with pytest.raises(Refused, match=r"ann approved it already \(it is due\)"):
         scheduler.reject(task_id)
+
+
+@pytest.mark.parametrize(
+    ("approval", "said"), [(True, "approval by the user"), (PAY, WAITS)], ids=["the usual question", "a question"]
+)
+def test_a_dry_run_says_what_it_would_ask(scheduler: Scheduler, approval: Any, said: str) -> None:
+    view = scheduler.schedule("Pay the invoice", approval=approval, dry_run=True)
+    assert view.waiting_for == (said,)
+    assert [each.run for each in view.waits] == [DRY_RUN_ID]
+
+
+def test_a_dry_run_says_after_which_task_it_would_start_and_what_it_would_ask(scheduler: Scheduler) -> None:
+    first = scheduler.schedule("Fetch", when="in 1 hour").record.task.id
+    terms: dict[str, Any] = {"after": [first], "approval": True}
+    tried = scheduler.schedule("Pay", **terms, dry_run=True).waiting_for
+    assert tried == scheduler.schedule("Pay", **terms).waiting_for
+    assert tried == ("approval by the user", f"{first} «Fetch», which is scheduled")
 
 
 def test_a_no_cancels_it_and_its_undo_asks_again(scheduler: Scheduler) -> None:
