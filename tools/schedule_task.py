@@ -92,7 +92,7 @@ _TIMES = (
         "repeat='every weekday at 9:00'",
     ),
     RECURRENCE_END,
-    replace(MAX_RUNS, about="Maximum number of runs; 6 every 10 minutes nags until cancelled"),
+    replace(MAX_RUNS, about="Maximum number of runs; 6 every 10 minutes remind until cancelled"),
     REPEAT_POLICY,
 )
 _HANDLING = (

@@ -26,6 +26,8 @@ from duetime.widgets.text.history_text import clock_time
 MAX_REMOVALS_SHOWN: Final = 7
 """Days on which retention deleted events that are written for each chain."""
 
+_TOO_YOUNG: Final = "younger than {} rules allow to be deleted"
+
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant; `*` for all")]
 
 
@@ -146,7 +148,7 @@ def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
             *([f"{each['unkeyed']:,} sealed before there was a key"] if each["unkeyed"] else []),
             *([f"{each['pending']:,} not sealed yet"] if each["pending"] else []),
         ]
-        young = f"{each['too_young']:,} of {each['removed']:,} deleted events were younger than retention lets go"
+        young = f"{each['too_young']:,} of {each['removed']:,} deleted events were {_TOO_YOUNG.format('the')}"
         state = f"{each['entries']:,} entries hold" if each["holds"] else f"INCOMPLETE, {young}"
         output.say(f"{each['tenant']}: {state}{''.join(f', {note}' for note in notes)}.")
         _write_removals(each["removals"])
@@ -160,7 +162,7 @@ def _write_removals(removals: Sequence[Mapping[str, Any]]) -> None:
     """Write the days of removals, the newest first: no rule explains a day on which none deleted."""
     for each in [*reversed(removals)][:MAX_REMOVALS_SHOWN]:
         events = "event" if each["events"] == 1 else "events"
-        young = f", {each['too_young']:,} of them younger than its rules let go" if each.get("too_young") else ""
+        young = f", {each['too_young']:,} of them {_TOO_YOUNG.format('its')}" if each.get("too_young") else ""
         output.say(f"  {each['day']}: retention recorded that it deleted {each['events']:,} {events}{young}.")
     if len(removals) > MAX_REMOVALS_SHOWN:
         output.say(f"  {len(removals) - MAX_REMOVALS_SHOWN:,} earlier days: `duetime audit verify --json` lists them.")

@@ -74,7 +74,8 @@ class BreakPayload(RestPayload):
 class RemovalPayload(RestPayload):
     """The events that retention deleted on a day, in UTC, as it recorded.
 
-    `too_young` of them were younger than its rules of today let go: somebody else deleted them, or a rule was shorter.
+    `too_young` of them were younger than its rules of today allow to be deleted: somebody else deleted them, or a rule
+    was shorter.
     """
 
     day: str

@@ -161,9 +161,9 @@ def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
     with pytest.raises(typer.Exit):
         show_verdicts(verdicts_json([ChainVerdict("acme", 60, "ab" * 32, 15, removals)]), 1.0, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "acme: INCOMPLETE, 1 of 45 deleted events were younger than retention lets go."
+    assert lines[0] == "acme: INCOMPLETE, 1 of 45 deleted events were younger than the rules allow to be deleted."
     deleted = "  2026-03-09: retention recorded that it deleted 9 events"
-    assert lines[1] == f"{deleted}, 1 of them younger than its rules let go."
+    assert lines[1] == f"{deleted}, 1 of them younger than its rules allow to be deleted."
     assert lines[7] == "  2026-03-03: retention recorded that it deleted 3 events."
     assert lines[8] == "  2 earlier days: `duetime audit verify --json` lists them."
     assert lines[9] == "  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal."
@@ -199,7 +199,7 @@ def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verificatio
     [chain] = json.loads(said("audit", "verify", "--json", code=1))["chains"]
     assert (chain["holds"], chain["too_young"]) == (False, 1)
     assert chain["removals"] == [{"day": "2026-03-08", "events": 1, "too_young": 1}]
-    assert "deleted 1 event, 1 of them younger than its rules let go." in said("audit", "verify", code=1)
+    assert "deleted 1 event, 1 of them younger than its rules allow to be deleted." in said("audit", "verify", code=1)
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
         [check] = audit_checks(store, ())
     assert (check.verdict, "1 events were deleted" in check.finding) == (CheckVerdict.WRONG, True)
