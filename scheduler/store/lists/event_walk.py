@@ -65,8 +65,9 @@ class EventWalk:
         return soon if soon.searched_to is None else self._searched(conditions, limit, MAX_EVENTS_COMPARED)
 
     def boundary(self, count: int) -> EventKey | None:
-        """Return the key of the event with this number, counted from 1; None when there are not as many."""
-        return next(iter(self._keys(self.rows(*_KEY), 1, offset=count - 1)), None)
+        """Return the key of the event with this number, counted from 1; None when none is behind it."""
+        last = self._keys(self.rows(*_KEY), 2, offset=count - 1)
+        return last[0] if last[1:] else None
 
     def rows(self, *columns: Any, conditions: Sequence[Condition] = (), down_to: EventKey | None = None) -> Select[Any]:
         """Return a statement for these columns of the events that meet the conditions, down to a place."""

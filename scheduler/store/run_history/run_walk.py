@@ -70,10 +70,10 @@ class RunWalk:
         return keys_of(self.connection, found, limit, oldest_first=self.where.oldest_first)
 
     def boundary(self, count: int) -> RunKey | None:
-        """Return the key of the run with this number, counted from 1; None when there are not as many."""
-        found = self._first(self.parts((LISTED_AT, runs.c.id), ()), count)
-        order = self.where.oldest_first
-        return next(iter(keys_of(self.connection, found, 1, oldest_first=order, offset=count - 1)), None)
+        """Return the key of the run with this number, counted from 1; None when none is behind it."""
+        found = self._first(self.parts((LISTED_AT, runs.c.id), ()), count + 1)
+        last = keys_of(self.connection, found, 2, oldest_first=self.where.oldest_first, offset=count - 1)
+        return last[0] if last[1:] else None
 
     def parts(
         self, columns: Sequence[Any], conditions: Sequence[Condition], as_far_as: RunKey | None = None

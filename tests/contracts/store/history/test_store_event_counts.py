@@ -78,6 +78,8 @@ def test_a_count_of_more_events_than_are_read_says_how_far_back_it_goes(
     assert found.counts == Counter(event.kind.value for event in newest[:3])
     assert found.counted_to == newest[2].at
     assert store.history.event_counts(OTHER, where, EventGroup.KIND).counts == {}
+    monkeypatch.setattr(event_counts, "MAX_COUNTED_EVENTS", len(newest))
+    assert store.history.event_counts(TENANT, where, EventGroup.KIND).counted_to is None, "none is older"
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Asia/Kathmandu"])

@@ -358,6 +358,10 @@ def test_a_count_of_more_runs_than_are_read_says_how_far_back_it_goes(
     found = store.run_history.counts(TENANT, RunFilter(), RunGroup.STATE)
     assert found.counts == Counter(run.state.value for run in newest[:5])
     assert found.counted_to == newest[4].at
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", len(newest) - 1)
+    assert store.run_history.counts(TENANT, RunFilter(), RunGroup.STATE).counted_to == newest[-2].at
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", len(newest))
+    assert store.run_history.counts(TENANT, RunFilter(), RunGroup.STATE).counted_to is None, "none is older"
 
 
 @pytest.mark.parametrize("width", BucketWidth)
