@@ -76,15 +76,22 @@ def first_rows(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T],
 
 
 def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> Iterator[str]:
+    yield _lines([columns])
+    for some in _parts(rows):
+        yield _lines([_cell(row[name]) for name in columns] for row in some)
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
     lines = io.StringIO()
-    writer = csv.writer(lines)
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(row[name]) for name in columns])
-        yield lines.getvalue()
-        lines.seek(0)
-        lines.truncate()
-    yield lines.getvalue()
+    csv.writer(lines).writerows(rows)
+    return lines.getvalue()
+
+
+def _parts(rows: Iterable[ExportRow]) -> Iterator[list[ExportRow]]:
+    """Put rows together that are sent at once: each part that is sent changes threads."""
+    left = iter(rows)
+    while some := [*islice(left, EXPORT_PAGE_ROWS)]:
+        yield some
 
 
 def _cell(value: Any) -> str:
@@ -98,8 +105,8 @@ def _text(value: Any) -> str:
 def _json(name: str, rows: Iterable[ExportRow], *, cut: bool) -> Iterator[str]:
     said = '"cut": true, ' if cut else ""
     yield f'{{"schema": "duetime.export/1", {said}"{name}": ['
-    for number, row in enumerate(rows):
-        yield ("," if number else "") + "\n" + _text(dict(row))
+    for number, some in enumerate(_parts(rows)):
+        yield ("," if number else "") + ",".join(f"\n{_text(dict(row))}" for row in some)
     yield "\n]}\n"
 
 

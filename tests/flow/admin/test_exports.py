@@ -14,6 +14,7 @@ from duetime.scheduler.foresight.readers.past_reader import PastReader
 from duetime.scheduler.history.runs import RunPage
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.run_history import run_counts
 from duetime.server.admin import export
 from duetime.server.admin.answers import Download
 from duetime.server.admin.page_request import Visit
@@ -110,3 +111,32 @@ async def test_a_file_of_runs_begins_before_they_are_read(
     assert answer.status_code == 200
     assert (read_before, len(read)) == ([0], 1)
     assert ("-first-5." in answer.headers["content-disposition"]) == (most == 5)
+
+
+async def test_a_file_of_exactly_as_many_runs_as_are_counted_is_whole(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = await admin_page()
+    for _ in range(3):
+        scheduler = admin.site.app.scheduler
+        scheduler.cancel(scheduler.schedule("Call John", when="in 1 hour").record.task.id)
+    names = []
+    for most in (3, 2):
+        monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
+        monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", most)
+        answer = await admin.get("/runs?format=csv")
+        names.append(answer.headers["content-disposition"].partition("=")[2])
+    assert names == ['"runs.csv"', '"runs-first-2.csv"']
+
+
+@pytest.mark.parametrize("file_format", export.ExportFormat)
+async def test_a_file_is_sent_in_parts_of_many_rows(file_format: export.ExportFormat) -> None:
+    rows = [{"id": number} for number in range(3 * export.EXPORT_PAGE_ROWS)]
+    parts = [*export.exported(file_format, "rows", ["id"], iter(rows)).parts]
+    sent = "".join(parts)
+    if file_format is export.ExportFormat.CSV:
+        found = [int(row["id"]) for row in csv.DictReader(io.StringIO(sent))]
+    else:
+        found = [row["id"] for row in json.loads(sent)["rows"]]
+    assert found == [row["id"] for row in rows]
+    assert len(parts) <= 5
