@@ -89,7 +89,8 @@ RETENTION = """\
 
 Each `[[retention]]` is a rule. Rows that any rule lets go are deleted once they are old enough, but for what is still
 needed: see [Retention](operations.md#retention). A rule with a `tenant` replaces those without one for it, so
-`age = "forever"` excepts a tenant from the others.
+`age = "forever"` excepts a tenant from the others. Before you make a rule longer, copy the old one, with its last
+day as `until`: see [Former rules](operations.md#former-rules).
 """
 
 EXAMPLE = """\

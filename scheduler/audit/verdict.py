@@ -18,7 +18,7 @@ class Break:
 class Removal:
     """The events of a chain that retention deleted on a day, in UTC, as its entries of the kind `rows_removed` say.
 
-    `too_young` of them were younger than the rules of today let go.
+    `too_young` of them were younger than the rules let go, those of today and the former ones that the settings name.
     """
 
     day: date
@@ -31,7 +31,7 @@ class ChainVerdict:
     """The state of one tenant's chain up to its head, `hash`.
 
     `checked` entries were compared with their rows. `removals` says how many events retention deleted and when. Some
-    may be too young: rules were shorter then, or somebody else deleted them and recorded a removal. `pending` rows are
+    may be too young: a rule was shorter then, or somebody else deleted them and recorded a removal. `pending` rows are
     not sealed yet. `unkeyed` entries were sealed before there was a key.
     """
 
@@ -51,12 +51,12 @@ class ChainVerdict:
 
     @property
     def too_young(self) -> int:
-        """The number of these that were younger than the rules of today let go."""
+        """The number of these that were younger than the rules let go."""
         return sum(each.too_young for each in self.removals)
 
     @property
     def holds(self) -> bool:
-        """Whether the chain is as it was sealed, and no event is gone that the rules of today keep."""
+        """Whether the chain is as it was sealed, and no event is gone that the rules keep."""
         return self.broken is None and not self.too_young
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class RetentionRule:
     """Rows of a kind may go once they are older than `age`; None keeps them for ever, which is of use for one tenant.
 
     `states` are those in which a task or a run ended; none means all. A rule with a `tenant` replaces the rules without
-    one for it. `unread` lets go of messages that nobody has read as well.
+    one for it. `unread` lets go of messages that nobody has read as well. A former rule deleted `until` a day, in UTC.
     """
 
     kind: RetentionKind
@@ -52,6 +52,7 @@ class RetentionRule:
     states: tuple[State, ...] = ()
     tenant: str | None = None
     unread: bool = False
+    until: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,17 @@ def scoped_rules(rules: Sequence[RetentionRule], kind: RetentionKind) -> list[Sc
     ]
 
 
-def least_age_of_events(rules: Sequence[RetentionRule], tenant: str) -> timedelta:
-    """Return the age from which rules let events of a tenant go; the longest of all where they keep them."""
+def least_age_of_events(rules: Sequence[RetentionRule], tenant: str, day: date) -> timedelta:
+    """Return the age from which the rules of a day let events of a tenant go; the longest of all where they keep them.
+
+    Former rules count by themselves: a rule of today replaces none of them.
+    """
+    today = [rule for rule in rules if rule.until is None]
+    former = [rule for rule in rules if rule.until is not None and day <= rule.until]
+    return min(_least_age_of_events(today, tenant), _least_age_of_events(former, tenant))
+
+
+def _least_age_of_events(rules: Sequence[RetentionRule], tenant: str) -> timedelta:
     scopes = [scope for kind in (RetentionKind.TASKS, RetentionKind.EVENTS) for scope in scoped_rules(rules, kind)]
     of_tenant = (scope for scope in scopes if scope.rule.tenant in {None, tenant})
     return min((scope.age for scope in of_tenant if tenant not in scope.except_tenants), default=timedelta.max)

@@ -13,7 +13,10 @@ from duetime.server.doctor.database import damage_text
 NAME, AUDIT = "integrity", "audit"
 _CHANGED = "Somebody changed the database by hand: compare it with a backup, and find out who may write to it."
 
-_TOO_YOUNG = "Unless a rule was shorter then, somebody else deleted them: `duetime audit verify` lists the days."
+_TOO_YOUNG = (
+    "Unless a rule was shorter then, somebody else deleted them: `duetime audit verify` lists the days. "
+    "Name a shorter rule of those days in the settings: [[retention]] with its last day as `until`."
+)
 
 
 def integrity_checks(store: Store) -> Iterator[Check]:

@@ -43,7 +43,7 @@ from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import rules_of_audit
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.server.setup.invocation import Invocation
@@ -113,7 +113,7 @@ def _database(settings: Settings, running: Store | None, *, deep: bool) -> Itera
         yield _safely("secrets", secrets_check, running or store)
         if deep:
             yield from integrity_checks(store)
-            yield from audit_checks(store, retention_policy(settings).rules)
+            yield from audit_checks(store, rules_of_audit(settings))
         if settings.distributed:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield _safely("queue", partial(queue_check, settings), store)

@@ -68,10 +68,16 @@ def runner_options(settings: Settings) -> RunnerOptions:
 
 def retention_policy(settings: Settings) -> RetentionPolicy:
     """Return what is deleted when it is old."""
-    rules = tuple(
-        RetentionRule(each.what, each.age, each.states, each.tenant, each.unread) for each in settings.retention
-    )
+    rules = tuple(rule for rule in rules_of_audit(settings) if rule.until is None)
     return RetentionPolicy(rules, settings.archive_directory)
+
+
+def rules_of_audit(settings: Settings) -> tuple[RetentionRule, ...]:
+    """Return the rules that explain to the audit why events are gone: those of retention, and the former ones."""
+    return tuple(
+        RetentionRule(each.what, each.age, each.states, each.tenant, each.unread, each.until)
+        for each in settings.retention
+    )
 
 
 def headroom(settings: Settings) -> HeadroomParts:

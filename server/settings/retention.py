@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +66,12 @@ class RetentionRuleSettings(BaseModel):
         default=None, min_length=1, max_length=200, description="only rows of this tenant", examples=["acme"]
     )
     unread: bool = Field(default=False, description="also what has a message that nobody has read", examples=["true"])
+    until: date | None = Field(
+        default=None,
+        description="the last day, in UTC, of a former rule: it deletes nothing, and `audit verify` accepts what it "
+        "deleted until then",
+        examples=["2026-03-31"],
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> RetentionRuleSettings:
@@ -80,7 +86,8 @@ class RetentionRuleSettings(BaseModel):
 
 @masked.register
 def _(value: RetentionRuleSettings) -> str:
-    return f"{value.what} ({FOREVER if value.age is None else f'{value.age / timedelta(days=1):g} days'})"
+    age = FOREVER if value.age is None else f"{value.age / timedelta(days=1):g} days"
+    return f"{value.what} ({age})" if value.until is None else f"{value.what} ({age} until {value.until})"
 
 
 def _folder(path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from duetime.scheduler.audit.chain import AuditKeys, Head
 from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
@@ -44,14 +45,14 @@ class AuditChain:
     ) -> Iterator[ChainVerdict]:
         """Verify the chain of a tenant, or of each.
 
-        `anchors` are heads kept elsewhere, `rules` those of retention, and `on_progress` gets counts.
+        `anchors` are heads kept elsewhere, `rules` those of retention and the former ones. `on_progress` gets counts.
         """
         every = (
             {*self._database.read(self._tenants), *(head.tenant for head in anchors)} if tenant is None else {tenant}
         )
         for each in sorted(every):
             own = [head for head in anchors if head.tenant == each]
-            least = None if rules is None else least_age_of_events(rules, each)
+            least = None if rules is None else partial(least_age_of_events, rules, each)
             yield ChainVerification(self._database, self._keys, each, own, on_progress).run(least)
 
     def _tenants(self, connection: Connection) -> set[str]:

@@ -7,12 +7,16 @@ Nobody without the key can change this time, nor the one at which the record was
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 from duetime.scheduler.audit.chain import Segment
 from duetime.scheduler.audit.verdict import Break, Removal
 from duetime.scheduler.history.retention import MIN_AGE
 from duetime.scheduler.store.audit.removals import RemovalRecord
+
+LeastAge = Callable[[date], timedelta]
+"""Returns the age from which the rules of a day let events go."""
 
 
 class DeletionAges:
@@ -28,13 +32,15 @@ class DeletionAges:
         self._events[record, segment.oldest_at] += 1
         self._first.setdefault((record, segment.oldest_at), (entry, event_id))
 
-    def removals(self, least: timedelta | None) -> tuple[Removal, ...]:
-        """Return the removals by day; those below the age of `least` are too young, and without one none is."""
+    def removals(self, least_age: LeastAge | None) -> tuple[Removal, ...]:
+        """Return the removals by day; those below the `least_age` are too young, and without one none is."""
         events, young = Counter[date](), Counter[date]()
         for (record, oldest_at), count in self._events.items():
             day = record.at.astimezone(UTC).date()
             events[day] += count
-            young[day] += count if least is not None and self._age(record, oldest_at, least) < least else 0
+            if least_age is not None:
+                least = least_age(self.sealed.get(record.id, record.at).astimezone(UTC).date())
+                young[day] += count if self._age(record, oldest_at, least) < least else 0
         return tuple(Removal(day, events[day], young[day]) for day in sorted(events))
 
     def broken(self) -> Break | None:

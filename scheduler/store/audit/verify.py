@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,7 @@ from duetime.scheduler.audit.chain import (
 )
 from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead
 from duetime.scheduler.store.audit import content, removals
-from duetime.scheduler.store.audit.deletion_ages import DeletionAges
+from duetime.scheduler.store.audit.deletion_ages import DeletionAges, LeastAge
 from duetime.scheduler.store.audit.removals import Removed
 from duetime.scheduler.store.audit.seal import SEGMENT_FIELDS, Progress, heads, progress
 from duetime.scheduler.store.database import unreadable
@@ -68,7 +67,7 @@ class ChainVerification:
     def _begin(self, connection: Connection) -> tuple[Head, Progress]:
         return heads(connection).get(self._tenant, Head(self._tenant)), progress(connection)
 
-    def run(self, least_age: timedelta | None = None) -> ChainVerdict:
+    def run(self, least_age: LeastAge | None = None) -> ChainVerdict:
         """Read all of the chain, or what is before its first break; see `Removal` for events below `least_age`."""
         try:
             self._segments_and_rows()

@@ -17,7 +17,7 @@ from duetime.server.admin.answers import LIST_PARAMETERS, PAGE_ROWS, Answer, Pag
 from duetime.server.admin.export import ExportRow, PageOf, exported, first_rows, wanted_format
 from duetime.server.admin.failures import refuse_unknown_parameters, unknown
 from duetime.server.admin.page_request import Visit
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import rules_of_audit
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, read_heads
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.run_rows import SPAN_ARGUMENTS
@@ -170,7 +170,7 @@ def verify(visit: Visit) -> Page:
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; try again when it is done.")
     try:
-        (found,) = chain.verify(tenant, anchors=kept, rules=retention_policy(visit.app.settings).rules)
+        (found,) = chain.verify(tenant, anchors=kept, rules=rules_of_audit(visit.app.settings))
     finally:
         _verification.release()
     values = {"verdict": found, "kept": bool(kept), "seconds": time.monotonic() - began}

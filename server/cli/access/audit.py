@@ -19,7 +19,7 @@ from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import rules_of_audit
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_heads, verdicts_json
 from duetime.widgets.text.history_text import clock_time
 
@@ -106,7 +106,7 @@ def verify(
     """Verify the audit chains; exit with 1 when anything sealed was changed, deleted too early, added or moved."""
     tenant = _one(tenant)
     kept, opened = read_heads(head or (), tenant), session(context)
-    rules, began = retention_policy(opened.settings()).rules, time.monotonic()
+    rules, began = rules_of_audit(opened.settings()), time.monotonic()
     with opened.store(create=True) as store, _progress() as (seen, expect):
         expect(sum(each.entries for each in store.audit_chain.heads(tenant)))
         found = list(store.audit_chain.verify(tenant, anchors=kept, rules=rules, on_progress=seen))
@@ -154,6 +154,7 @@ def _write(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
         _write_removals(each["removals"])
         if not each["holds"]:
             output.say("  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal.")
+            output.say("  Name a shorter rule of that day in the settings: [[retention]] with its last day as `until`.")
     checked = sum(each["checked"] for each in found)
     output.say(f"{checked:,} rows compared in {seconds:.1f} s ({checked / max(seconds, 0.001):,.0f} a second).")
 

@@ -12,7 +12,7 @@ from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import rules_of_audit
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
@@ -74,8 +74,8 @@ class BreakPayload(RestPayload):
 class RemovalPayload(RestPayload):
     """The events that retention deleted on a day, in UTC, as it recorded.
 
-    `too_young` of them were younger than its rules of today allow to be deleted: somebody else deleted them, or a rule
-    was shorter.
+    `too_young` of them were younger than its rules allow to be deleted. Somebody else deleted them, or the settings do
+    not name a shorter rule of that day.
     """
 
     day: str
@@ -128,7 +128,7 @@ def heads(call: RestCall) -> RestAnswer:
 def verify(call: RestCall) -> RestAnswer:
     """Verify the chain of a tenant, or each."""
     tenant = tenant_of(call)
-    kept, rules = read_heads(call.values.get("heads", ()), tenant), retention_policy(call.parts.settings).rules
+    kept, rules = read_heads(call.values.get("heads", ()), tenant), rules_of_audit(call.parts.settings)
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; repeat the request when it is done.")
     try:

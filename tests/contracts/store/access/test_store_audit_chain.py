@@ -478,6 +478,34 @@ def test_events_deleted_before_the_rules_let_them_go_are_counted_by_the_day_of_t
     assert verdict(filled, rules=(*KEPT_FOR_90_DAYS, of_tenant)).too_young == 0
 
 
+@pytest.mark.damages
+def test_a_former_rule_lets_go_what_was_deleted_until_its_last_day(filled: Store, clock: Clock) -> None:
+    clock.forward(days=40)
+    delete_and_record(filled, "DELETE FROM events WHERE kind IN ('started', 'cancelled')")
+    day = clock().date()
+    former = RetentionRule(RetentionKind.EVENTS, timedelta(days=30), until=day)
+    forever = RetentionRule(RetentionKind.EVENTS, None, tenant=TENANT)
+    for rules in (KEPT_FOR_90_DAYS, (), (*KEPT_FOR_90_DAYS, forever)):
+        assert verdict(filled, rules=rules).too_young == 2
+        assert verdict(filled, rules=(*rules, former)).holds
+        assert verdict(filled, rules=(*rules, replace(former, until=day - timedelta(days=1)))).too_young == 2
+        assert verdict(filled, rules=(*rules, replace(former, age=timedelta(days=41)))).too_young == 2
+
+
+@pytest.mark.damages
+def test_no_former_rule_lets_go_what_a_record_of_an_earlier_day_came_for_afterwards(
+    filled: Store, clock: Clock
+) -> None:
+    clock.forward(days=40)
+    former = RetentionRule(RetentionKind.EVENTS, timedelta(days=30), until=clock().date())
+    record = AuditEntry(TENANT, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, detail={"events": "1-999999999"})
+    filled.audit.record(record)
+    clock.forward(days=2)
+    behind_its_back(filled, "DELETE FROM events WHERE kind = 'cancelled'")
+    sealed(filled)
+    assert verdict(filled, rules=(*KEPT_FOR_90_DAYS, former)).too_young == 1
+
+
 def test_events_that_retention_deleted_are_never_too_young_by_its_rules(filled: Store, clock: Clock) -> None:
     swept(filled, clock)
     sealed(filled)

@@ -204,6 +204,10 @@ def test_rules_of_retention_are_a_list_in_json_in_the_environment(monkeypatch: p
     ]
     [shown] = [each.value for each in effective(load_settings()) if each.name == "retention"]
     assert shown == "tasks (14 days),runs (forever)"
+    former = '[{"what": "events", "age": "9 days", "until": "2026-03-31"}]'
+    monkeypatch.setenv("DUETIME_RETENTION", former)
+    [shown] = [each.value for each in effective(load_settings()) if each.name == "retention"]
+    assert shown == "events (9 days until 2026-03-31)"
     monkeypatch.setenv("DUETIME_RETENTION", "tasks")
     assert "Accepted: a list of retention" in refused()
 

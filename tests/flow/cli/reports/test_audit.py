@@ -167,6 +167,8 @@ def test_the_days_on_which_retention_deleted_events_are_listed_the_newest_first(
     assert lines[7] == "  2026-03-03: retention recorded that it deleted 3 events."
     assert lines[8] == "  2 earlier days: `duetime audit verify --json` lists them."
     assert lines[9] == "  Unless a rule was shorter on that day, somebody else deleted these and recorded a removal."
+    named = "[[retention]] with its last day as `until`"
+    assert lines[10] == f"  Name a shorter rule of that day in the settings: {named}."
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -178,7 +180,7 @@ def test_a_day_with_removals_that_are_not_too_young_is_no_failure(*, as_json: bo
 
 
 def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verification_and_the_doctor(
-    said: Said, tmp_path: Path
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
         time_machine.travel(datetime(2026, 3, 1, tzinfo=UTC), tick=False),
@@ -203,3 +205,8 @@ def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verificatio
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
         [check] = audit_checks(store, ())
     assert (check.verdict, "1 events were deleted" in check.finding) == (CheckVerdict.WRONG, True)
+    monkeypatch.setenv("DUETIME_RETENTION", '[{"what": "events", "age": "7 days", "until": "2026-03-08"}]')
+    assert "deleted 1 event." in said("audit", "verify")
+    checks = said("doctor", "--deep", code=1).splitlines()
+    assert [line.split()[0] for line in checks if " audit " in line] == ["ok"]
+    assert said("retention", "run").startswith("There is no rule of retention")
