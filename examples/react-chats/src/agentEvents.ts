@@ -5,28 +5,42 @@ import type { TextStreamPart, ToolSet } from "ai";
 
 type Event = { type: string } & Record<string, unknown>;
 
-export function agentEvents({ threadId, runId }: RunAgentInput, parts: AsyncIterable<TextStreamPart<ToolSet>>): ReadableStream {
+/** What the browser shows for an error of the provider, which may name keys and addresses: those are for the server's log. */
+const FAILED = "The answer failed. Try again.";
+
+/** `stop` ends the turn when nobody reads on. */
+export function agentEvents({ threadId, runId }: RunAgentInput, parts: AsyncIterable<TextStreamPart<ToolSet>>, stop: () => void): ReadableStream {
   const run = { threadId, runId };
   const encoder = new TextEncoder();
+  const texts = new Map<string, string>();
+  let read = true;
   return new ReadableStream({
     async start(stream) {
-      const send = (event: Event) => stream.enqueue(encoder.encode(`data: ${JSON.stringify(event)}\n\n`));
+      const send = (event: Event) => read && stream.enqueue(encoder.encode(`data: ${JSON.stringify(event)}\n\n`));
       let end: Event = { type: "RUN_FINISHED", ...run };
       send({ type: "RUN_STARTED", ...run });
       for await (const part of parts) {
-        if (part.type === "error") end = { type: "RUN_ERROR", message: String(part.error) };
-        eventsOf(part).forEach(send);
+        if (part.type === "error") end = { type: "RUN_ERROR", message: FAILED };
+        eventsOf(part, texts).forEach(send);
       }
       send(end);
-      stream.close();
+      if (read) stream.close();
+    },
+    cancel() {
+      read = false;
+      stop();
     },
   });
 }
 
-function eventsOf(part: TextStreamPart<ToolSet>): Event[] {
+/** `texts` has the message of each text: providers use the id of a text again, in the next step as in the next turn. */
+function eventsOf(part: TextStreamPart<ToolSet>, texts: Map<string, string>): Event[] {
   switch (part.type) {
+    case "text-start":
+      texts.set(part.id, crypto.randomUUID());
+      return [];
     case "text-delta":
-      return [{ type: "TEXT_MESSAGE_CHUNK", messageId: `text_${part.id}`, role: "assistant", delta: part.text }];
+      return [{ type: "TEXT_MESSAGE_CHUNK", messageId: texts.get(part.id), role: "assistant", delta: part.text }];
     case "tool-call":
       return [
         { type: "TOOL_CALL_START", toolCallId: part.toolCallId, toolCallName: part.toolName },

@@ -2,7 +2,7 @@
 
 import { createMCPClient, mcpAppClientCapabilities, splitMCPAppTools } from "@ai-sdk/mcp";
 import type { RunAgentInput } from "@ag-ui/client";
-import { convertToModelMessages, isStepCount, streamText, type LanguageModel, type ModelMessage, type UIMessage } from "ai";
+import { consumeStream, convertToModelMessages, isStepCount, streamText, type LanguageModel, type ModelMessage, type UIMessage } from "ai";
 import { agentEvents } from "./agentEvents";
 import type { ToolCall } from "../../react-card/src/actions";
 
@@ -15,26 +15,41 @@ function connect(url: string, key: string) {
 /** `POST /api/chat` */
 export async function chat(request: Request, model: LanguageModel, url: string, key: string): Promise<Response> {
   const { messages } = (await request.json()) as { messages: UIMessage[] };
-  return (await turn(model, await convertToModelMessages(messages), url, key)).toUIMessageStreamResponse();
+  const said = await convertToModelMessages(messages);
+  return (await turn(model, said, url, key, request.signal)).toUIMessageStreamResponse({ consumeSseStream: consumeStream });
 }
 
 /** `POST /api/agent`: the same turn as an agent of AG-UI, which CopilotKit runs. */
 export async function agent(request: Request, model: LanguageModel, url: string, key: string): Promise<Response> {
   const input = (await request.json()) as RunAgentInput;
-  const { stream } = await turn(model, said(input.messages), url, key);
-  return new Response(agentEvents(input, stream), { headers: { "Content-Type": "text/event-stream" } });
+  const left = new AbortController();
+  const { stream } = await turn(model, said(input.messages), url, key, AbortSignal.any([request.signal, left.signal]));
+  return new Response(agentEvents(input, stream, () => left.abort()), { headers: { "Content-Type": "text/event-stream" } });
 }
 
-async function turn(model: LanguageModel, messages: ModelMessage[], url: string, key: string) {
+/** However the turn ends, its connection is closed. The reason of a failure stays in the log of your server. */
+async function turn(model: LanguageModel, messages: ModelMessage[], url: string, key: string, abortSignal: AbortSignal) {
   const client = await connect(url, key);
-  const { modelVisible } = splitMCPAppTools(await client.listTools());
-  return streamText({
-    model,
-    messages,
-    tools: client.toolsFromDefinitions(modelVisible),
-    stopWhen: isStepCount(5),
-    onEnd: () => client.close(),
-  });
+  const close = () => client.close();
+  try {
+    const { modelVisible } = splitMCPAppTools(await client.listTools());
+    return streamText({
+      model,
+      messages,
+      tools: client.toolsFromDefinitions(modelVisible),
+      stopWhen: isStepCount(5),
+      abortSignal,
+      onEnd: close,
+      onAbort: close,
+      onError: ({ error }) => {
+        console.error(error);
+        return close();
+      },
+    });
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 /** What was said until now; the tools' calls and results of earlier turns are left out. */
