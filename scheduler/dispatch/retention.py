@@ -94,8 +94,6 @@ class Sweep:
         self._portion = FIRST_BATCH_ROWS  # that one file of the archive may have
         self.owes = False
         """Whether rows that are in the archive have not been deleted yet."""
-        self.selected = False
-        """Whether the page that was read last has rows that a rule lets go."""
         self.deleted: Counter[str] = Counter()
         """Rows by table, up to now."""
         self.longest = 0.0
@@ -138,7 +136,7 @@ class Sweep:
             problem = f"{type(error).__name__}: {error}"
             log.exception("retention of %s stops, and the other rules go on", kind)
         finally:
-            self.owes = self.selected = False  # of a kind that stops half-way, too: the next one has its own
+            self.owes = False  # of a kind that stops half-way, too: the next one has its own
         deleted = self.deleted.total() - before
         self._store.retention.swept(kind, deleted, problem)
         if deleted:
@@ -154,7 +152,6 @@ class Sweep:
         limit = self._store.now() - scope.age
         began = time.monotonic()
         for rows in self._store.retention.pages(scope, limit):
-            self.selected = bool(rows)
             yield PAGE_PAUSE_RATIO * (time.monotonic() - began)
             left: Sequence[Selected] = rows
             while left:

@@ -107,14 +107,13 @@ def _run(
 def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool]) -> bool:
     """Delete the rows of one kind; return whether there was time for all.
 
-    Some of a page that has any go even without time, so that the next run does not begin where this one did. So do all
-    that are in the archive, where the next run would write them again.
+    Some go even without time, and it reads on until it has found these: the next run would begin at the same page. So
+    do all that are in the archive, where the next run would write them again.
     """
     steps = sweep.run([kind])
     try:
         for pause in steps:
-            goes_on = sweep.owes or (sweep.selected and not sweep.deleted.total())
-            if not (has_time() or goes_on):
+            if not has_time() and sweep.deleted.total() and not sweep.owes:
                 return False
             time.sleep(pause)
     finally:
