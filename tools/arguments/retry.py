@@ -40,7 +40,10 @@ class RetryTerms:
 
     def schema(self) -> dict[str, Any]:
         whole = Object(_MEMBERS, listed=self.listed).schema()
-        return {"anyOf": [whole, {"type": "string"}, {"type": "integer"}]} if self.every_form else whole
+        if not self.every_form:
+            return whole
+        members = {**whole["properties"], **{name: {"type": "string"} for name in _IN_WORDS}}
+        return {"anyOf": [{**whole, "properties": members}, {"type": "string"}, {"type": "integer"}]}
 
     def read(self, given: Json) -> dict[str, Json]:
         value = from_json_text(given) if isinstance(given, str) else given

@@ -9,6 +9,8 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.server.rest.conformance import misfit
+from duetime.tools.arguments.retry import RetryTerms
 
 from tests.flow.tools.calls import Ask, asked_of
 
@@ -45,3 +47,11 @@ def test_a_step_takes_the_same_words(ask: Ask) -> None:
     text, _ = ask("schedule_task", title="Import", steps=steps)
     assert "up to 5 times, about 30 s apart" in text
     assert "up to 2 times, about 1 s to 2 s apart" in text
+
+
+@pytest.mark.parametrize("retry", [{"max_attempts": 3, "backoff": "30 s"}, {"backoff": "30 s", "max_backoff": "1 min"}])
+def test_a_program_may_name_pauses_with_their_units(retry: Any) -> None:
+    terms = RetryTerms(every_form=True)
+    assert misfit(retry, terms.schema()) is None
+    assert terms.read(retry)["backoff_seconds"] == 30
+    assert misfit({"backoff": 30}, terms.schema()) == "'backoff': a number is not text"
