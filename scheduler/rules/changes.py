@@ -220,7 +220,7 @@ def replay(record: TaskRecord, now: datetime) -> Change:
 def pause(record: TaskRecord, until: datetime | None = None) -> Change:
     """Hold everything that has not started, until it is resumed or `until` then; a running run continues to its end."""
     task, run = record.task, record.run
-    if run.state in TERMINAL and not record.side_runs:
+    if run.state in TERMINAL and (ends_series(run) or not record.side_runs):
         raise has_ended(task, run, "pause")
     if task.paused and task.paused_until == until:
         raise Refused(f"{task.id} is paused already.", argument="pause", remedy=remedies.Resume(task.id))

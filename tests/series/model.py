@@ -328,7 +328,7 @@ class Model:
         self._replace_by_next(now)
 
     def pause(self, now: datetime, until: datetime | None = None) -> None:
-        _refuse(self.run.ended is not None)
+        _refuse(self.run.ended is not None and (self.run.ends_series or not self.beside))
         if self.paused and self.paused_until == until:
             return
         self.paused, self.paused_until = True, until
