@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from duetime.scheduler.delivery import Channels
@@ -41,6 +42,16 @@ OUTCOMES: Mapping[str, Outcome] = {
     "failed": Failed("it cannot succeed"),
     "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
 }
+
+
+@contextmanager
+def traced(told: Sequence[str]) -> Iterator[None]:
+    """Add to what goes wrong all that a walk did."""
+    try:
+        yield
+    except Exception as error:
+        steps = "\n  ".join(told)
+        raise AssertionError(f"{error!r} after\n  {steps}") from error
 
 
 class Mail:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -35,7 +34,7 @@ from duetime.widgets.payload import task_payload
 
 from tests.builders import NOON, Clock
 from tests.series.chain_model import PATIENCE, PAUSE_BETWEEN_ATTEMPTS, ChainModel, Edge, Question, Refuses, Step
-from tests.series.house import RETRY, House
+from tests.series.house import RETRY, House, traced
 from tests.series.test_series_walk import SEED
 
 GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS", "6"))
@@ -444,7 +443,7 @@ class Group:
 
     def each(self, act: Callable[[Walk], None]) -> None:
         for walk in self.walks:
-            with _traced(walk):
+            with traced(walk.told):
                 act(walk)
 
     def check(self) -> None:
@@ -489,7 +488,7 @@ class Group:
             claims.setdefault(self.owner(claim), []).append(claim)
         for walk in self.walks:
             walk.model.make_ready(self.house.clock())
-            with _traced(walk):
+            with traced(walk.told):
                 if walk.model.renewed:
                     walk.compare()
                 walk.start(claims.pop(walk.chain_id, []))
@@ -502,7 +501,7 @@ class Group:
     def finish(self) -> None:
         """Let everything run: every step ends, and nothing is left that waits."""
         for walk in self.walks:
-            with _traced(walk):
+            with traced(walk.told):
                 walk.finish_all()
         for _ in range(MAX_ROUNDS):
             self.each(lambda walk: walk.end(1.0))
@@ -518,16 +517,6 @@ def _argument(question: Question) -> dict[str, Any]:
 
 def _event_of(step: Step) -> str:
     return f"go-{step.run}"
-
-
-@contextmanager
-def _traced(walk: Walk) -> Iterator[None]:
-    """Add to what goes wrong all that was done to the chain."""
-    try:
-        yield
-    except Exception as error:
-        steps = "\n  ".join(walk.told)
-        raise AssertionError(f"{error!r} after\n  {steps}") from error
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,7 +27,7 @@ from sqlalchemy import bindparam, select
 
 from tests.builders import NOON, Clock
 from tests.series.generations_model import HOUR, PAUSE_BETWEEN_ATTEMPTS, GenerationsModel, Plan
-from tests.series.house import RETRY, House
+from tests.series.house import RETRY, House, traced
 from tests.series.test_series_walk import SEED
 
 GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS", "4"))
@@ -179,11 +178,11 @@ class Group:
             walk.schedule()
         for _ in range(steps):
             for walk in self.walks:
-                with _traced(walk):
+                with traced(walk.told):
                     walk.operate()
             self.fire()
             for walk in self.walks:
-                with _traced(walk):
+                with traced(walk.told):
                     walk.end(0.5)
             self.advance()
         self.finish()
@@ -204,7 +203,7 @@ class Group:
         for claim in self.house.start():
             claims.setdefault(owners[claim.task.id], []).append(claim)
         for walk in self.walks:
-            with _traced(walk):
+            with traced(walk.told):
                 walk.model.tick(self.house.clock())
                 walk.start(claims.get(walk.chain_id, []))
                 walk.compare()
@@ -212,7 +211,7 @@ class Group:
     def finish(self) -> None:
         """Cancel every chain: what runs ends, and nothing is left that waits."""
         for walk in self.walks:
-            with _traced(walk):
+            with traced(walk.told):
                 walk.tell("cancel")
                 self.house.scheduler.cancel(walk.chain_id)
                 walk.model.cancel(self.house.clock())
@@ -225,16 +224,6 @@ class Group:
 def is_left_out(run: Run) -> bool:
     """Whether a run stands for a generation that did not run."""
     return run.state is State.SKIPPED and not run.summary
-
-
-@contextmanager
-def _traced(walk: Walk) -> Iterator[None]:
-    """Add to what goes wrong all that was done to the chain."""
-    try:
-        yield
-    except Exception as error:
-        steps = "\n  ".join(walk.told)
-        raise AssertionError(f"{error!r} after\n  {steps}") from error
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +35,7 @@ from duetime.scheduler.views import TaskRecord, TaskView
 
 from tests.builders import Clock
 from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun
-from tests.series.house import RETRY, House
+from tests.series.house import RETRY, House, traced
 from tests.series.model import Model, Refuses, Run, Terms
 from tests.series.mutations import MUTATIONS, ROOT, planted
 
@@ -432,7 +431,7 @@ class Group:
             walk.schedule()
         for _ in range(steps):
             for walk in self.walks:
-                with _traced(walk):
+                with traced(walk.told):
                     walk.operate()
             if self.draw.random() < BULK_RATIO:
                 self._change_many()
@@ -448,13 +447,13 @@ class Group:
         done = self.house.scheduler.bulk.change(verb, list(chosen))
         for outcome in done.outcomes:
             walk = chosen[outcome.record.task.id]
-            with _traced(walk):
+            with traced(walk.told):
                 walk.changed_with_others(outcome, verb.value)
         if done.undo is None or self.draw.random() < BULK_RATIO:
             return
         for outcome in self.house.scheduler.bulk.change(BulkVerb.UNDO, undo=done.undo).outcomes:
             walk = chosen[outcome.record.task.id]
-            with _traced(walk):
+            with traced(walk.told):
                 walk.taken_back_with_others(outcome, verb.value, before[outcome.record.task.id])
 
     def _advance(self) -> None:
@@ -475,7 +474,7 @@ class Group:
         open_letters = self.house.open_letters()
         for walk in self.walks:
             expected = {run.id for run in walk.model.letters}
-            with _traced(walk):
+            with traced(walk.told):
                 assert expected == open_letters & {run.id for run in walk.failed}, "other dead letters are open"
             open_letters -= expected
         assert not open_letters
@@ -500,7 +499,7 @@ class Group:
                 claims.setdefault(claim.task.id, []).append(claim)
         for walk in self.walks:
             mine = claims.pop(walk.task_id, [])
-            with _traced(walk):
+            with traced(walk.told):
                 ended.extend(walk.start(mine))
         assert not claims
         self._settle(ended)
@@ -518,7 +517,7 @@ class Group:
         listed = self.house.listed()
         for walk in self.walks:
             record = listed.pop(walk.task_id, None)
-            with _traced(walk):
+            with traced(walk.told):
                 _same(walk, record)
         assert all(FOLLOW_UP in record.task.labels for record in listed.values())
 
@@ -527,7 +526,7 @@ class Group:
         self._end(1.0)
         for walk in self.walks:
             if walk.model.run.ended is None:
-                with _traced(walk):
+                with traced(walk.told):
                     walk.cancel_for_good()
         self.house.clock.forward(days=10)  # every pause is over by then
         self.house.dispatch()
@@ -535,7 +534,7 @@ class Group:
         assert self.house.next_wake() is None
         made = self.house.follow_ups()
         for walk in self.walks:
-            with _traced(walk):
+            with traced(walk.told):
                 assert made[walk.task_id] == walk.model.follow_ups, "one task follows from each failure"
         for walk in self.walks:
             ended = {event.run_id for event in self.house.events(walk.task_id) if event.to_state in TERMINAL}
@@ -548,16 +547,6 @@ def _same(walk: Walk, record: TaskRecord | None) -> None:
         walk.match(record)
     else:
         assert all(run.stop for run in walk.model.beside), "something is to come and not listed"
-
-
-@contextmanager
-def _traced(walk: Walk) -> Iterator[None]:
-    """Add to what goes wrong all that was done to the task."""
-    try:
-        yield
-    except Exception as error:
-        steps = "\n  ".join(walk.told)
-        raise AssertionError(f"{error!r} after\n  {steps}") from error
 
 
 @pytest.fixture
