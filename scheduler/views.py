@@ -31,6 +31,11 @@ class TaskRecord:
     renewed: bool = False
     failed_run: Run | None = None
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is cancelled, and each run that still goes on was asked to stop."""
+        return self.run.state is State.CANCELLED and all(each.cancel_requested for each in self.side_runs)
+
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:

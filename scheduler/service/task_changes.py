@@ -163,7 +163,7 @@ class ChangeService:
         check_reason(reason)
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
-        if record.run.state is State.CANCELLED:
+        if record.is_cancelled:
             return self._view_without_undo(record, (changes.ALREADY_CANCELLED,))
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),

@@ -130,7 +130,7 @@ def _run_last_again(record: TaskRecord, now: datetime) -> Change:
 
 
 def _cancelled(record: TaskRecord, now: datetime) -> Change:
-    if record.run.state is State.CANCELLED and not record.side_runs:
+    if record.is_cancelled:
         return Change(record.task, record.run)
     return changes.cancel(record, now)
 

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Retry
+from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.series.overtake import MAX_RUNS_AT_ONCE
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
 from duetime.scheduler.run_records import Claim
@@ -210,6 +212,20 @@ def test_a_cancel_stops_all_that_is_in_progress(desk: Desk) -> None:
     assert desk.store.claims.unwanted(sorted(ids), worker="w") == ids
     desk.end_anew(claims, StoppedByRequest())
     assert desk.runs(task_id) == {9: State.CANCELLED, 10: State.CANCELLED}
+
+
+def test_a_second_cancel_changes_nothing_while_the_runs_that_were_asked_to_stop_go_on(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="allow_all")
+    desk.start(9)
+    overtaken(desk, 10)
+    first = desk.scheduler.bulk.change("cancel", [task_id])
+    assert [each.became for each in first.outcomes] == [Became.CHANGED]
+    desk.clock.at = at(10, 5)
+    for dry_run in (True, False):
+        second = desk.scheduler.bulk.change("cancel", [task_id], dry_run=dry_run)
+        assert [each.became for each in second.outcomes] == [Became.UNCHANGED]
+    assert ALREADY_CANCELLED in desk.scheduler.cancel(task_id).warnings
+    assert reasons(desk, task_id, EventKind.CANCELLED) == [None]
 
 
 def test_an_older_run_is_tried_again_next_to_the_newer_ones(desk: Desk) -> None:
