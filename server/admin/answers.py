@@ -28,6 +28,8 @@ class Page:
     values: Mapping[str, Any] = field(default_factory=dict)
     status: HTTPStatus = HTTPStatus.OK
     tenant: str | None = None
+    mark: str = ""
+    """The state that it shows; a live page requests itself again when another one is reached."""
 
 
 @dataclass(frozen=True, slots=True)

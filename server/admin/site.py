@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from duetime.server.admin.access.unsent_form import UNSENT_COOKIE, UNSENT_LIFETI
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
 from duetime.server.admin.failures import Correction, check_names, problem, refuse_unknown_parameters
+from duetime.server.admin.live import LiveMark
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.page_request import ROOT, KeptReads, Visit
 from duetime.server.admin.protection import (
@@ -93,7 +95,9 @@ class AdminSite:
             check_names(visit)
             if route.query is not None:
                 refuse_unknown_parameters(visit, route.query)
+            mark = LiveMark.of(visit.store, principal)  # before the page reads anything: later changes are news to it
             found = route.handle(visit)
+            found = replace(found, mark=str(mark)) if isinstance(found, Page) else found
             self._audit_read(found, visit, session, request)
         except DuetimeError as error:
             found = problem(error, Correction.of(error, visit, route.method), _way_back(request, form))
@@ -149,6 +153,7 @@ class AdminSite:
             **self._look(request),
             "visit": visit,
             "title": page.title,
+            "mark": page.mark,
             **{name: stored.get(name) for name in ("said", "undo", "undo_at")},
             "unsent": unsent,
             "sections": sections(visit),

@@ -62,8 +62,9 @@ function refreshSoon() {
 let stream = null;
 
 function listen() {
-  if (document.hidden || stream || !document.querySelector("[data-live]")) return;
-  stream = new EventSource("/admin/live");
+  const page = document.querySelector("[data-live]");
+  if (document.hidden || stream || !page) return;
+  stream = new EventSource(`/admin/live?since=${page.dataset.live}`);
   stream.addEventListener("changed", refreshSoon);
   stream.addEventListener("error", () => {
     if (stream && stream.readyState === EventSource.CLOSED) {
