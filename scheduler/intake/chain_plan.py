@@ -16,7 +16,6 @@ from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.series_end import without_rule
 from duetime.scheduler.intake.terms.approval import check_length
 from duetime.scheduler.intake.terms.outcome_contract import origin_of
@@ -101,9 +100,6 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     of_steps = ProblemCollector()
     plans = _plans(planner, timed, steps, of_steps, by=by, now=now)
     problems.add(read.apart_from_wrong(of_steps.problems))
-    if series is not None:
-        asks = next((plan.task.asks for plan in plans.values() if plan.task.asks), None)
-        problems.of(check_one_question, series.policy, asks)
     if problems:
         raise problems.error(request)
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)

@@ -43,7 +43,7 @@ _MEANT_OVERLAPS = {
 def policy_of(request: Request, today: date) -> RepeatPolicy | None:
     """Return the policy of a new task, None for the usual one; `today` is that of its zone. Raises InvalidArgument."""
     _refuse_holidays(request)
-    return _read(request.repeat_policy, today, repeats=request.repeat is not None)
+    return _read(request.repeat_policy, today, repeats=request.repeat is not None, of_chain=bool(request.steps))
 
 
 def _refuse_holidays(request: Request) -> None:
@@ -62,19 +62,25 @@ def _refuse_holidays(request: Request) -> None:
     )
 
 
-def changed_policy(task: Task, request: Reschedule, today: date) -> RepeatPolicy | None:
-    """Return the policy of a changed task; one that no longer recurs has none. Raises InvalidArgument."""
+def changed_policy(task: Task, request: Reschedule, today: date, *, of_chain: bool = False) -> RepeatPolicy | None:
+    """Return the policy of a changed task, or chain; one that no longer recurs has none. Raises InvalidArgument."""
     if not task.repeat or "repeat_policy" in request.remove:
         if request.repeat_policy:
             raise _of_no_series(f"title={task.title!r}, ")
         return None
-    policy = task.repeat_policy if request.repeat_policy is None else _read(request.repeat_policy, today, repeats=True)
-    check_one_question(policy, task.asks)
+    policy = task.repeat_policy
+    if request.repeat_policy is not None:
+        policy = _read(request.repeat_policy, today, repeats=True, of_chain=of_chain)
+    if not of_chain:
+        check_one_question(policy, task.asks)
     return policy
 
 
 def check_one_question(policy: RepeatPolicy | None, each_run: Mapping[str, Any] | None) -> None:
-    """Refuse runs at once of a task that asks, or waits for an event, before each run: one waits at a time."""
+    """Refuse runs at once of a task that asks, or waits for an event, before each run: one waits at a time.
+
+    The generations of a chain may: each has its own question and its own wait.
+    """
     if each_run is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
         does = (
             "approval asks before each run, one question"
@@ -140,7 +146,7 @@ def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:
     return remaining
 
 
-def _read(given: Mapping[str, Any] | None, today: date, *, repeats: bool) -> RepeatPolicy | None:
+def _read(given: Mapping[str, Any] | None, today: date, *, repeats: bool, of_chain: bool) -> RepeatPolicy | None:
     if not given:
         return None
     if not repeats:
@@ -154,7 +160,7 @@ def _read(given: Mapping[str, Any] | None, today: date, *, repeats: bool) -> Rep
             field, read = readers[name]
             members[field] = read(value)
     policy = RepeatPolicy(**members)
-    _check_together(policy)
+    _check_together(policy, of_chain=of_chain)
     return None if policy == RepeatPolicy() else policy
 
 
@@ -164,11 +170,11 @@ def _of_no_series(kept: str = "") -> InvalidArgument:
     return InvalidArgument(_NAME, problem, accepted=accepted, example=f"{kept}{_NAME}=null")
 
 
-def _check_together(policy: RepeatPolicy) -> None:
+def _check_together(policy: RepeatPolicy, *, of_chain: bool) -> None:
     if policy.overlap not in {Overlap.SKIP, Overlap.BUFFER_ALL} and policy.coalesce is Coalesce.ALL:
         problem = f"coalesce all runs what {policy.overlap} leaves out"
         raise _wrong("overlap", problem, accepted="buffer_all, or skip", example="'buffer_all'")
-    if policy.overlap is Overlap.ALLOW_ALL and policy.pause_after:
+    if policy.overlap is Overlap.ALLOW_ALL and policy.pause_after and not of_chain:
         problem = "it counts runs one after the other; with overlap allow_all they run at once"
         raise _wrong("pause_after", problem, accepted="one of both", example="null")
 

@@ -15,7 +15,7 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.chain.upstream_check import FOR_A_SERIES, NOT_AFTER_OTHERS
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.repeat_policy import changed_policy, check_one_question, dates_of, left_out, respread
+from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of, left_out, respread
 from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, refuse_second_count, series_end
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import check_max_runs
@@ -91,10 +91,7 @@ def _policy(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now:
     remove = tuple(name for name in given.get("remove", ()) if name == "repeat_policy")
     request = Reschedule(repeat_policy=given.get("repeat_policy"), remove=remove)
     today = planner.times.today(request, now, found.chain.timezone)
-    policy = changed_policy(replace(series, repeat=None) if ends else series, request, today)
-    for step in found.steps:
-        check_one_question(policy, step.record.task.asks)
-    return policy
+    return changed_policy(replace(series, repeat=None) if ends else series, request, today, of_chain=True)
 
 
 def _without_left_out(found: ChainRecord, policy: RepeatPolicy | None, now: datetime) -> dict[str, Any]:

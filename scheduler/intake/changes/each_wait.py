@@ -18,7 +18,7 @@ from duetime.scheduler.rules.series.before_run import EVENT_MEMBER, before_run
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import RepeatPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval
 
@@ -56,7 +56,7 @@ def each_wait_step(
         return change
     if change.next_run is None:
         refuse_ended(record, change.run, "wait_for")
-    check_one_question(change.task.repeat_policy, asks)
+    check_one_question(_policy_of_series(change.task), asks)
     task, run = replace(change.task, asks=asks), change.run
     if run.state is State.WAITING and run.first_ready_at and before_run(record.task).awaits:
         due = max(run.scheduled_for + delay_of(task), now)
@@ -79,8 +79,12 @@ def each_question_step(record: TaskRecord, change: Change, approval: Approval, *
         refuse_ended(record, change.run, "approval")
     kept = asked_before_each(approval, in_chain=in_chain or before_run(task).awaits_in_chain)
     asks = {**(task.asks or {}), **kept}
-    check_one_question(task.repeat_policy, asks)
+    check_one_question(_policy_of_series(task), asks)
     return replace(change, task=replace(task, asks=asks), run=back_to_timer(change.run))
+
+
+def _policy_of_series(task: Task) -> RepeatPolicy | None:
+    return task.repeat_policy if task.repeat else None  # a step has that of its chain
 
 
 def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:

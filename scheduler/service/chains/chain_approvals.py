@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
@@ -21,6 +22,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
 from duetime.scheduler.waits.approval import Approval, taken_back_by
+
+MAX_QUESTIONS_NAMED: Final = 6
+"""Questions that a refusal names, each by its run."""
 
 
 class ChainApprovalService:
@@ -96,8 +100,9 @@ def chain_to_change(store: Store, chain_id: str, call: CallArguments) -> ChainRe
 
 def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:
     """Return the steps of which the user is asked whether they may run. Raises Refused where the questions differ."""
-    asked = [(step, _oldest(facts[step.record.run.id])) for step in found.steps if step.record.run.id in facts]
-    asking = [(step, approval.question) for step, approval in asked if approval is not None]
+    asked = [(step, _asked(facts[step.record.run.id])) for step in found.steps if step.record.run.id in facts]
+    _refuse_several_generations(found.chain.id, asked)
+    asking = [(step, of_step[0].question) for step, of_step in asked if of_step]
     if len({question for _, question in asking}) > 1:
         several = ", ".join(f"{step.name} ({step.record.task.id})" for step, _ in asking)
         message = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
@@ -105,6 +110,19 @@ def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence
     return [step for step, _ in asking]
 
 
-def _oldest(facts: RunFacts) -> Approval | None:
+def _asked(facts: RunFacts) -> Sequence[Approval]:
+    """Return what the runs of a step ask, the oldest question first."""
     asked = [*facts.side_approvals, *((facts.approval,) if facts.approval else ())]
-    return min(asked, key=lambda each: (each.asked_at, each.run_id), default=None)
+    return sorted(asked, key=lambda each: (each.asked_at, each.run_id))
+
+
+def _refuse_several_generations(chain_id: str, asked: Sequence[tuple[StepRecord, Sequence[Approval]]]) -> None:
+    """Raise Refused where generations that run at once ask: one answer could mean any of them."""
+    numbers = {run.id: run.number for step, _ in asked for run in (step.record.run, *step.record.side_runs)}
+    several = len({numbers[each.run_id] for _, of_step in asked for each in of_step})
+    if several > 1:
+        named = [f"{step.name} {each.run_id} (generation {numbers[each.run_id]})" for step, of in asked for each in of]
+        more = f" and {len(named) - MAX_QUESTIONS_NAMED} more" if len(named) > MAX_QUESTIONS_NAMED else ""
+        runs = ", ".join(named[:MAX_QUESTIONS_NAMED]) + more
+        message = f"{chain_id} asks in {several} generations: answer each by the id of its run: {runs}."
+        raise Refused(message, argument="task_id", remedy=remedies.Inspect(chain_id))

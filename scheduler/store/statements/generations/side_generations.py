@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
-from duetime.scheduler.store.statements.generations import judged_runs
+from duetime.scheduler.store.statements.generations import failure_counts, judged_runs
 from duetime.scheduler.store.statements.generations.generation_rows import CHANGED, HOLD
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State, Task
@@ -129,8 +129,11 @@ def _may_be_side_run(end: AttemptEnd) -> bool:
 
 
 def _follow_all(connection: Connection, ended: Sequence[_SideEnd], now: datetime) -> None:
+    followed = set[str]()
     while ended:
+        followed |= {each.run_id for each in ended}
         ended = [further for each in ended for further in _follow(connection, each, now)]
+    failure_counts.count(connection, followed, now)
 
 
 def _follow(connection: Connection, end: _SideEnd, now: datetime) -> list[_SideEnd]:

@@ -19,12 +19,13 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.generations import first_runs
 from duetime.scheduler.store.statements.signals.kept_waits import kept
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import NewWait, further, row_of
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
-from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select
 
 _JUST_BEHIND: Final = timedelta(microseconds=1)
 _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
@@ -49,11 +50,20 @@ _LAST_HAD = (
     .order_by(signal_waits.c.signal_at.desc())
     .limit(1)
 )
+_other = chain_steps.alias("other")
 _DUE = (
     select(chains.c.due_at)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
     .where(chain_steps.c.task_id == bindparam("of_task"))
 )
+_OF_GENERATION = (
+    select(func.min(runs.c.scheduled_for))
+    .join_from(chain_steps, _other, _other.c.chain_id == chain_steps.c.chain_id)
+    .join(runs, (runs.c.task_id == _other.c.task_id) & (runs.c.number == bindparam("of_number")))
+    .where(chain_steps.c.task_id == bindparam("of_task"), first_runs.NOT_LEFT_OUT)
+)
+"""The time of an overtaken generation."""
+
 _LEFT_OUT = (
     select(runs.c.id)
     .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"))
@@ -78,10 +88,14 @@ def new_wait(connection: Connection, task: Task, run: Run, opened: datetime) -> 
 
 
 def _time_of(connection: Connection, task: Task, run: Run) -> datetime:
-    """Return the time of an occurrence; of a step, whose turn came later, that of its generation."""
-    if not before_run(task).awaits_in_chain:
+    """Return the time of an occurrence; of a step, whose turn came later, that of its generation.
+
+    A step that is replayed next to it has the time of its own.
+    """
+    if not before_run(task).awaits_in_chain or not (run.current or first_runs.is_first(connection, run)):
         return run.scheduled_for
-    due: datetime | None = connection.execute(_DUE, {"of_task": task.id}).scalar()
+    given = {"of_task": task.id} if run.current else {"of_task": task.id, "of_number": run.number}
+    due: datetime | None = connection.execute(_DUE if run.current else _OF_GENERATION, given).scalar()
     return min(run.scheduled_for, due or run.scheduled_for)
 
 

@@ -133,7 +133,7 @@ def test_a_policy_and_a_new_rule_are_one_change(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"repeat_policy": {"overlap": "allow_all", "pause_after": 2}}, "it counts runs one after the other"),
+        ({"repeat_policy": {"overlap": "allow_all", "coalesce": "all"}}, "coalesce all runs what allow_all leaves out"),
         ({"repeat_policy": {"overlap": "skp"}}, "not a known rule"),
         ({"repeat": "never", "repeat_policy": {"overlap": "skip"}}, "only a recurring task has one"),
     ],
@@ -146,13 +146,6 @@ def test_a_policy_that_a_chain_cannot_have_is_refused_and_nothing_is_changed(
         desk.scheduler.reschedule(chain_id, **given)
     assert refused.value.argument.startswith("repeat_policy")
     assert policies(desk, chain_id) == [None, None]
-
-
-def test_generations_at_once_are_refused_where_a_step_asks(desk: Desk) -> None:
-    asking: StepArguments = {"name": "load", "after": ["fetch"], "approval": {"question": "Sure?", "by": "2 hours"}}
-    chain_id = chain_of(desk, [{"name": "fetch"}, asking])
-    with pytest.raises(InvalidArgument, match="one question at a time"):
-        desk.scheduler.reschedule(chain_id, repeat_policy={"overlap": "allow_all"})
 
 
 def test_the_policy_of_a_step_is_that_of_its_chain_and_a_chain_that_runs_once_has_none(desk: Desk) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -250,18 +249,6 @@ def test_tasks_that_an_older_generation_spawns_are_on_their_own(desk: Desk) -> N
     view = desk.scheduler.get(chain.id)
     assert view.chain
     assert [step.name for step in view.chain.steps] == ["fetch", "load"]
-
-
-@pytest.mark.parametrize(
-    ("more", "does"),
-    [
-        ({"approval": {"question": "Sure?", "by": "2 hours"}}, "approval asks before each run, one question"),
-        ({"wait_for": {"event": "rows", "timeout": "2 hours"}}, "wait_for waits for each run, one"),
-    ],
-)
-def test_steps_that_ask_or_wait_for_an_event_have_one_run_at_a_time(desk: Desk, more: StepArguments, does: str) -> None:
-    with pytest.raises(InvalidArgument, match=does):
-        Hourly(desk, [{"name": "fetch"}, {"name": "load", "after": ["fetch"], **more}])
 
 
 def test_the_store_finds_nothing_to_repair_in_generations_at_once(desk: Desk) -> None:

@@ -199,20 +199,6 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
     assert f"{scheduler.get(chain_id).record.run.scheduled_for:%d %H}" == "27 13"
 
 
-def test_generations_at_once_of_a_chain_with_a_step_that_asks_are_refused_with_a_policy_that_it_may_have(
-    scheduler: Scheduler,
-) -> None:
-    asking = {"name": "send", "approval": {"question": "Send it?", "by": "1 hour"}}
-    given: dict[str, Any] = {"title": "Report", "repeat": "every day at 13:00", "steps": [*STEPS, asking]}
-    with pytest.raises(InvalidArgument, match="approval asks before each run, one question at a time") as refused:
-        scheduler.schedule(**given, repeat_policy={"overlap": "allow_all"})
-    assert refused.value.argument == "repeat_policy.overlap"
-    [(_, call)] = corrections("schedule_task", {**given, "repeat_policy": {"overlap": "allow_all"}}, str(refused.value))
-    policy = scheduler.schedule(**call).record.task.repeat_policy
-    assert policy is not None
-    assert policy.overlap == "buffer_one"
-
-
 def test_the_card_of_a_chain_names_the_policy_of_its_generations(scheduler: Scheduler) -> None:
     policy: Any = {"overlap": "buffer_one", "catchup_window": "1 hour", "coalesce": "latest"}
     view = scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy=policy, steps=STEPS)

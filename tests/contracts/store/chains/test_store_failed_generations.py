@@ -1,0 +1,117 @@
+"""`pause_after` of generations that run at once (`allow_all`): they count in the order in which they end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.run_records import Claim
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk
+from tests.contracts.store.hourly_chain import STEPS, Hourly
+
+AWAY = Failed("away")
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def begun(desk: Desk, most: int, generations: int = 3, **given: object) -> tuple[Hourly, list[Claim]]:
+    """Return a chain with its open generations; each is at its first step."""
+    chain = Hourly(desk, STEPS, policy={"pause_after": most}, **given)
+    claims = desk.start(9)
+    for hour in range(10, 9 + generations):
+        claims += chain.overtaken(hour)
+    return chain, claims
+
+
+def count(desk: Desk, chain: Hourly) -> int:
+    return desk.scheduler.get(chain.id).record.run.failed_before
+
+
+def is_paused(desk: Desk, chain: Hourly) -> bool:
+    return desk.scheduler.get(chain.id).record.task.paused
+
+
+def test_overtaken_generations_that_fail_one_after_the_other_pause_the_chain_and_the_message_says_so(
+    desk: Desk,
+) -> None:
+    chain, (first, second, _) = begun(desk, 2)
+    desk.end([second], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
+    desk.end([first], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (2, True)
+    texts = [message.text for message in desk.scheduler.inbox.unread() if message.state is State.FAILED]
+    assert [text for text in texts if "paused" in text] == [
+        "away (paused: 2 generations in a row failed; resume it to go on)"
+    ]
+    assert "2 generations in a row failed" in str(desk.scheduler.explain(chain.id))
+
+
+def test_one_that_ends_well_in_between_begins_the_count_again(desk: Desk) -> None:
+    chain, (first, second, third) = begun(desk, 2)
+    desk.end([first], AWAY)
+    desk.end([second])
+    desk.end([claim for claim in desk.start(11, 1) if claim.run.number == 2])
+    assert (count(desk, chain), is_paused(desk, chain)) == (0, False)
+    desk.end_anew([third], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
+
+
+def test_the_newest_generation_counts_with_those_that_it_overtook(desk: Desk) -> None:
+    chain, (first, second) = begun(desk, 2, 2)
+    desk.end([first], AWAY)
+    desk.end([second], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (2, True)
+
+
+def test_the_count_goes_on_in_a_generation_that_overtakes(desk: Desk) -> None:
+    chain, (first, _) = begun(desk, 2, 2)
+    desk.end([first], AWAY)
+    chain.overtaken(11)
+    assert count(desk, chain) == 1
+
+
+def test_a_generation_counts_once_its_last_step_has_ended_and_once_alone(desk: Desk) -> None:
+    steps = [*STEPS, {"name": "clean", "after": ["fetch"], "after_failure": "run_anyway"}]
+    chain = Hourly(desk, steps, policy={"pause_after": 2})  # type: ignore[arg-type]  # a step of its own
+    [first] = desk.start(9)
+    chain.overtaken(10)
+    desk.end([first], AWAY)
+    assert count(desk, chain) == 0
+    [clean] = desk.start(10, 1)
+    desk.end([clean], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
+
+
+@pytest.mark.parametrize("outcome", [AWAY, Done("late")])
+def test_a_replay_counts_neither_way(desk: Desk, outcome: Done | Failed) -> None:
+    chain, (first, second) = begun(desk, 2, 2)
+    desk.end([first], AWAY)
+    desk.end([second])
+    [letter] = [each for each in desk.scheduler.letters.page()[0] if each.run_id == first.run.id]
+    desk.scheduler.letters.replay([letter.run_id])
+    desk.end([claim for claim in desk.start(11, 5) if claim.run.number == 1], outcome)
+    if isinstance(outcome, Done):
+        desk.end([claim for claim in desk.start(11, 6) if claim.run.number == 1], outcome)
+    assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
+
+
+def test_a_chain_without_a_limit_counts_nothing_for_overtaken_generations(desk: Desk) -> None:
+    chain = Hourly(desk)
+    [first] = desk.start(9)
+    chain.overtaken(10)
+    desk.end([first], AWAY)
+    desk.clock.at += timedelta(minutes=1)
+    assert (count(desk, chain), is_paused(desk, chain)) == (0, False)
