@@ -52,16 +52,22 @@ def skipped_generations_note(
 
 
 def with_generation_notes(result: BulkResult, chains: Sequence[ChainRecord], now: datetime) -> BulkResult:
-    """Return a move of many tasks whose first steps say which generations of their chains it passes."""
+    """Return a move of many tasks whose first steps say which generations of their chains it passes.
+
+    A generation of which a step stays at its time passes none.
+    """
     outcomes = {each.record.task.id: each for each in result.outcomes}
     for found in chains:
         ids = [step.record.task.id for step in front_steps(found)]
         moved = [outcomes[each] for each in ids if each in outcomes and outcomes[each].became is Became.CHANGED]
         if found.chain.due_at is None or not moved:
             continue
+        records = [step.record for step in found.steps]
+        after = [outcomes[each.task.id].record if each.task.id in outcomes else each for each in records]
         first = min(moved, key=lambda each: each.record.run.scheduled_for)
         task, _ = found.chain.as_series(first.record.task)
-        said = skipped_generations_note(task, found.chain.due_at, first.record.run.scheduled_for, now)
+        to = min(each.run.scheduled_for for each in after)
+        said = skipped_generations_note(task, found.chain.due_at, to, now)
         why = "; ".join(filter(None, (first.why, *said))) or None
         outcomes[first.record.task.id] = replace(first, why=why)
     return replace(result, outcomes=tuple(outcomes[each.record.task.id] for each in result.outcomes))

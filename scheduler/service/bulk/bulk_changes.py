@@ -107,7 +107,7 @@ class BulkService:
         replays = by_filter and call.verb is BulkVerb.REPLAY
         spent = self._targets.meant(call).spent if replays else None
         decision = self._targets.decided(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
-        chains = self._targets.chains_of(call) if call.verb is BulkVerb.MOVE else ()
+        chains = self._targets.recurring_chains(call) if call.verb is BulkVerb.MOVE else ()
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
             meant = self._targets.meant(call, decision)
             tried = previewed_result(self._store, call, meant.records, decision, now, via=self._via)

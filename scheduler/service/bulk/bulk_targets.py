@@ -125,6 +125,12 @@ class BulkTargets:
         except TaskNotFound as missing:
             raise TaskNotFound(missing.task_id, missing.closest, argument="task_ids") from None
 
+    def recurring_chains(self, call: BulkCall) -> list[ChainRecord]:
+        """Return the chains that recur of which the tasks of a call are steps, however these are meant."""
+        names = self._store.chains.names(call.of_tenant, [each.task.id for each in self.meant(call).records])
+        ids = dict.fromkeys(name.id for name in names.values() if name.repeats)
+        return [self._store.chains.get(call.of_tenant, each) for each in ids]
+
 
 def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     """Return the steps that a change is for: those that are open, that run what failed again, or failed by themselves.

@@ -236,16 +236,30 @@ def test_the_move_of_a_chain_names_the_generations_that_it_passes(ask: Ask, dry_
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_move_of_many_names_the_generations_that_a_chain_passes(ask: Ask, dry_run: bool) -> None:
+@pytest.mark.parametrize("meant_by", ["the chain", "its steps", "a filter"])
+def test_a_move_of_many_names_the_generations_that_a_chain_passes(ask: Ask, meant_by: str, dry_run: bool) -> None:
     steps = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
-    chain = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=steps)[1]["id"]
-    text, found = ask("change_tasks", change="move", task_ids=[chain], to="3 days later", dry_run=dry_run)
+    made = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=steps)[1]
+    meant: dict[str, Any] = {
+        "the chain": {"task_ids": [made["id"]]},
+        "its steps": {"task_ids": [step["id"] for step in made["chain"]["steps"]]},
+        "a filter": {"query": "Nightly", "expect": 2},
+    }[meant_by]
+    text, found = ask("change_tasks", change="move", **meant, to="3 days later", dry_run=dry_run)
     said = (
         "left out, since it was moved past them: Sat 31 Oct 2026 02:00, Sun 1 Nov 2026 02:00; "
         "moved onto that of Mon 2 Nov 2026 02:00: they run as one"
     )
     assert [row["why"] for row in found["tasks"] if "why" in row] == [said]
     assert said in text
+
+
+def test_a_generation_of_which_one_first_step_stays_passes_no_other_one(ask: Ask) -> None:
+    steps = [{"name": "fetch"}, {"name": "check"}]
+    made = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=steps)[1]
+    first = made["chain"]["steps"][0]["id"]
+    _, found = ask("change_tasks", change="move", task_ids=[first], to="3 days later")
+    assert [row["why"] for row in found["tasks"] if "why" in row] == []
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
