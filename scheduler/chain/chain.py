@@ -94,13 +94,16 @@ _OPEN_FIRST: Final = (
 )
 """States by precedence: a chain is in the first of these that any of its steps is in."""
 
+SPAWNED_MARK: Final = "/"
+"""Stands between the name of a step and that of a task which its run spawned."""
+
 MAX_NAMED_STEPS: Final = 3
 LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
 
 def is_spawned(name: str) -> bool:
     """Whether a step was spawned by the run of another one: its name begins with that of the other."""
-    return "/" in name
+    return SPAWNED_MARK in name
 
 
 def chain_state(states: Sequence[State]) -> State:

@@ -36,7 +36,7 @@ def none_to_rerun(found: ChainRecord, argument: str = "") -> Refused:
     error = (step.record.run.error or "").removesuffix(".")
     return Refused(
         f"{step.name} of {chain_id} failed with a task that its chain no longer has ({error}), so a replay would run "
-        "it without that result. The next generation runs all steps.",
+        "it without that result. Replay that task: what comes after it follows.",
         argument=argument,
         remedy=remedy,
     )

@@ -172,6 +172,7 @@ def _waits(task: str, failed: str, run: str, n: int) -> Iterator[tuple[str, list
         {"task_id": failed, "chain_id": f"c_{n}", "tenant": TENANT, "name": "first", "place": 0},
         {"task_id": task, "chain_id": f"c_{n}", "tenant": TENANT, "name": "second", "place": 1},
     ]  # fmt: skip
+    yield "spawned_tasks", [{"task_id": failed, "tenant": TENANT, "name": "first/one", "run_id": run}]
     yield "approvals", [
         {"run_id": run, "attempt": 0, "question": "Go?", "default": "reject", "asked_at": EARLIER, "closed_at": EARLIER,
          "answer": "approve", "answered_by": USER},

@@ -12,7 +12,7 @@ from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition
 from duetime.scheduler.store.retention.selection import RowKey
 from duetime.scheduler.store.schema.tables.approvals import approvals
-from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies, spawned_tasks
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
@@ -59,6 +59,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
         (dependencies, dependencies.c.task_id.in_(ids)),
         (chains, _chains_of(ids)),
         (chain_steps, chain_steps.c.task_id.in_(ids)),
+        (spawned_tasks, spawned_tasks.c.task_id.in_(ids) | spawned_tasks.c.run_id.in_(theirs)),
         (signal_waits, signal_waits.c.task_id.in_(ids)),
         (follow_ups, follow_ups.c.task_id.in_(ids)),
         (fire_addresses, fire_addresses.c.task_id.in_(ids)),
@@ -76,7 +77,8 @@ def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     """Return what goes with runs; their events stay until they are old themselves, for they tell who did what."""
     ids = [run_id for (run_id,) in keys]
     waits = signal_waits.c.waiter_id.in_([*ids, *further(ids)])
-    return [*((table, table.c.run_id.in_(ids)) for table in _OF_RUNS), (signal_waits, waits)]
+    spawned = (spawned_tasks, spawned_tasks.c.run_id.in_(ids))
+    return [*((table, table.c.run_id.in_(ids)) for table in _OF_RUNS), spawned, (signal_waits, waits)]
 
 
 def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:

@@ -25,7 +25,7 @@ from duetime.scheduler.store.schema.json_types import (
     repeat_policy_to_json,
 )
 from duetime.scheduler.store.schema.tables.approvals import approvals
-from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies, spawned_tasks
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -43,7 +43,7 @@ from duetime.scheduler.task import Json
 from sqlalchemy import Column, Double, Table
 from sqlalchemy.types import BigInteger, Integer, TypeEngine
 
-_OF_TASKS = (approvals, chains, chain_steps, dependencies, signal_waits, follow_ups)
+_OF_TASKS = (approvals, chains, chain_steps, spawned_tasks, dependencies, signal_waits, follow_ups)
 """Tables of which no rule speaks, whose rows go with their tasks."""
 
 ARCHIVED_TABLES: dict[str, Table] = {

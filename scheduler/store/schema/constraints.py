@@ -183,6 +183,7 @@ INVARIANTS = (
         "Send the event once more, or let its task run with `duetime run-now TASK`.",
     ),
     _refers("follow_ups", "task_id", "tasks"),
+    _refers("spawned_tasks", "task_id", "tasks"),
     _refers("fire_addresses", "task_id", "tasks"),
     Invariant(
         "runs",

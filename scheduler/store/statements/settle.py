@@ -24,7 +24,7 @@ from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, Claimed
-from duetime.scheduler.store.statements.generations import side_generations
+from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, insert, select
@@ -91,17 +91,18 @@ def _known(connection: Connection, settlements: Sequence[Settlement], verdicts: 
 def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the tasks that these runs spawn: steps of the same chain, for which what comes after them waits as well.
 
-    Tasks of a replay in a chain that recurs are on their own: its steps have the generation to come.
+    Those of a run next to the current generation of a chain, or of a task that such a run spawned, are of its
+    generation alone.
     """
     spawning = [end for end in ended if end.settlement.spawned]
     if not spawning:
         return
     new = [item for end in spawning for _, item in end.settlement.spawned]
     add.add(connection, new, now, store_new=add.store_new)
-    aside = side_generations.side_runs_among(connection, spawning)
+    aside = spawned_rows.add(connection, spawning)
     followed: dict[str, list[tuple[str, NewTask]]] = {}
     for end in spawning:  # a task may have ended twice: its run, and one next to it
-        if end.claim.run_id not in aside:
+        if end.claim.run_id not in aside.run_ids:
             followed.setdefault(end.claim.task_id, []).extend(end.settlement.spawned)
     links.also_after(connection, {each: [item.task.id for _, item in spawned] for each, spawned in followed.items()})
     steps = [
@@ -110,7 +111,7 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
         for name, item in followed[step["task_id"]]
     ]
     _STEPS.run(connection, steps)
-    links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
+    links.mark_followed(connection, [*(step["task_id"] for step in steps), *aside.task_ids])  # by their generations
     notes_of(connection).freed.extend(item.task.id for item in new)
 
 

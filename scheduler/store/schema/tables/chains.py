@@ -1,4 +1,4 @@
-"""The tables of chains: dependencies between tasks, and the tasks that one call made as steps."""
+"""The tables of chains: dependencies between tasks, the tasks that one call made as steps, and those of past runs."""
 
 from __future__ import annotations
 
@@ -75,6 +75,22 @@ class ChainStepRow(Base):
     place: int
 
 
+class SpawnedTaskRow(Base):
+    """A task that a step's `run_id` spawned, directly or by another one, and that is not of the current generation.
+
+    The steps behind that step wait for it in the generation of the run, and in no other.
+    """
+
+    __tablename__ = "spawned_tasks"
+    __table_args__ = (Index("spawned_tasks_by_run", "run_id"), {"sqlite_with_rowid": False})
+
+    task_id: str = column(primary_key=True)
+    tenant: str
+    name: str
+    run_id: str
+
+
 dependencies = table(DependencyRow)
 chains = table(ChainRow)
 chain_steps = table(ChainStepRow)
+spawned_tasks = table(SpawnedTaskRow)

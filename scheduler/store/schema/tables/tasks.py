@@ -99,6 +99,7 @@ class RunRow(Base):
     __tablename__ = "runs"
     __table_args__ = (
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
+        Index("runs_by_number", "task_id", "number"),
         Index("runs_by_phase", "tenant", "current", "phase", "listed_at", "id"),
         partial("runs_current", "task_id", where="current", unique=True),
         Index("runs_by_twin", "twin_hash", "scheduled_for"),

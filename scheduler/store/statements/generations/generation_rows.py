@@ -24,13 +24,13 @@ from duetime.scheduler.store.schema.rows import (
     new_run_values,
     task_and_run,
 )
-from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies, spawned_tasks
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, literal_column, null, select, true, union_all, update
 
 OPEN_GENERATION_REASON: Final = "generation {} was still open"
 """Why a generation was left out."""
@@ -87,6 +87,12 @@ _RECURRING = (
     .where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)), chains.c.repeat.is_not(None))
     .distinct()
 )
+_REACHED = union_all(
+    _RECURRING.add_columns(literal_column("0").label("past")),
+    select(spawned_tasks.c.task_id, literal_column("1")).where(
+        spawned_tasks.c.task_id.in_(bindparam("task_ids", expanding=True))
+    ),
+)
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _INNER = dependencies.c.task_id.in_(_IDS) & dependencies.c.upstream_id.in_(_IDS)
 _WAITING = select(dependencies.c.task_id).where(_INNER).distinct()
@@ -110,6 +116,19 @@ _MOVE_ON = (
 def chains_of(connection: Connection, task_ids: Collection[str]) -> Sequence[str]:
     """Return the chains that recur of which these tasks are steps."""
     return connection.execute(_RECURRING, {"task_ids": sorted(task_ids)}).scalars().all()
+
+
+class Reached(NamedTuple):
+    """The `chains` that recur of which tasks are steps, and those of them that a run `spawned` before."""
+
+    chains: Sequence[str]
+    spawned: Sequence[str]
+
+
+def reached(connection: Connection, task_ids: Collection[str]) -> Reached:
+    """Return in which generations ends of these tasks may decide: the current ones of chains, and others."""
+    rows = connection.execute(_REACHED, {"task_ids": sorted(task_ids)}).all()
+    return Reached([row.id for row in rows if not row.past], [row.id for row in rows if row.past])
 
 
 def locked(connection: Connection, chain_id: str) -> Generation:

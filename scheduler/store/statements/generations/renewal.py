@@ -1,7 +1,7 @@
 """Chains that recur: when the last step of a generation has ended, all steps get their next runs together.
 
 A cancelled step ends the series, as a cancel does that of a task; its undo lets it continue. So does that of a cancel
-while a step ran that succeeds. A task that a run spawned is on its own from then on.
+while a step ran that succeeds. A task that a run spawned leaves the chain then.
 """
 
 from __future__ import annotations
@@ -10,18 +10,31 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.chain.chain import SPAWNED_MARK
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.series.overlap import continuation_after, pause_after_failures
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES
-from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.rows import IS_CURRENT
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies, spawned_tasks
 from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements.endings import pauses
-from duetime.scheduler.store.statements.generations import generation_rows
+from duetime.scheduler.store.statements.generations import generation_rows, side_generations
 from duetime.scheduler.task import Run, State
-from sqlalchemy import BindParameter, Connection, bindparam, delete, select
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select
 
+_STEP = chain_steps.alias("step")
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_KEEP = insert(spawned_tasks).from_select(
+    ["task_id", "tenant", "name", "run_id"],
+    select(chain_steps.c.task_id, chain_steps.c.tenant, chain_steps.c.name, runs.c.id)
+    .join_from(chain_steps, _STEP, _STEP.c.chain_id == chain_steps.c.chain_id)
+    .join(runs, (runs.c.task_id == _STEP.c.task_id) & IS_CURRENT)
+    .where(chain_steps.c.task_id.in_(_IDS))
+    .where(func.substr(chain_steps.c.name, 1, func.length(_STEP.c.name) + 1) == _STEP.c.name + SPAWNED_MARK)
+    .where(_STEP.c.name.not_like(f"%{SPAWNED_MARK}%")),
+)
 _FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
 _FORGET_ENDS = delete(dependencies).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(bindparam("spawned", expanding=True))
@@ -40,9 +53,15 @@ _TAKEN_BACK = (
 
 
 def renew(connection: Connection, ended: Collection[str], now: datetime) -> list[str]:
-    """Make the next generations of chains whose last steps are among these tasks; return their tasks."""
-    found = generation_rows.chains_of(connection, ended) if ended else ()
-    return [task_id for chain_id in found for task_id in _renewed(connection, chain_id, now)]
+    """Make the next generations of chains whose last steps are among these tasks; return their tasks.
+
+    Of a generation that is past, the steps behind a spawned task continue.
+    """
+    if not ended:
+        return []
+    found = generation_rows.reached(connection, ended)
+    side_generations.follow_spawned(connection, found.spawned, now)
+    return [task_id for chain_id in found.chains for task_id in _renewed(connection, chain_id, now)]
 
 
 def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
@@ -80,7 +99,8 @@ def _let_go_on(connection: Connection, latest: Sequence[Run]) -> bool:
 
 
 def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]) -> None:
-    """Remove spawned tasks from the chain, so that their ends decide nothing in the next generation."""
+    """Remove spawned tasks from the chain: their ends decide in the generation of their run, not in the next one."""
     if spawned:
+        connection.execute(_KEEP, {"task_ids": list(spawned)})
         connection.execute(_FORGET, {"task_ids": list(spawned)})
         connection.execute(_FORGET_ENDS, {"task_ids": list(steps), "spawned": list(spawned)})

@@ -3,7 +3,7 @@
 Their runs are side runs with the number of their generation, and the runs of a generation decide about one another
 alone. A step that waits in it continues or ends with those before it. After a replay that has succeeded, the steps that
 had ended with it follow, each when nothing before it holds it. A step that asks, or waits for an event, does so again.
-No step follows a replay that spawned tasks: they are of no chain.
+Where a run spawned tasks, the steps behind it wait for these as well, in its generation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.reruns import replayed_run
 from duetime.scheduler.rules.states import NOT_RUN_PREFIX, TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
-from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies, spawned_tasks
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
@@ -31,8 +31,9 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
-from duetime.scheduler.store.statements.generations import failure_counts, judged_runs
+from duetime.scheduler.store.statements.generations import failure_counts, judged_runs, spawned_rows
 from duetime.scheduler.store.statements.generations.generation_rows import CHANGED, HOLD
+from duetime.scheduler.store.statements.generations.spawned_rows import SpawnedLinks
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.waits.signal import KeptWait
@@ -41,9 +42,17 @@ from sqlalchemy import BindParameter, Connection, bindparam, false, literal_colu
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _own, _other = chain_steps.alias("own"), chain_steps.alias("other")
 _SIDE_ENDS = (
-    select(runs.c.id, runs.c.task_id, runs.c.number, chain_steps.c.name, runs.c.state)
+    select(runs.c.id, runs.c.task_id, runs.c.number, chain_steps.c.name, runs.c.state, runs.c.task_id)
     .join_from(runs, chain_steps, chain_steps.c.task_id == runs.c.task_id)
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), runs.c.current == false(), runs.c.ended_at.is_not(None))
+    .order_by(runs.c.id)
+)
+_of_step = runs.alias("of_step")
+_SPAWNED_ENDS = (
+    select(runs.c.id, runs.c.task_id, _of_step.c.number, spawned_tasks.c.name, runs.c.state, _of_step.c.task_id)
+    .join_from(spawned_tasks, runs, (runs.c.task_id == spawned_tasks.c.task_id) & IS_CURRENT)
+    .join(_of_step, _of_step.c.id == spawned_tasks.c.run_id)
+    .where(spawned_tasks.c.task_id.in_(_IDS), runs.c.ended_at.is_not(None))
     .order_by(runs.c.id)
 )
 _INNER = (
@@ -73,14 +82,14 @@ _ENDED_WITH: Final = frozenset({State.FAILED, State.SKIPPED})
 
 
 class _SideEnd(NamedTuple):
-    """A side run of a step that has ended, in the generation that has this number."""
+    """A side run of a step that has ended, in the generation that has this number; or a task that one spawned."""
 
     run_id: str
     task_id: str
     number: int
     name: str
     state: State
-    spawned: bool = False
+    step_id: str
 
 
 class _Behind(NamedTuple):
@@ -97,8 +106,8 @@ Latest = Mapping[str, tuple[Task, Run]]
 
 def other_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> Sequence[AttemptEnd]:
     """Follow the ends of side runs among these, and return the others. Makes no query where there can be none."""
-    found, spawned = _among(connection, ended), {end.claim.run_id for end in ended if end.settlement.spawned}
-    _follow_all(connection, [each._replace(spawned=each.run_id in spawned) for each in found], now)
+    found = _ended(connection, [end.claim.run_id for end in ended if _may_be_side_run(end)])
+    _follow_all(connection, found, now)
     side_runs = {each.run_id for each in found}
     return [end for end in ended if end.claim.run_id not in side_runs]
 
@@ -108,13 +117,10 @@ def follow(connection: Connection, run_ids: Collection[str], now: datetime) -> N
     _follow_all(connection, _ended(connection, run_ids), now)
 
 
-def side_runs_among(connection: Connection, ended: Sequence[AttemptEnd]) -> set[str]:
-    """Return those of the ended runs that are side runs of steps."""
-    return {each.run_id for each in _among(connection, ended)}
-
-
-def _among(connection: Connection, ended: Sequence[AttemptEnd]) -> list[_SideEnd]:
-    return _ended(connection, [end.claim.run_id for end in ended if _may_be_side_run(end)])
+def follow_spawned(connection: Connection, task_ids: Collection[str], now: datetime) -> None:
+    """Follow those of these tasks that have ended: each of the generation of the run that spawned it."""
+    found = connection.execute(_SPAWNED_ENDS, {"task_ids": sorted(task_ids)}) if task_ids else ()
+    _follow_all(connection, [_SideEnd(*row) for row in found], now)
 
 
 def _ended(connection: Connection, run_ids: Collection[str]) -> list[_SideEnd]:
@@ -138,9 +144,9 @@ def _follow_all(connection: Connection, ended: Sequence[_SideEnd], now: datetime
 
 def _follow(connection: Connection, end: _SideEnd, now: datetime) -> list[_SideEnd]:
     """Let the steps behind a side run continue, end or run again; return the ends that follow from it."""
-    behind = list(connection.execute(_BEHIND, {"of_task": end.task_id}).scalars())
+    behind = list(connection.execute(_BEHIND, {"of_task": end.step_id}).scalars())
     found = _in_generation(connection, behind, end.number) if behind else []
-    if end.state is State.SUCCEEDED and not end.spawned:
+    if end.state is State.SUCCEEDED:
         _begin(connection, [each for each in found if _runs_again(each)], end, now)
     return _decide(connection, found, now)
 
@@ -180,8 +186,9 @@ def _in_generation(connection: Connection, task_ids: Sequence[str], number: int)
     latest = {
         task.id: (task, run) for task, run in map(task_and_run, unreadable.rows(connection, _OF_GENERATION, given))
     }
+    spawned = spawned_rows.links(connection, [run.id for _, run in latest.values()])
     return [
-        _Behind(*latest[each], [_link(link, latest) for link in links.get(each, ())])
+        _Behind(*latest[each], [item for link in links.get(each, ()) for item in _links_by(link, latest, spawned)])
         for each in task_ids
         if each in latest
     ]
@@ -224,6 +231,13 @@ def _runs_again(step: _Behind) -> bool:
         return False
     with_another = run.state is State.CANCELLED and (run.summary or "").startswith(NOT_RUN_PREFIX)
     return (run.state in _ENDED_WITH or with_another) and judge(step.links).to is State.SCHEDULED
+
+
+def _links_by(link: Any, latest: Latest, spawned: SpawnedLinks) -> list[DependencyLink]:
+    """Return how the step before ended, and each task that its latest run spawned."""
+    run = latest[link.upstream_id][1] if link.upstream_id in latest else None
+    further = spawned.get(run.id, ()) if run else ()
+    return [_link(link, latest), *(each._replace(after_failure=link.after_failure) for each in further)]
 
 
 def _link(link: Any, latest: Latest) -> DependencyLink:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.ids import is_chain_id, is_id
@@ -13,9 +13,13 @@ from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.endings import follow_ups
+from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run
-from sqlalchemy import BindParameter, Connection, bindparam, func, select
+from sqlalchemy import BindParameter, Connection, bindparam, case, func, select
+
+MAX_NUMBER: Final = 2**31 - 1
+"""No run of a task has a higher number."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _UPSTREAMS = (
@@ -31,16 +35,35 @@ _KNOWN = (
     .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
 )
 _own, _before, _theirs = (chain_steps.alias(name) for name in ("own", "before", "theirs"))
+_each = runs.alias("each")
+_LATEST = (
+    select(_each.c.id)
+    .where(_each.c.task_id == dependencies.c.upstream_id)
+    .where(_each.c.number <= case((_before.c.task_id.is_not(None), bindparam("until")), else_=MAX_NUMBER))
+    .where(_each.c.ended_at.is_not(None), _each.c.started_at.is_not(None))
+    .order_by(_each.c.number.desc(), _each.c.ended_at.desc(), _each.c.generation.desc())
+    .limit(1)
+    .correlate(dependencies, _before)
+    .scalar_subquery()
+)
+"""The run of an upstream whose result is read; its index holds the runs of a task by their numbers."""
+
 _RESULTS = (
     select(
-        runs.c.task_id, runs.c.result, runs.c.number, _before.c.name, _theirs.c.chain_id, _theirs.c.name.label("step")
+        runs.c.id,
+        runs.c.task_id,
+        runs.c.result,
+        runs.c.number,
+        _before.c.name,
+        _theirs.c.chain_id,
+        _theirs.c.name.label("step"),
     )
-    .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
+    .select_from(dependencies)
     .outerjoin(_own, _own.c.task_id == dependencies.c.task_id)
-    .outerjoin(_theirs, _theirs.c.task_id == runs.c.task_id)
-    .outerjoin(_before, (_before.c.task_id == runs.c.task_id) & (_before.c.chain_id == _own.c.chain_id))
+    .outerjoin(_before, (_before.c.task_id == dependencies.c.upstream_id) & (_before.c.chain_id == _own.c.chain_id))
+    .outerjoin(_theirs, _theirs.c.task_id == dependencies.c.upstream_id)
+    .join(runs, runs.c.id == _LATEST)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
-    .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
     .order_by(runs.c.ended_at, runs.c.generation)
 )
 _OF_GENERATION = select(runs.c.task_id, runs.c.ended_at).where(
@@ -104,19 +127,21 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     """Return the last results of what a task comes after: steps of its chain by names, others by ids.
 
     Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
-    steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own.
+    steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own;
+    next to the current generation it gets those of the tasks that were spawned in its own.
     """
-    rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    rows = [row for row in rows if not (row.name and run and row.number > run.number)]
+    given = {"tenant": tenant, "of_task": task_id, "until": run.number if run else MAX_NUMBER}
+    rows = unreadable.rows(connection, _RESULTS, given)
     unstarted = _unstarted(connection, rows, run.number) if run else ()
     rows = [row for row in rows if row.task_id not in unstarted]
-    rows.sort(key=lambda row: row.number if row.name else 0)
     cause = follow_ups.failure(connection, tenant, task_id)
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
     found: dict[str, Any] = {row.name or row.task_id: row.result for row in rows if row.chain_id not in whole}
     for row in rows:
         if row.chain_id in whole:
             found.setdefault(row.chain_id, {})[row.step] = row.result
+    if run and not run.current:
+        found |= spawned_rows.results(connection, [row.id for row in rows if row.name])
     return {**found, "failure": cause.as_input()} if cause else found
 
 

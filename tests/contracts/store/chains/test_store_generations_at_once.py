@@ -240,15 +240,19 @@ def test_a_generation_that_has_spawned_tasks_holds_the_next_one_back(desk: Desk)
     assert chain.runs("fetch") == {1: DONE, 2: SCHEDULED}
 
 
-def test_tasks_that_an_older_generation_spawns_are_on_their_own(desk: Desk) -> None:
+def test_the_steps_of_an_older_generation_wait_for_what_its_run_spawns_and_the_newer_ones_do_not(desk: Desk) -> None:
     chain = Hourly(desk)
     [first] = desk.start(9)
-    chain.overtaken(10)
+    [second] = chain.overtaken(10)
     spawning(desk, first)
-    assert chain.runs("load") == {1: SCHEDULED, 2: WAITING}
+    desk.end([second])
+    assert chain.runs("load") == {1: WAITING, 2: SCHEDULED}
     view = desk.scheduler.get(chain.id)
     assert view.chain
     assert [step.name for step in view.chain.steps] == ["fetch", "load"]
+    [one] = [claim for claim in desk.start(10, 1) if claim.task.id not in chain.steps.values()]
+    desk.end([one])
+    assert chain.runs("load") == {1: SCHEDULED, 2: RUNNING}
 
 
 def test_the_store_finds_nothing_to_repair_in_generations_at_once(desk: Desk) -> None:

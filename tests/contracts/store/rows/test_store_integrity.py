@@ -132,6 +132,14 @@ DAMAGES = {
             " SELECT 'a', 'local', 't_gone', '', at, '' FROM events LIMIT 1"
         ),
     ),
+    "a spawned task that is gone": (
+        "spawned_tasks",
+        "names a task",
+        (
+            "INSERT INTO spawned_tasks (task_id, tenant, name, run_id)"
+            " SELECT 't_gone', 'local', 'pages/one', run_id FROM events WHERE run_id IS NOT NULL LIMIT 1"
+        ),
+    ),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 

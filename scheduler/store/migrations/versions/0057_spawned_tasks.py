@@ -1,0 +1,28 @@
+"""Tasks that a run spawned stay known by it after their generation of a chain; its runs are found by its number.
+
+Older code has neither, and leaves both as they are.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0057"
+down_revision = "0056"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "spawned_tasks",
+        sa.Column("task_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("task_id", name="spawned_tasks_pk"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("spawned_tasks_by_run", "spawned_tasks", ["run_id"])
+    op.create_index("runs_by_number", "runs", ["task_id", "number"])
