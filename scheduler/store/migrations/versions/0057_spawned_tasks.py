@@ -1,4 +1,4 @@
-"""Tasks that a run spawned stay known by it after their generation of a chain; its runs are found by its number.
+"""Tasks that a run spawned stay known by it after their generation of a chain, whose runs are found without history.
 
 Older code has neither, and leaves both as they are.
 """
@@ -26,3 +26,7 @@ def upgrade() -> None:
     )
     op.create_index("spawned_tasks_by_run", "spawned_tasks", ["run_id"])
     op.create_index("runs_by_number", "runs", ["task_id", "number"])
+    op.drop_index("runs_beside", "runs")
+    where = sa.text("NOT current AND ended_at IS NULL")
+    # Two columns are compared, so SQLite takes it and not another index that begins with the task, which has all runs
+    op.create_index("runs_side", "runs", ["task_id", "ended_at"], sqlite_where=where, postgresql_where=where)

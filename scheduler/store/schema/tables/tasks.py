@@ -93,7 +93,8 @@ class RunRow(Base):
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
     task has ended. `check_at` is when a blocked run is checked again before it is due. `phase` is the state, with
     running ones as ready. No index names a column that a start, a renewal or a report changes, so PostgreSQL writes no
-    index then. `runs_by_phase` is also the history of runs, by `listed_at`.
+    index then. `runs_by_phase` is also the history of runs, by `listed_at`. `runs_side` has `ended_at`, which is null in
+    all of it: SQLite would else take any index that begins with the task, and read its history.
     """
 
     __tablename__ = "runs"
@@ -103,7 +104,7 @@ class RunRow(Base):
         Index("runs_by_phase", "tenant", "current", "phase", "listed_at", "id"),
         partial("runs_current", "task_id", where="current", unique=True),
         Index("runs_by_twin", "twin_hash", "scheduled_for"),
-        partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
+        partial("runs_side", "task_id", "ended_at", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
         partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE_RUNS),
         partial("runs_blocked", "check_at", where=BLOCKED_RUNS.replace("runs.", "")),

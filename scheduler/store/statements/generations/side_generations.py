@@ -75,8 +75,9 @@ _WAITING = (
     select(runs.c.task_id, runs.c.number)
     .where(runs.c.task_id.in_(_IDS), literal_column("NOT current AND ended_at IS NULL"))
     .where((runs.c.state == State.WAITING).is_(true()))
-    .order_by(runs.c.task_id, runs.c.number)
 )
+"""Without an order, for which SQLite would read the whole history of the tasks."""
+
 _ENDED_WITH: Final = frozenset({State.FAILED, State.SKIPPED})
 """States in which a step ends with the one before it, while its chain continues."""
 
@@ -164,7 +165,7 @@ def settle(
     `why` they continue is given where it is not the end of another step. The `failing` runs end, each with its reason.
     """
     found = connection.execute(_WAITING, {"task_ids": sorted(task_ids)}).all() if task_ids else []
-    for task_id, number in found:
+    for task_id, number in sorted(map(tuple, found)):
         behind = _in_generation(connection, [task_id], number)
         _follow_all(connection, _decide(connection, behind, now, why=why, failing=failing), now)
 
