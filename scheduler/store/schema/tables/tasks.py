@@ -93,8 +93,8 @@ class RunRow(Base):
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
     task has ended. `check_at` is when a blocked run is checked again before it is due. `phase` is the state, with
     running ones as ready. No index names a column that a start, a renewal or a report changes, so PostgreSQL writes no
-    index then. `runs_by_phase` is also the history of runs, by `listed_at`. `runs_side` has `ended_at`, which is null in
-    all of it: SQLite would else take any index that begins with the task, and read its history.
+    index then. `runs_by_phase` is also the history of runs, by `listed_at`. `runs_side` has `ended_at`,
+    which is null in all of it: SQLite would else take any index that begins with the task, and read its history.
     """
 
     __tablename__ = "runs"
