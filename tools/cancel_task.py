@@ -8,6 +8,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.task_id import BY_TITLE
 from duetime.tools.arguments.types import Text
 from duetime.tools.definition import IDEMPOTENCY_KEY, REVISION, TASK_ID, Definition, Sender, hints
 from duetime.tools.results import task_answer
@@ -57,5 +58,5 @@ CANCEL_TASK = Definition(
     CancelTask,
     _answer,
     hints(destructive=True, idempotent=True, outside=False),
-    elsewhere={"task_ids": _several},
+    elsewhere={**BY_TITLE, "task_ids": _several},
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
-from duetime.scheduler.task import Tier
+from duetime.scheduler.task import Json, Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
@@ -67,12 +68,38 @@ def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
     return bulk_answer(result)
 
 
+_VERB = Choice(
+    tuple(BulkVerb),
+    {
+        **dict.fromkeys(("reschedule", "postpone", "update"), "move"),
+        **dict.fromkeys(("delete", "remove", "stop"), "cancel"),
+        **dict.fromkeys(("hold", "disable"), "pause"),
+        **dict.fromkeys(("enable", "unpause"), "resume"),
+        **dict.fromkeys(("retry", "rerun"), "replay"),
+    },
+)
+"""The changes, with other words for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change(Argument):
+    """The change of the tasks; models name it `action`, by which tasks are filtered here."""
+
+    def missing_in(self, call: Mapping[str, Json]) -> InvalidArgument:
+        """Return the problem of a call that lacks it, with the verb that it has as a filter."""
+        verb = _VERB.nearest(call.get("action"))
+        if verb is None:
+            return Argument.missing_in(self, call)
+        problem = f"it filters by the action of the tasks; {verb} is a change"
+        return InvalidArgument("action", problem, accepted=self.kind.accepted, example=f"change={verb!r}, action=null")
+
+
 CHANGE_TASKS = Definition(
     "change_tasks",
     "Change many tasks",
     "Change many tasks at once, or undo it. Filters, as in list_tasks, only preview until expect says how many.",
     (
-        Argument("change", Choice(tuple(BulkVerb)), "", "change='cancel'", required=True),
+        _Change("change", _VERB, "", "change='cancel'", required=True),
         Argument("task_ids", Texts(MAX_TASKS_CHANGED), "These; else the filters", "task_ids=['t_7k3m9qx2w4hb']"),
         Argument("query", Text(200), "", "query='john'"),
         Argument("label", Text(60), "", "label='workflow=onboarding'"),

@@ -13,7 +13,9 @@ from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
-from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, TimeText, Whole
+from duetime.tools.arguments.task_id import TaskId, TaskIdText
+from duetime.tools.arguments.time_text import TimeText
+from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
@@ -38,9 +40,9 @@ def unobserved(_tool: str, _outcome: str, _seconds: float) -> None:
 
 TIME = TimeText(200)
 
-TASK_ID = Argument(
+TASK_ID = TaskId(
     "task_id",
-    Text(40, "the id of a task, as schedule_task and list_tasks return it"),
+    TaskIdText(40, "the id of a task, as schedule_task and list_tasks return it"),
     "",
     "task_id='t_7k3m9qx2w4hb'",
     required=True,
@@ -73,7 +75,8 @@ PAYLOAD = Argument(
     examples=PAYLOAD_EXAMPLES,
 )
 """Its members are those of the built-in actions; each action refuses what it does not know."""
-PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority='high'")
+_MEANT_TIERS = {**dict.fromkeys(("medium", "default", "standard"), "normal"), "urgent": "high", "lowest": "background"}
+PRIORITY = Argument("priority", Choice(tuple(Tier), _MEANT_TIERS), "Default normal", "priority='high'")
 DEADLINE = Argument("deadline", TIME, "As in schedule_task; 'none' removes it", "deadline='2 hours'")
 DEADLINE_TYPE = Argument(
     "deadline_type",

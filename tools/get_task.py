@@ -9,6 +9,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import WAIT_EXAMPLE, wait_seconds
 from duetime.scheduler.task import State
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.task_id import BY_TITLE
 from duetime.tools.arguments.types import Flag, Length
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
 from duetime.tools.results import history_part, task_answer
@@ -78,4 +79,5 @@ GET_TASK = Definition(
     hints(read_only=True, idempotent=True, outside=False),
     describes_output=True,
     before_answer=_until_it_ended,
+    elsewhere=BY_TITLE,
 )

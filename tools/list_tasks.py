@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS, parts_of
 from duetime.tools.arguments.types import Text, Whole
+from duetime.tools.arguments.unknown_names import is_short
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST
@@ -42,6 +47,23 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
     return page_answer(page)
 
 
+def _on_a_day(name: str) -> Callable[[Json], InvalidArgument]:
+    """Return the problem of a day under `name`, with the two filters that are its start and its end."""
+
+    def problem(given: Json) -> InvalidArgument:
+        day = given if isinstance(given, str) and is_short(given) else "tomorrow"
+        example = f"after={day!r}, before={f'{day} 23:59'!r}"
+        return InvalidArgument(name, "a list has no day", accepted="after and before", example=example)
+
+    return problem
+
+
+def _one(given: Json) -> InvalidArgument:
+    """Return how one task is read."""
+    example = f"get_task(task_id={given!r})" if isinstance(given, str) and is_id(given) else ""
+    return InvalidArgument("task_id", "list_tasks finds many; get_task reads one", accepted="get_task", example=example)
+
+
 LIST_TASKS = Definition(
     "list_tasks",
     "List tasks",
@@ -67,4 +89,5 @@ LIST_TASKS = Definition(
     card=TASK_LIST,
     output="list",
     describes_output=True,
+    elsewhere={**{name: _on_a_day(name) for name in ("date", "day", "when", "due_date")}, "task_id": _one},
 )

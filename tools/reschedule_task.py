@@ -14,9 +14,11 @@ from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.recurrence_words import RecurrenceText
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import VALID_OUTPUT
-from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.time_text import PauseFlag
+from duetime.tools.arguments.types import Flag
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR, EventWait
 from duetime.tools.definition import (
     DEADLINE,
@@ -117,9 +119,7 @@ RESCHEDULE_TASK = Definition(
         TITLE,
         Argument("when", TIME, "As in schedule_task", "when='tomorrow 9am'"),
         replace(TIMEZONE, about="IANA name; default: the task's own zone"),
-        Argument(
-            "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
-        ),
+        Argument("repeat", RecurrenceText(), "As in schedule_task; 'never' makes it run once", "repeat='daily'"),
         RECURRENCE_END,
         replace(MAX_RUNS, about="A higher number lets a used-up series go on"),
         replace(REPEAT_POLICY, about="Replaces the policy"),
@@ -146,7 +146,7 @@ RESCHEDULE_TASK = Definition(
             "Arguments to clear or reset to default",
             "remove=['needs']",
         ),
-        Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
+        Argument("pause", PauseFlag(), "true pauses it, false resumes it", "pause=true"),
         Argument("pause_until", TIME, "Pause until then, then resume", "pause_until='monday 9am'"),
         Argument("skip_next", Flag(_SKIPS), "Skip the next occurrence", "skip_next=true"),
         Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
@@ -156,5 +156,5 @@ RESCHEDULE_TASK = Definition(
     _call,
     _answer,
     hints(idempotent=True, outside=True),
-    elsewhere={name: _no_state(name) for name in ("state", "status")},
+    elsewhere={name: _no_state(name) for name in ("state", "status", "cancel", "delete")},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
@@ -11,9 +11,12 @@ from duetime.scheduler.handlers import Handler
 from duetime.scheduler.outbound.target import WATCH, WEBHOOK
 from duetime.scheduler.request import POOL_PREFIXES, REMINDER_ACTION, Request
 from duetime.scheduler.rules.retry import retry_policy
+from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.recurrence_words import RecurrenceText
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import Flag, Object, Text
+from duetime.tools.arguments.unknown_names import ADDRESSES
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
 from duetime.tools.definition import (
     DEADLINE,
@@ -87,7 +90,7 @@ _TIMES = (
     TIMEZONE,
     Argument(
         "repeat",
-        Text(400, "a recurrence"),
+        RecurrenceText(),
         "'every weekday at 9:00', 'every 15 minutes', five-field cron or RRULE; starts at or after when",
         "repeat='every weekday at 9:00'",
     ),
@@ -115,10 +118,19 @@ _HANDLING = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ActionName(Text):
+    """The name of an action; other schedulers have its input with it."""
+
+    def as_arguments(self, name: str, given: Json) -> Mapping[str, Json] | None:
+        """Return the name and the payload that an object has."""
+        members = dict(given) if isinstance(given, dict) else {}
+        action = next((members.pop(each) for each in ("type", "name", "action") if each in members), None)
+        return {name: action, "payload": members} if isinstance(action, str) else None
+
+
 _SAYS_WHEN = frozenset({"when", "repeat", "after", "approval", "wait_for", "steps", "action"})
 """Arguments with one of which a task needs no other time."""
-
-_NAMES = Arguments("schedule_task", (*_TIMES, *_HANDLING))
 
 
 def _work(actions: Actions) -> tuple[Argument, ...]:
@@ -131,7 +143,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
     return (
         Argument(
             "action",
-            Text(100, known),
+            ActionName(100, known),
             f"Action to run: {known}. Default reminder: it only notifies the user, and does no work",
             "action='reminder'",
         ),
@@ -153,6 +165,9 @@ def _payload(actions: Actions) -> Object:
 def _kind_of(schema: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what a client checks of a member."""
     return tuple(schema.get(word) for word in ("type", "enum", "$ref", "anyOf"))
+
+
+_NAMES = Arguments("schedule_task", (*_TIMES, *_work(REMINDER), *_HANDLING))
 
 
 def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
@@ -195,11 +210,8 @@ def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidAr
         found = (problem,)
     except DuetimeError:  # the call is refused anyway
         return ()
-    timed = "when" in values or not _wrongly_timed(values, sender.raw)
-    return [problem for problem in found if timed or problem.argument != "when"]
-
-
-def _wrongly_timed(values: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
-    """Whether an argument that would say when a task runs was sent under another name, or could not be read."""
-    wrong = {_NAMES.nearest(name) or name for name in sent if name not in values}
-    return not wrong.isdisjoint(_SAYS_WHEN)
+    wrong = {_NAMES.nearest(name) or name for name in sender.raw if name not in values}
+    wrong |= {"action"} if sender.raw.keys() & ADDRESSES else set()
+    unknown = {"when"} if "when" not in values and not wrong.isdisjoint(_SAYS_WHEN) else set()
+    unknown |= {"payload"} if "action" in wrong else set()
+    return [problem for problem in found if problem.argument.partition(".")[0] not in unknown]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from duetime.scheduler.task import Json
@@ -22,7 +21,6 @@ MAX_ARGUMENT_CHARS = 2_000
 MAX_NUMBER_VALUE = 10**9
 _MAX_SHOWN_DIGITS = 15
 MAX_ITEMS = 100
-_MIN_EPOCH_S, _MAX_EPOCH_S = 10**9, 10**10
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
 _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
@@ -46,6 +44,13 @@ class Correctable(Protocol):
     def corrected(self, given: Json) -> Json: ...
 
 
+@runtime_checkable
+class Parted(Protocol):
+    """A kind whose wrong values may stand for several arguments; None where nothing of one is right."""
+
+    def as_arguments(self, name: str, given: Json) -> Mapping[str, Json] | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Text of at most `limit` characters."""
@@ -64,21 +69,6 @@ class Text:
         if found := _UNWANTED.search(given):
             raise ValueError(f"it contains the character U+{ord(found[0]):04X}, which is not text")
         return given
-
-
-@dataclass(frozen=True, slots=True)
-class TimeText(Text):
-    """A time in words, or as ISO 8601."""
-
-    accepted: str = "a time"
-
-    def corrected(self, given: Json) -> Json:
-        """Return the parts of an object, as a date and a time are, as one text; seconds since 1970 as an instant."""
-        if isinstance(given, dict) and given and all(isinstance(part, str) for part in given.values()):
-            return " ".join(str(part) for part in given.values())[: self.limit]
-        if isinstance(given, int) and not isinstance(given, bool) and _MIN_EPOCH_S <= given < _MAX_EPOCH_S:
-            return f"{datetime.fromtimestamp(given, UTC):%Y-%m-%dT%H:%M:%S}+00:00"
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,191 @@
+"""The names that models write for an argument, as other schedulers have it, and the value that it takes of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from duetime.scheduler.task import Json
+from duetime.tools.arguments.recurrence_words import in_words, on_days
+
+_LENGTH: Final = re.compile(r"\d.*[a-z]", re.IGNORECASE)
+_IN_UNITS: Final = re.compile(r"(?:(.*)_)?(second|sec|minute|min|hour|hr|day)s?")
+"""A name that says its unit: `delay_seconds`, `in_minutes`, `hours`."""
+
+Call = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """An argument that another name may mean; `value` of what was given and its call is None where it cannot.
+
+    A meaning that `refines` takes the place of what the call gives for that argument.
+    """
+
+    argument: str
+    value: Callable[[Json, Call], Json] = lambda given, _call: given
+    refines: bool = False
+
+
+def _object(given: Json, _call: Call) -> Json:
+    return given if isinstance(given, dict) else None
+
+
+def _in_time(given: Json, _call: Call) -> Json:
+    """Return a length as the time after it: `in 10 minutes`; anything else as it is."""
+    text = f"{given} seconds" if isinstance(given, int | float) and not isinstance(given, bool) else given
+    if not isinstance(text, str) or text.lower().startswith("in ") or not _LENGTH.match(text):
+        return text
+    return f"in {text}"
+
+
+def _text(given: Json, _call: Call) -> Json:
+    return given if isinstance(given, str) else None
+
+
+def _rule(given: Json, _call: Call) -> Json:
+    return in_words(given) or given
+
+
+def _recurrence(given: Json, _call: Call) -> Json:
+    return in_words(given)
+
+
+def _on_days(given: Json, call: Call) -> Json:
+    return on_days(given, call.get("repeat"))
+
+
+def _later(given: Json, _call: Call) -> Json:
+    """Return a length as the time that much later than a task is due."""
+    return f"{given} later" if isinstance(given, str) and _LENGTH.match(given) else None
+
+
+def _once(given: Json, _call: Call) -> Json:
+    return None if isinstance(given, str) and in_words(given) else given
+
+
+def _times(given: Json, _call: Call) -> Json:
+    """Return retries as the words that count them: the first attempt is none."""
+    is_number = type(given) is int or (isinstance(given, str) and given.strip().isdecimal())
+    return f"{str(given).strip()} times" if is_number else given
+
+
+def _flag(*, turned: bool = False) -> Callable[[Json, Call], Json]:
+    return lambda given, _call: (given is not turned) if isinstance(given, bool) else None
+
+
+def _member(name: str) -> Callable[[Json, Call], Json]:
+    return lambda given, _call: {name: given}
+
+
+def _question(given: Json, call: Call) -> Json:
+    title = call.get("title")
+    text = given if isinstance(given, str) else f"{title}?" if given is True and isinstance(title, str) else None
+    return {"question": text} if text else None
+
+
+def _target(given: Json, _call: Call) -> Json:
+    return {"url": given} if isinstance(given, str) else None
+
+
+def _one(given: Json, _call: Call) -> Json:
+    return given[0] if isinstance(given, list) and len(given) == 1 else given
+
+
+def _means(names: str, *meanings: Meaning) -> Mapping[str, tuple[Meaning, ...]]:
+    return dict.fromkeys(names.split(), meanings)
+
+
+def _all(*argument: str) -> Iterable[Meaning]:
+    return map(Meaning, argument)
+
+
+MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
+    **_means("at time datetime run_at due due_date due_time due_at scheduled_time scheduled_at", *_all("when")),
+    **_means("scheduled_for schedule_time trigger_at trigger_time trigger remind_at reminder_time", *_all("when")),
+    **_means("execute_at execution_time timestamp eta run_date start_at starts_at date", *_all("when")),
+    **_means("new_time new_when when", *_all("when", "to", "until")),
+    **_means("start start_time start_date from since", *_all("when", "after")),
+    **_means("delay countdown wait", Meaning("when", _in_time), Meaning("until", _in_time)),
+    **_means("duration takes", Meaning("estimate"), Meaning("until", _in_time)),
+    **_means("for snooze_for", Meaning("until", _in_time)),
+    **_means("snooze_until", *_all("until")),
+    **_means("postpone snooze defer", Meaning("when", _later)),
+    **_means("to", *_all("before")),
+    **_means("end end_date end_time ends_at end_at stop_at until", *_all("until", "to", "before")),
+    **_means("resume_at paused_until", *_all("pause_until")),
+    **_means("enabled active resume", Meaning("pause", _flag(turned=True))),
+    **_means("paused disabled", Meaning("pause", _flag())),
+    **_means("skip", Meaning("skip_next", _flag())),
+    **_means("tz zone time_zone", *_all("timezone")),
+    **_means("cron cron_expression rrule recurrence recurrence_rule", Meaning("repeat", _rule)),
+    **_means("interval every frequency repeats", Meaning("repeat", _recurrence)),
+    **_means("schedule", Meaning("repeat", _recurrence), Meaning("when", _once)),
+    **_means(
+        "days days_of_week weekdays byday",
+        Meaning("repeat", _on_days, refines=True),
+    ),
+    **_means("count occurrences times max_occurrences repetitions", *_all("max_runs", "limit")),
+    **_means("exclude exceptions", Meaning("repeat_policy", _member("except"))),
+    **_means("overlap", Meaning("repeat_policy", _member("overlap"))),
+    **_means("name", *_all("title", "query")),
+    **_means("task_name summary subject heading", *_all("title")),
+    **_means("task id", *_all("task_id", "event_id", "title")),
+    **_means("title search", *_all("query")),
+    **_means("event event_name", *_all("name"), Meaning("wait_for", _member("event"))),
+    **_means("event_type topic signal type", *_all("name", "action")),
+    **_means("wait_for_event on_event", Meaning("wait_for", _member("event"))),
+    **_means("key idempotency_key request_id", *_all("idempotency_key", "event_id")),
+    **_means("data properties payload", *_all("payload", "data")),
+    **_means("args params parameters input inputs kwargs", Meaning("payload", _object), Meaning("data", _object)),
+    **_means("message description text body note notes", *_all("payload"), Meaning("data", _object)),
+    **_means("prompt instructions content details", *_all("payload"), Meaning("data", _object)),
+    **_means("webhook_url callback_url endpoint url", Meaning("payload", _target)),
+    **_means("action_type handler function task_type job_type", *_all("action")),
+    **_means("tags label category", *_all("labels", "label")),
+    **_means("labels tag", *_all("labels"), Meaning("label", _one)),
+    **_means("status", *_all("state")),
+    **_means("filter", *_all("state")),
+    **_means("max_results page_size per_page", *_all("limit")),
+    **_means("page page_token next_cursor offset", Meaning("cursor", _text)),
+    **_means("retries max_retries retry_count", Meaning("retry", _times)),
+    **_means("max_attempts attempts", Meaning("retry", _member("max_attempts"))),
+    **_means("retry_delay backoff", Meaning("retry", _member("backoff"))),
+    **_means("retry_policy", *_all("retry")),
+    **_means("ids tasks", *_all("task_ids", "steps")),
+    **_means("chain subtasks jobs", *_all("steps")),
+    **_means("depends_on dependencies after_task after_tasks", *_all("after")),
+    **_means("channel channels", *_all("deliver_to")),
+    **_means("requires_approval needs_approval require_approval ask", Meaning("approval", _question)),
+    **_means("due_by by finish_by complete_by", *_all("deadline")),
+    **_means("urgency importance tier", *_all("priority")),
+    **_means("resources pools requires", *_all("needs")),
+    **_means("preview simulate", *_all("dry_run")),
+    **_means("operation op verb", *_all("change")),
+    **_means("include_history", *_all("history")),
+}
+"""The arguments that each name may mean, the likeliest first: the first that a tool has is meant."""
+
+
+def meanings(name: str) -> tuple[Meaning, ...]:
+    """Return what a name, in small letters, may mean."""
+    known = MEANT_ARGUMENTS.get(name)
+    if known is not None:
+        return known
+    found = _IN_UNITS.fullmatch(name)
+    return _of_a_unit(found[1] or "", f"{found[2]}s") if found else ()
+
+
+def _of_a_unit(stem: str, unit: str) -> tuple[Meaning, ...]:
+    def words(before: str) -> Callable[[Json, Call], Json]:
+        return lambda given, _call: f"{before}{given} {unit}" if isinstance(given, int | float | str) else None
+
+    if stem in {"interval", "every", "repeat"}:
+        return (Meaning("repeat", words("every ")),)
+    if stem in {"duration", "estimate", "estimated"}:
+        return (Meaning("estimate", words("")),)
+    if stem == "retry_delay":
+        return (Meaning("retry", lambda given, _call: {"backoff": f"{given} {unit}"}),)
+    return (Meaning("when", words("in ")), Meaning("until", words("in "))) if stem in {"", "delay", "in"} else ()

@@ -1,0 +1,153 @@
+"""Recurrences as other schedulers write them, in parts: the sentence that `repeat` takes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.recurrence.recurrence import parse
+from duetime.scheduler.rules.time.tokens import ordinal_text
+from duetime.scheduler.task import Json
+from duetime.tools.arguments.types import Text
+
+_ANCHOR: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""A start that shows whether a sentence is one; the task has its own."""
+
+_PARTS: Final = {
+    **dict.fromkeys(("cron", "cronexpression", "crontab", "expression", "rrule", "rule"), "rule"),
+    **dict.fromkeys(("frequency", "freq", "unit", "intervalunit", "type", "kind", "period", "pattern"), "unit"),
+    **dict.fromkeys(("interval", "every", "intervalvalue"), "interval"),
+    **dict.fromkeys(("days", "day", "byday", "dayofweek", "daysofweek", "weekday", "weekdays", "on"), "days"),
+    **dict.fromkeys(("dayofmonth", "bymonthday", "monthday"), "month_day"),
+    **dict.fromkeys(("time", "at", "timeofday", "starttime"), "time"),
+    **dict.fromkeys(("hour", "byhour"), "hour"),
+    **dict.fromkeys(("minute", "byminute"), "minute"),
+    **dict.fromkeys(("until", "end", "enddate", "endat"), "until"),
+    **dict.fromkeys(("count", "occurrences", "maxoccurrences", "times", "maxruns"), "max_runs"),
+    **dict.fromkeys(("timezone", "tz"), "timezone"),
+}
+"""Names of parts without hyphens, and the part that each one is."""
+
+_UNITS: Final = {
+    **{unit: unit for unit in ("minute", "hour", "day", "week", "month", "year")},
+    "minutely": "minute",
+    "hourly": "hour",
+    "daily": "day",
+    "weekly": "week",
+    "monthly": "month",
+    "yearly": "year",
+    "annually": "year",
+}
+_NO_UNITS: Final = frozenset({"interval", "cron", "recurring", "rrule", "custom"})
+"""Types of a recurrence that its other parts say."""
+
+_DAY_CODES: Final = {"mo": "mon", "tu": "tue", "we": "wed", "th": "thu", "fr": "fri", "sa": "sat", "su": "sun"}
+_ALL_DAYS: Final = {"mon-fri": "weekday", "mo-fr": "weekday", "weekdays": "weekday", "weekends": "weekend"}
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceText(Text):
+    """A recurrence in words, as cron or as an RRULE."""
+
+    limit: int = 400
+    accepted: str = "a recurrence"
+
+    def as_arguments(self, name: str, given: Json) -> Mapping[str, Json] | None:
+        """Return the arguments that a recurrence in parts stands for."""
+        found = recurrence_of(given) if isinstance(given, dict) else None
+        return None if found is None else {name if each == "repeat" else each: value for each, value in found.items()}
+
+
+def is_recurrence(text: str) -> bool:
+    """Whether a text is a recurrence, wherever it starts."""
+    try:
+        parse(text, zone="UTC", anchor=_ANCHOR, counted=False)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def in_words(given: Json) -> str | None:
+    """Return as a sentence a recurrence in parts, or one that names its unit alone, `15 minutes`; None for others."""
+    if isinstance(given, dict):
+        found = recurrence_of(given)
+        return str(found["repeat"]) if found is not None and len(found) == 1 else None
+    text = given.strip() if isinstance(given, str) else ""
+    return next((each for each in (text, f"every {text}") if text and is_recurrence(each)), None)
+
+
+def on_days(given: Json, repeat: Json) -> str | None:
+    """Return the recurrence `repeat`, which may be missing, on the days of the week alone."""
+    days = _days(given)
+    rest = re.sub(r"^(daily|weekly|every (day|week|weekday))\b", "", repeat.strip()) if isinstance(repeat, str) else ""
+    sentence = f"every {days}{rest}"
+    return sentence if days and is_recurrence(sentence) else None
+
+
+def recurrence_of(given: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return the sentence of a recurrence in parts as `repeat`, with its end and zone; None for a part not known."""
+    parts: dict[str, Json] = {}
+    for name, value in given.items():
+        plain = re.sub(r"[\s_-]", "", name.lower())
+        if plain.rstrip("s") in _UNITS and isinstance(value, int) and plain not in _PARTS:
+            parts |= {"unit": plain, "interval": value}
+        elif plain in _PARTS and str(value).lower() not in _NO_UNITS:
+            parts[_PARTS[plain]] = value
+        elif plain not in _PARTS:
+            return None
+    sentence = _sentence(parts)
+    if sentence is None or not is_recurrence(sentence):
+        return None
+    rest = {name: parts[name] for name in ("until", "max_runs", "timezone") if parts.get(name) is not None}
+    return {"repeat": sentence, **rest}
+
+
+def _sentence(parts: Mapping[str, Json]) -> str | None:
+    if "rule" in parts:
+        return str(parts["rule"])
+    interval, named = parts.get("interval") or 1, parts.get("unit")
+    if isinstance(interval, str) and not interval.isdecimal():
+        if _unit(interval) is None:
+            return in_words(interval) if set(parts) <= {"interval", "unit"} else None
+        interval, named = 1, interval
+    unit = _unit(named or ("week" if "days" in parts else "month" if "month_day" in parts else "day"))
+    days = _on(parts)
+    if unit is None or days is None:
+        return None
+    every = f"every {interval} {unit}s" if str(interval) != "1" else f"every {unit}"
+    if str(interval) == "1" and days.startswith(" on ") and "days" in parts:
+        every, days = "every", days.removeprefix(" on")
+    return f"{every}{days}{_at(parts)}"
+
+
+def _unit(given: Json) -> str | None:
+    word = str(given).strip().lower()
+    return _UNITS.get(word) or _UNITS.get(word.rstrip("s"))
+
+
+def _on(parts: Mapping[str, Json]) -> str | None:
+    """Return the days of a recurrence, with a blank before; nothing where it names none, None where they are none."""
+    if "month_day" in parts:
+        day = parts["month_day"]
+        return f" on the {ordinal_text(int(str(day)))}" if str(day).isdecimal() else None
+    days = _days(parts.get("days"))
+    return f" on {days}" if days else None if "days" in parts else ""
+
+
+def _days(given: Json) -> str:
+    """Return days of the week as a sentence names them; nothing for what are none."""
+    names = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
+    plain = [str(name).strip().lower() for name in names]
+    return " and ".join(_ALL_DAYS.get(name) or _DAY_CODES.get(name, name) for name in plain)
+
+
+def _at(parts: Mapping[str, Json]) -> str:
+    if parts.get("time"):
+        times = parts["time"] if isinstance(parts["time"], list) else [parts["time"]]
+        return f" at {' and '.join(map(str, times))}"
+    hour, minute = parts.get("hour"), parts.get("minute") or 0
+    return f" at {hour:02}:{minute:02}" if isinstance(hour, int) and isinstance(minute, int) else ""
