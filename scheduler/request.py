@@ -42,6 +42,11 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "max_backoff_seconds": (1, 604_800),
 }
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
+RETRY_ACCEPTED: Final = (
+    "an object with max_attempts, backoff_seconds and max_backoff_seconds, or words: '5 times, 30 s apart'"
+)
+RetryWords = RetryPolicy | Mapping[str, int | str] | str | int
+"""A retry policy, its members, or words for it, as the Python API takes it."""
 PriorityWord = Tier | Literal["critical", "high", "normal", "low", "background"]
 NotifyWord = Notify | Literal["always", "failure", "change", "never"]
 DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
@@ -88,7 +93,7 @@ class StepArguments(TypedDict, total=False):
     title: str
     when: Moment
     timezone: str
-    retry: RetryPolicy | Mapping[str, int]
+    retry: RetryWords
     priority: PriorityWord
     deadline: Moment
     deadline_type: DeadlineWord
@@ -197,7 +202,7 @@ class TaskArguments(TypedDict, total=False):
     deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, int] | None
-    retry: RetryPolicy | Mapping[str, int] | None
+    retry: RetryWords | None
     notify: NotifyWord | None
     expect: Mapping[str, Json] | None
     on_failure: Mapping[str, Json] | None

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
 
-from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.task import RetryPolicy
 
 
@@ -50,7 +50,6 @@ def _is_retry(value: Any) -> bool:
     )
 
 
-_RETRY: Final = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
 _TEXT, TEXTS, _MOMENT = ("text", is_text), ("a list of texts", _are_texts), ("a time", _is_moment)
 STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "name": _TEXT,
@@ -64,7 +63,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "title": _TEXT,
     "when": _MOMENT,
     "timezone": _TEXT,
-    "retry": (_RETRY, _is_retry),
+    "retry": (RETRY_ACCEPTED, _is_retry),
     "priority": _TEXT,
     "deadline": _MOMENT,
     "deadline_type": _TEXT,

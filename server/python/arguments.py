@@ -18,7 +18,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, RETRY_BOUNDS, AfterFailure, Request
+from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, AfterFailure, Request
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import Standing, TaskFilter
@@ -45,8 +45,9 @@ from duetime.server.settings.model import Settings
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument
 from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
-from duetime.tools.arguments.types import Amounts, Flag, Length, Object, Text, Texts, Whole, named
+from duetime.tools.arguments.types import Amounts, Flag, Length, Text, Texts, Whole, named
 
 MAX_IDS = 1_000_000
 MAX_CALL_THREADS = 256
@@ -56,8 +57,10 @@ _BOUND = Native("words, a date or a datetime", (date,), Text(200))
 _LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
 _ACTIONS = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer))
 _FLAG = Flag("True or False")
-_RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()}, fillable=False)
-_POLICY = Policy("a RetryPolicy, or a mapping with max_attempts", Members(_RETRY.accepted, _RETRY))
+_RETRY = RetryTerms(fillable=False)
+_POLICY = Policy(
+    "a RetryPolicy, a mapping with max_attempts, or '5 times, 30 s apart'", Members(_RETRY.accepted, _RETRY)
+)
 
 _OF_TASKS = (
     Argument("title", Text(), example="title='Call John'"),

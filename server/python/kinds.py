@@ -18,6 +18,7 @@ from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import Steps
 from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named, out_of_range
 
@@ -201,6 +202,11 @@ class Policy(PythonKind):
         if not is_sound(given):
             raise ValueError("max_attempts is 1 to 100, and the timedeltas have 0 < backoff <= max_backoff")
         return given
+
+    def corrected(self, given: Any) -> Any:
+        """Return the members that are understood of words or of a mapping, None where that is nothing."""
+        is_text = not isinstance(given, Mapping) or all(isinstance(key, str) for key in given)
+        return RetryTerms().corrected(given) if is_text else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_in_words, understood
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.types import Object, Whole, from_json_text, named
@@ -29,14 +29,14 @@ _RETRIES: Final = frozenset({"retries", "max_retries", "maxretries"})
 class RetryTerms:
     """The retries of a task; members that models know from another tool need not be `listed` again.
 
-    A schema for programs has `every_form`, while models are led to the object.
+    A schema for programs has `every_form`, while models are led to the object. A member that stands for none is refused
+    where it is not `fillable`.
     """
 
-    accepted: str = (
-        "an object with max_attempts, backoff_seconds and max_backoff_seconds, or words: '5 times, 30 s apart'"
-    )
+    accepted: str = RETRY_ACCEPTED
     listed: bool = True
     every_form: bool = False
+    fillable: bool = True
 
     def schema(self) -> dict[str, Any]:
         whole = Object(_MEMBERS, listed=self.listed).schema()
@@ -51,14 +51,14 @@ class RetryTerms:
             members: dict[str, Json] = {
                 _IN_WORDS.get(name) or name: _in_seconds(name, each) for name, each in value.items()
             }
-            return Object(_MEMBERS).read(members)
+            return Object(_MEMBERS, fillable=self.fillable).read(members)
         if isinstance(given, str):
-            return Object(_MEMBERS).read(dict(retry_members(given))) if given.strip() else {}
+            return Object(_MEMBERS, fillable=self.fillable).read(dict(retry_members(given))) if given.strip() else {}
         if isinstance(given, int | float) and not isinstance(given, bool):
-            return Object(_MEMBERS).read({"max_attempts": given})
+            return Object(_MEMBERS, fillable=self.fillable).read({"max_attempts": given})
         raise ValueError(f"{named(given)} is no object, and no words either")
 
-    def corrected(self, given: Json) -> Json:
+    def corrected(self, given: Json) -> dict[str, int] | None:
         """Return what is understood of it, None where that is nothing."""
         value = from_json_text(given) if isinstance(given, str) else given
         if isinstance(value, Mapping):
@@ -74,7 +74,8 @@ class RetryTerms:
 
 def _in_seconds(name: str, value: Json) -> Json:
     """Return a length of time in words as seconds; anything else, and what is none, as it is."""
-    if not isinstance(value, str) or _IN_WORDS.get(name, name) not in _IN_WORDS.values() or value.strip().isdecimal():
+    is_length = _IN_WORDS.get(name, name) in _IN_WORDS.values()
+    if not is_length or not isinstance(value, str) or not value.strip() or value.strip().isdecimal():
         return value
     return seconds_in_words(value)
 

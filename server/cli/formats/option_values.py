@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
+from duetime.scheduler.request import RETRY_ACCEPTED, ScheduleArguments
 from duetime.scheduler.task import ApprovalRequest, Json
 from duetime.scheduler.waits.approval import asks_usual
 from duetime.server.cli.formats.json_text import read_json
+from duetime.tools.arguments.retry import RetryTerms
+from duetime.tools.arguments.steps import Steps
 
-MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
 ApprovalOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -33,9 +34,10 @@ RetryOption = Annotated[
     list[str] | None,
     typer.Option(
         "--retry",
-        metavar="NAME=NUMBER",
-        help="how failures are tried again: a number of attempts, or `max_attempts`, `backoff_seconds` and "
-        "`max_backoff_seconds` with a number each; may be repeated",
+        metavar="TERMS",
+        help="how failures are tried again: a number of attempts, words such as `3 times, 5 min apart`, or "
+        "`max_attempts`, `backoff_seconds` and `max_backoff_seconds` with a number each (`max_attempts=3`); "
+        "may be repeated",
     ),
 ]
 StepsOption = Annotated[
@@ -71,7 +73,8 @@ def read_steps(paths: list[Path] | None) -> list[Any]:
     found: list[Any] = read_json(
         text, "steps", kind=list, accepted="a JSON file with a list", example=_EXAMPLES["steps"]
     )
-    return found
+    steps: list[Any] = Steps().read(found)
+    return steps
 
 
 def _bad_steps(problem: str) -> InvalidArgument:
@@ -93,12 +96,19 @@ def read_units(pairs: list[str] | None) -> dict[str, Any] | None:
     return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
 
 
-def read_retry(pairs: list[str] | None) -> dict[str, int] | None:
-    """Read `5`, a number of attempts, or `max_attempts=5` and the like."""
+def read_retry(pairs: list[str] | None) -> dict[str, Any] | None:
+    """Read `5`, a number of attempts, words such as `3 times, 5 min apart`, or `max_attempts=5` and the like."""
     if not pairs:
         return None
     read = [pair.rpartition("=") for pair in pairs]
-    return dict(_retry_member(name or "max_attempts", number) for name, _, number in read)
+    named: dict[str, Json] = {name.strip().replace("-", "_"): value for name, _, value in read if name}
+    given: list[Json] = [*(value for name, _, value in read if not name), *([named] if named else [])]
+    try:
+        return {name: number for each in given for name, number in RetryTerms(fillable=False).read(each).items()}
+    except ValueError as error:
+        meant = {name: number for each in given for name, number in (RetryTerms().corrected(each) or {}).items()}
+        example = f"retry={meant or {'max_attempts': 5}!r}"
+        raise InvalidArgument("retry", str(error), accepted=RETRY_ACCEPTED, example=example) from None
 
 
 def read_repeat_policy(pairs: list[str] | None) -> dict[str, Any] | None:
@@ -120,21 +130,6 @@ def read_approval(parts: list[str] | None) -> ApprovalRequest | bool | None:
             continue
         found |= {name: value} if name in ("by", "default") else {"question": part}
     return found or usual
-
-
-def _retry_member(name: str, number: str) -> tuple[str, int]:
-    known = name.strip().replace("-", "_")
-    if known not in RETRY_BOUNDS:
-        raise _bad_retry(f"there is no {known[:40]!r}")
-    least, greatest = RETRY_BOUNDS[known]
-    if not number.isdecimal() or not least <= int(number[:MAX_DIGITS]) <= greatest:
-        raise _bad_retry(f"{known}={number[:40]} is out of range")
-    return known, int(number)
-
-
-def _bad_retry(problem: str) -> InvalidArgument:
-    accepted = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
-    return InvalidArgument("retry", problem, accepted=accepted, example="retry={'max_attempts': 5}")
 
 
 _EXAMPLES = {

@@ -226,7 +226,7 @@ def test_python_takes_what_the_tools_show_for_an_argument_of_that_name(method: s
 
 EACH_KIND = """\
 labels: a number is not a list of texts. Accepted: a list of texts. Example: Scheduler.schedule(..., labels=['project'])
-retry: a number is not an object. Accepted: a RetryPolicy, or a mapping with max_attempts. \
+retry: 'often' is not understood. Accepted: a RetryPolicy, a mapping with max_attempts, or '5 times, 30 s apart'. \
 Example: Scheduler.schedule(..., retry=RetryPolicy(max_attempts=3))
 repeat: a timedelta is not a recurrence: write it in words. Accepted: a recurrence in words. \
 Example: Scheduler.schedule(..., repeat='every 3 days at 18:00')
@@ -236,7 +236,7 @@ Example: Scheduler.schedule(..., priority='high')
 
 
 def test_a_corrected_call_of_each_kind_is_shown(scheduler: Scheduler) -> None:
-    wrong: dict[str, Any] = {"labels": 5, "retry": 3, "repeat": timedelta(days=3), "priority": "hihg"}
+    wrong: dict[str, Any] = {"labels": 5, "retry": "often", "repeat": timedelta(days=3), "priority": "hihg"}
 
     refused = tried(lambda: scheduler.schedule("Call John", **wrong))
 
@@ -333,9 +333,23 @@ def test_a_retry_policy_may_be_the_mapping_that_tools_take(scheduler: Scheduler)
 
     task = scheduler.schedule("Call John", when="in 2 hours", retry=members).record.task
     assert task.retry == RetryPolicy(3, timedelta(seconds=5))
-    assert "retry: it has no member 'attempts'" in str(
-        tried(lambda: scheduler.reschedule(task.id, retry={"attempts": 3}))
-    )
+    refused = str(tried(lambda: scheduler.reschedule(task.id, retry={"attempts": 3})))
+    assert "retry: it has no member 'attempts'" in refused
+    assert "Example: Scheduler.reschedule(..., retry={'max_attempts': 3})" in refused
+
+
+@pytest.mark.parametrize(
+    ("retry", "policy"),
+    [
+        ("3 times, 5 minutes apart", RetryPolicy(4, timedelta(minutes=5), timedelta(minutes=10))),
+        ({"max_attempts": 4, "backoff": "5 minutes"}, RetryPolicy(4, timedelta(minutes=5), timedelta(hours=1))),
+        (4, RetryPolicy(4)),
+    ],
+)
+def test_retries_in_words_are_those_of_the_tools(scheduler: Scheduler, retry: Any, policy: RetryPolicy) -> None:
+    task = scheduler.schedule("Call John", when="in 2 hours", retry=retry).record.task
+    assert task.retry == policy
+    assert scheduler.reschedule(task.id, retry=retry).record.task.retry == policy
 
 
 @pytest.mark.parametrize(
