@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
+from duetime.scheduler.task import DeadlineType, Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
 from sqlalchemy import and_, bindparam, case, delete, func, null, or_, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
@@ -63,11 +63,18 @@ _HOLD = (
 )
 _IS_URGENT = tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH))
 _open_question = and_(approvals.c.run_id == deliveries.c.run_id, approvals.c.closed_at.is_(None))
+_binds = and_(tasks.c.deadline_type == DeadlineType.HARD, runs.c.deadline > bindparam("now"))
 _URGENT = (
-    select(deliveries.c.id, case((_IS_URGENT, null()), else_=approvals.c.ends_at).label("ends_at"))
+    select(
+        deliveries.c.id,
+        case((_IS_URGENT, null()), else_=approvals.c.ends_at),
+        case((_IS_URGENT, null()), (_binds, runs.c.deadline)),
+    )
     .join_from(deliveries, tasks, tasks.c.id == deliveries.c.task_id)
     .outerjoin(approvals, _open_question)
-    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), or_(_IS_URGENT, approvals.c.ends_at.is_not(None)))
+    .outerjoin(runs, runs.c.id == deliveries.c.run_id)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)))
+    .where(or_(_IS_URGENT, approvals.c.ends_at.is_not(None), _binds))
 )
 _UNVERIFIED = (
     select(deliveries.c.id)
@@ -148,10 +155,13 @@ class Deliveries:
     def urgent(self, until: Mapping[str, datetime]) -> set[str]:
         """Return those of the deliveries that cannot wait until then.
 
-        These are of tasks with the tier critical or high, and questions that are decided by then without an answer.
+        These are of tasks with the tier critical or high, questions that are decided by then without an answer, and all
+        of runs whose hard deadline is still to come and passes by then: after it an outcome or an answer is worthless.
         """
-        rows = self._database.read(lambda connection: connection.execute(_URGENT, {"ids": list(until)}).all())
-        return {delivery_id for delivery_id, ends_at in rows if ends_at is None or ends_at <= until[delivery_id]}
+        values = {"ids": list(until), "now": self._now()}
+        rows = self._database.read(lambda connection: connection.execute(_URGENT, values).all())
+        ends = [(delivery_id, [at for at in ends if at is not None]) for delivery_id, *ends in rows]
+        return {delivery_id for delivery_id, times in ends if not times or min(times) <= until[delivery_id]}
 
     def postpone(self, until: Mapping[str, datetime]) -> None:
         """Let deliveries that are due and were not tried yet be due later, each at its own moment."""

@@ -16,7 +16,10 @@ from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.quiet_hours import QuietHoursView
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -172,6 +175,38 @@ def test_a_question_whose_time_ends_in_quiet_hours_comes_at_once(store: Store, c
     clock.at = END
     tick(store, phone, plan=QuietPlan(SIESTA, digest=False))
     assert {each.title for each in phone.read} == set(asked)
+
+
+def run_all(store: Store) -> None:
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    for claim in store.claims.start(ready, worker="w", epoch=None, lease=timedelta(minutes=1)):
+        store.claims.settle([settle(claim, Done("told"), now=store.now(), jitter=0.0)])
+
+
+def test_all_of_a_run_whose_hard_deadline_passes_in_quiet_hours_comes_at_once(store: Store) -> None:
+    phone = Reader()
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels=Channels([phone])))
+    asked: dict[str, dict[str, Any]] = {
+        "hard": {"deadline": "today 14:00", "deadline_type": "hard"},
+        "hard, after them": {"deadline": "today 14:01", "deadline_type": "hard"},
+        "soft": {"deadline": "today 13:00", "deadline_type": "soft"},
+    }
+    for title, terms in asked.items():
+        scheduler.schedule(f"Pay: {title}", approval={"question": "Pay?"}, deliver_to=["desktop"], **terms)
+        scheduler.schedule(title, when="now", deliver_to=["desktop"], **terms)
+    run_all(store)
+    tick(store, phone)
+    assert sorted(each.title for each in phone.read) == ["Pay: hard", "hard"]
+
+
+def test_the_outcome_of_a_run_whose_hard_deadline_has_passed_can_wait(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels=Channels([phone])))
+    scheduler.schedule("Late", when="now", deadline="today 13:00", deadline_type="hard", deliver_to=["desktop"])
+    run_all(store)
+    clock.at = NOON + timedelta(hours=1)
+    tick(store, phone)
+    assert phone.read == []
 
 
 def test_a_single_outcome_and_those_of_a_webhook_stay_as_they_are(store: Store, clock: Clock) -> None:
