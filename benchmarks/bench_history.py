@@ -53,6 +53,7 @@ STATE = f"""CASE WHEN {OPEN} THEN 'scheduled' WHEN {RARE} THEN 'expired' WHEN n 
 ERROR = f"CASE WHEN {RARE} THEN 'the giraffe has no time' WHEN n % 20 = 3 THEN 'HTTP 503 from the service' END"
 ACTION = f"CASE WHEN n % 3331 = 11 AND n < {TASK_COUNT} / 3 THEN 'export' ELSE 'action_' || (n % 10) END"
 WORKER = f"CASE WHEN {RARE} THEN 'w-rare' ELSE 'w-' || (n % 40) END"
+LABEL = "CASE WHEN n % 3331 = 17 THEN 'rare' ELSE 'label-' || (n % 20) END"
 TITLE = "'Task ' || n || CASE WHEN n % 100 = 5 THEN ' and the Dentist' WHEN n = 77 THEN ' about the Zebra' ELSE '' END"
 
 TASKS = f"""
@@ -60,12 +61,12 @@ INSERT INTO tasks (id, tenant, owner, title, title_folded, action, payload, time
     deliver_to, labels, revision, created_at, updated_at, priority)
 SELECT 't_' || n, '{TENANT}', CASE WHEN n % 3331 = 13 AND n < {TASK_COUNT} / 3 THEN 'mallory' ELSE 'alice' END,
     {TITLE}, lower({TITLE}), {ACTION}, '{{}}', 'UTC', 'noon', AT(n), false,
-    '{{"max_attempts":5,"backoff":1,"max_backoff":60}}', '[]', '[]', 1, AT(n), AT(n),
+    '{{"max_attempts":5,"backoff":1,"max_backoff":60}}', '[]', CAST('["' || {LABEL} || '"]' AS LABELS), 1, AT(n), AT(n),
     CASE WHEN n % 10 = 1 THEN 'high' ELSE 'normal' END
 FROM numbers WHERE n <= {TASK_COUNT}"""
 LABELS = f"""
 INSERT INTO task_labels (tenant, label, task_id)
-SELECT '{TENANT}', CASE WHEN n % 3331 = 17 THEN 'rare' ELSE 'label-' || (n % 20) END, 't_' || n
+SELECT '{TENANT}', {LABEL}, 't_' || n
 FROM numbers WHERE n <= {TASK_COUNT}"""
 RUNS = f"""
 INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, wake_at, started_at, ended_at,
@@ -219,6 +220,7 @@ def fill(store: Store, count: int) -> None:
 def _in_words_of(connection: Connection, statement: str, count: int) -> str:
     gap_us = SPAN_S * 1_000_000 // count
     if connection.dialect.name == "postgresql":
+        statement = statement.replace("AS LABELS)", "AS jsonb)")
         instant = f"timestamptz '2026-01-01' + n * interval '{gap_us} microseconds'"
         numbers = f"FROM (SELECT generate_series(1, {count}) AS n) AS numbers"
         statement = statement.replace("FROM numbers", numbers).replace("AT(n)", f"({instant})")
@@ -226,7 +228,7 @@ def _in_words_of(connection: Connection, statement: str, count: int) -> str:
     series = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) SELECT"
     instant = f"({FIRST_DAY_INDEX * DAY_US} + n * {gap_us}"
     statement = _after(statement.replace("AT(n)", f"{instant})"), f"{instant} + (", ") * 1000000)")
-    return statement.replace("SELECT", series, 1)
+    return statement.replace("SELECT", series, 1).replace("AS LABELS)", "AS TEXT)")
 
 
 def _after(statement: str, begin: str, end: str) -> str:

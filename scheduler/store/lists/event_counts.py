@@ -15,12 +15,12 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.event_walk import EventKey, EventWalk, compared, of_task
+from duetime.scheduler.store.lists.label_counts import LABELS_OF_TASK, by_label
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.lists.time_buckets import Counted, minute_of
 from duetime.scheduler.store.schema.tables.events import events
-from duetime.scheduler.store.schema.tables.tasks import labels, tasks
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import LAST_INSTANT
-from duetime.scheduler.store.text_index.text_search import Condition
 from sqlalchemy import Connection, func, select, type_coerce
 from sqlalchemy.types import NullType
 
@@ -65,8 +65,9 @@ class _EventCounter:
     where: EventFilter
 
     def groups(self, by: EventGroup) -> tuple[Counter[str], datetime | None]:
-        joined = (labels.c.tenant == events.c.tenant, labels.c.task_id == events.c.task_id)
-        found, reached = self._counted([_group(by)], joined if by is EventGroup.LABEL else ())
+        found, reached = self._counted([_group(by)])
+        if by is EventGroup.LABEL:
+            return by_label(found), reached
         counts: Counter[str] = Counter()
         for (key,), count in found.items():
             if key is not None:
@@ -77,7 +78,7 @@ class _EventCounter:
         minute = minute_of(events.c.at, width, dialect_of(self.connection))
         return self._counted([minute, type_coerce(events.c.kind, NullType())])
 
-    def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
+    def _counted(self, keys: Sequence[Any]) -> tuple[Counted, datetime | None]:
         walk = EventWalk(self.connection, self.tenant, self.where)
         conditions = compared(self.tenant, self.where, dialect_of(self.connection))
         reached: EventKey | None = None
@@ -89,10 +90,11 @@ class _EventCounter:
         if oldest is not None:
             conditions.append(events.c.seq >= oldest)
         named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
-        statement = walk.rows(*named, func.count(), conditions=[*conditions, *joined], down_to=reached)
+        statement = walk.rows(*named, func.count(), conditions=conditions, down_to=reached)
         found: Counted = Counter()
-        for row in self.connection.execute(statement.group_by(*named)):
-            found[tuple(row[:-1])] += row[-1]
+        with dialect_of(self.connection).undecoded(self.connection):
+            for row in self.connection.execute(statement.group_by(*named)):
+                found[tuple(row[:-1])] += row[-1]
         return found, reached.at if reached else self._time_of(oldest)
 
     def _oldest_of_task(self) -> int | None:
@@ -124,9 +126,9 @@ def _group(by: EventGroup) -> Any:
         EventGroup.ACTOR: events.c.actor,
         EventGroup.SURFACE: events.c.via,
         EventGroup.TENANT: events.c.tenant,
-        EventGroup.LABEL: labels.c.label,
     }
     if by in own:
         return type_coerce(own[by], NullType())
-    found = select(type_coerce(tasks.c.action, NullType())).where(tasks.c.id == events.c.task_id)
+    of_task = LABELS_OF_TASK if by is EventGroup.LABEL else tasks.c.action
+    found = select(type_coerce(of_task, NullType())).where(tasks.c.id == events.c.task_id)
     return found.correlate(events).scalar_subquery()

@@ -106,8 +106,15 @@ class RunSearch:
             return soon
         found = self._rare()
         if found is None:
-            return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+            return self._continued(soon, compared, limit)
         return self._with_words(*found, walk, compared, limit)
+
+    def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
+        """Compare the runs behind those that were compared, as many as a page may have in all."""
+        walk = RunWalk(self.connection, self.tenant, self.where, soon.searched_to)
+        most = MAX_RUNS_SEARCHED - MAX_RUNS_SEARCHED_FIRST
+        more = _searched(walk, compared, limit - len(soon.keys), most)
+        return FoundRuns([*soon.keys, *more.keys], more.searched_to)
 
     def _looked_up(
         self, walk: RunWalk, known: Sequence[Condition], compared: Sequence[Condition], limit: int

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.history.events import EventGroup
+from duetime.scheduler.history.runs import RunFilter, RunGroup
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements import side_runs
 from duetime.scheduler.store.statements.series import generation_overtake
@@ -158,3 +160,18 @@ def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(t
         look = plans(store, lambda store: store._database.read(lambda each: text_search.rare_words(each, "seldom")))
     assert any("SEARCH events" in step for step in look)
     assert [step for step in look if step.startswith("SCAN tasks")] == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.run_history.counts(TENANT, RunFilter(), RunGroup.LABEL),
+        lambda store: store.history.event_counts(TENANT, EventFilter(), EventGroup.LABEL),
+    ],
+    ids=["runs", "events"],
+)
+def test_a_count_by_label_reads_the_tasks_of_what_is_counted_and_no_labels_of_others(ask: Ask, tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        steps = plans(store, ask)
+    assert [step for step in steps if "task_labels" in step] == []
+    assert {step for step in steps if " tasks " in step} == {"SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"}

@@ -11,6 +11,8 @@ from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.history.events import EventGroup
+from duetime.scheduler.history.runs import RunFilter, RunGroup
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
@@ -340,3 +342,11 @@ def test_a_task_whose_zone_or_rule_cannot_be_read_is_shown_as_damaged_and_can_be
     assert whole.warnings[0].startswith("damaged: its time zone or rule cannot be read here (")
     assert service.explain(odd.id, by=ALICE)[1]
     assert service.cancel(odd.id, by=ALICE).record.run.state is State.CANCELLED
+
+
+def test_labels_that_cannot_be_read_are_counted_for_none_and_hide_no_others(url: str, store: Store) -> None:
+    started(store, labels=("web",))
+    for value in damages("tasks", "labels", url):
+        damage(url, "tasks", "labels", value, id=started(store, labels=("home",)).task.id)
+    assert store.run_history.counts(TENANT, RunFilter(), RunGroup.LABEL).counts == {"web": 1}
+    assert store.history.event_counts(TENANT, EventFilter(), EventGroup.LABEL).counts.keys() == {"web"}

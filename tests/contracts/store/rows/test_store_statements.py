@@ -24,11 +24,13 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.postgres import add_many, add_one, known_keys
 from duetime.scheduler.store.postgres import start as postgres_start
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.store.statements.idempotency import Name
+from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord, TaskView
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, select, text
 
 from tests import services
 from tests.builders import (
@@ -435,3 +437,14 @@ def test_the_look_for_a_twin_is_planned_by_its_own_index_while_the_database_is_e
         if " on runs " in line and "Cond: ((ROW(twin_hash, scheduled_for) >=" in condition
     ]
     assert [line.split(" using ")[1].split(" on ")[0] for line in looks] == ["runs_by_twin"]
+
+
+def test_ids_that_many_runs_are_compared_with_are_a_set_that_no_planner_weighs_one_by_one(store: Store) -> None:
+    def planned(connection: Connection) -> list[str]:
+        among = text_search.in_set_of(connection, runs.c.task_id, [f"t_{number}" for number in range(12)])
+        found = select(runs.c.id).where(among).compile(connection)
+        return [*connection.exec_driver_sql(f"EXPLAIN {found}", found.params).scalars()]
+
+    [condition] = [line for line in store._database.read(planned) if "Filter" in line]
+    assert "hashed SubPlan" in condition
+    assert "t_7" not in condition

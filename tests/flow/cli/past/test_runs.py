@@ -140,7 +140,7 @@ def test_they_are_filtered(cli: Say, filters: list[str], expected: list[str]) ->
 
 def test_a_page_is_filled_however_far_back_the_next_match_is(cli: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 1)
-    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 1)
+    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 2)
     assert titles(cli("runs", "--min-duration", "90", "--json")) == ["Backup", "Night import", "Old import"]
 
 
