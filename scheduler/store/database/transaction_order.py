@@ -22,7 +22,7 @@ A copy of an SQLite file leaves them out from the beginning, as nothing would sh
 
 _ORDER_LOCK_ID = 0x74786F72  # "txor"
 _XID_COUNT = 1 << 32
-_MAX_ROWS_LOOKED_AT = 1_000
+MAX_ROWS_LOOKED_AT = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,27 @@ _OF_THIS_SERVER = f"xmin::text::bigint = tx % {_XID_COUNT}"
 """Whether a row is of the transaction that it names; a restore writes it in another one."""
 
 
+_WRITER = f"""pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+    - mod(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - xmin::text::bigint + {_XID_COUNT}, {_XID_COUNT})"""
+"""The transaction that wrote a row, with its epoch: one of the last four billion."""
+
+
 def _stranger(table: str) -> str:
     """Return whether the oldest rows of a table are of another server; those that were moved are below 0.
 
     A restore writes all rows before any of this server. Rows that somebody changed by hand have such rows before them.
+    Where they are the oldest, rows of this server are older than the change.
     """
-    columns, sorted_by = f"id, {_OF_THIS_SERVER} AS own", f"tx, id LIMIT {_MAX_ROWS_LOOKED_AT}"
+    columns, sorted_by = f"id, {_OF_THIS_SERVER} AS own, {_WRITER} AS writer", f"tx, id LIMIT {MAX_ROWS_LOOKED_AT}"
     oldest = f"SELECT {columns} FROM {table} WHERE tx >= 0 ORDER BY {sorted_by}"  # nosec B608 # noqa: S608 - names of this module
     newest, first = "max(id) FILTER (WHERE NOT own)", "min(id) FILTER (WHERE own)"
-    return f"(SELECT coalesce({newest} < coalesce({first}, {newest} + 1), false) FROM ({oldest}) AS oldest)"  # nosec B608 # noqa: S608 - likewise
+    return f"""(
+        SELECT CASE WHEN other < coalesce(own, other + 1) THEN NOT EXISTS (
+            SELECT FROM {table} WHERE tx >= 0 AND tx < found.written AND {_OF_THIS_SERVER}
+        ) ELSE false END
+        FROM (SELECT {newest} AS other, {first} AS own, max(writer) FILTER (WHERE NOT own) AS written
+            FROM ({oldest}) AS oldest) AS found
+    )"""  # nosec B608 # noqa: S608 - likewise
 
 
 def _newest(table: str, progress: str) -> str:
@@ -122,7 +134,9 @@ def repair(database: Database) -> bool:
     moved = database.write(_move)
     if moved:
         log.warning(
-            "the database was restored from a dump: moved its old transaction numbers below those of this server"
+            "all old rows were written by other transactions than they name, as in a database restored from a dump: "
+            "moved their numbers below those of this server; if nobody restored it, somebody changed these rows: "
+            "`duetime audit verify` names the first one"
         )
     return moved
 

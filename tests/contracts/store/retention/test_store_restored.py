@@ -59,6 +59,10 @@ def moved(store: Store, ahead: int) -> None:
     store._database.write(work)
 
 
+def written(store: Store, statement: str) -> None:
+    store._database.write(lambda connection: connection.execute(text(statement)))
+
+
 def sealed(store: Store) -> None:
     while store.audit_chain.seal():
         pass
@@ -303,6 +307,48 @@ def test_changed_rows_between_others_are_no_restore(store: Store, url: str, cloc
     added(opened)
     assert opened.history.latest() == last + 1
     opened.close()
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize(
+    ("table", "count"), [("events", 2), ("audit_entries", 2), ("events", transaction_order.MAX_ROWS_LOOKED_AT + 1)]
+)
+def test_the_oldest_rows_changed_by_hand_are_no_restore_and_the_audit_chain_names_them(
+    store: Store, caplog: pytest.LogCaptureFixture, table: str, count: int
+) -> None:
+    for _ in range(3):
+        added(store)
+        recorded(store)
+    columns = "tenant, task_id, at, kind, actor"
+    more = (
+        f"SELECT {columns}, 9 + n FROM events, generate_series(1, {count}) AS n WHERE id = (SELECT min(id) FROM events)"
+    )
+    written(store, f"INSERT INTO events ({columns}, seq) {more}")
+    sealed(store)
+    last = store.history.last_id()
+    written(store, f"UPDATE {table} SET actor = 'eve' WHERE id < (SELECT min(id) FROM {table}) + {count}")
+    added(store)
+    broken = verdict(store).broken
+    assert store.history.latest() == last + 1
+    assert caplog.messages == []
+    assert broken is not None
+    assert broken.wrong.endswith("was changed")
+
+
+@pytest.mark.damages
+def test_the_log_says_how_to_tell_a_restore_from_rows_that_were_all_changed_by_hand(
+    store: Store, url: str, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(store)
+    written(store, "UPDATE events SET actor = 'eve'")
+    opened = open_store(url, clock=clock)
+    [said] = caplog.messages
+    assert "restored from a dump" in said
+    assert "`duetime audit verify`" in said
+    broken = verdict(opened).broken
+    opened.close()
+    assert broken is not None
+    assert broken.wrong.endswith("was changed")
 
 
 def test_numbers_of_this_server_stay(store: Store, url: str, clock: Clock) -> None:
