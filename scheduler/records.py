@@ -172,6 +172,7 @@ class WorkerProcess:
     """A process that runs tasks, as it says of itself at `seen_at` by the store's clock.
 
     `running` counts its claimed runs, `lost_threads` those kept beyond a time limit; `drain` is asked by an operator.
+    `key_ids` are those of the keys by which it reads secrets.
     """
 
     id: str
@@ -185,3 +186,4 @@ class WorkerProcess:
     actions: tuple[str, ...] = ()
     lost_threads: int = 0
     drain: str | None = None
+    key_ids: tuple[str, ...] = ()

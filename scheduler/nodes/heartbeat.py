@@ -62,6 +62,16 @@ def any_worker_handles(store: Store, action: str) -> bool:
     return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())
 
 
+def workers_without_key(store: Store) -> list[str]:
+    """Return the live workers, on any machine, that do not report the key by which this process encrypts secrets."""
+    now, first = store.now(), store.secrets.key_ids[:1]
+    return [
+        worker.id
+        for worker in store.workers.all()
+        if is_alive(worker.seen_at, now) and not {*first} <= {*worker.key_ids}
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class SilentWorkers:
     """The workers of a store whose last heartbeat is too old, and what they hold."""
@@ -111,6 +121,7 @@ class Heartbeat:
             threads=0,
             started_at=store.now(),
             actions=tuple(actions),
+            key_ids=store.secrets.key_ids,
         )
         self.loop = Loop("heartbeat", self.step)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,6 +15,8 @@ from duetime.scheduler.errors import InvalidSetting
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
+SECRET_KEY_ID_CHARS: Final = 16
+
 _NO_KEYS: Final = (
     f"secret_keys: secrets need a key to be encrypted with. Set DUETIME_SECRET_KEYS or secret_keys_file; {MAKE_A_KEY}."
 )
@@ -24,6 +27,14 @@ class Cipher:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = tuple(keys)
+
+    @cached_property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of the keys, the first one first: hashes from which nobody computes a key."""
+        return tuple(
+            hashlib.sha256(b"duetime secret key " + key.encode()).hexdigest()[:SECRET_KEY_ID_CHARS]
+            for key in self._keys
+        )
 
     @cached_property
     def _fernet(self) -> MultiFernet:

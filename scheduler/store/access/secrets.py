@@ -53,6 +53,11 @@ class Secrets:
         self._now = now
         self._cipher = cipher
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of the keys of this process: the first one encrypts."""
+        return self._cipher.key_ids
+
     def set(
         self,
         tenant: str,

@@ -38,7 +38,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
-HEAD_VERSION = "0057"
+HEAD_VERSION = "0058"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 NO_WAY_BACK = "No command takes a schema back: to leave the newer version, restore a backup from before its upgrade."

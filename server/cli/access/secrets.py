@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.access.secret import REFERENCE_PREFIX, check_name
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.nodes.heartbeat import workers_without_key
 from duetime.scheduler.principal import ALL_TENANTS, LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
@@ -95,16 +96,23 @@ def rotate(context: typer.Context, *, reason: AuditReason = None) -> None:
     """Encrypt every secret again by the first of the secret keys, so that the others can be removed."""
     with session(context).store(create=True) as store:
         done = store.secrets.rotate(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, reason=reason))
-    say_rotated(done.encrypted, [f"{secret.name} of {secret.tenant}" for secret in done.unreadable])
+        lacking = workers_without_key(store)
+    say_rotated(done.encrypted, [f"{secret.name} of {secret.tenant}" for secret in done.unreadable], lacking)
 
 
-def say_rotated(encrypted: int, unreadable: Sequence[str]) -> None:
-    """Say what a rotation did; raises Exit where no key decrypts a secret."""
+def say_rotated(encrypted: int, unreadable: Sequence[str], without_key: Sequence[str]) -> None:
+    """Say what a rotation did; raises Exit where no key decrypts a secret, or a worker lacks the first key."""
     output.say(f"{encrypted} secret{'s' if encrypted != 1 else ''} encrypted by the first key.")
     if unreadable:
         they, them = ("it was", "it") if len(unreadable) == 1 else ("they were", "them")
         names = ", ".join(unreadable)
         output.note(f"No key decrypts {names}: add the key that {they} set with, or set {them} again.")
+    if without_key:
+        output.note(
+            f"These workers do not report the first key, so their runs can read no secret: {', '.join(without_key)}. "
+            "Set it in DUETIME_SECRET_KEYS there, and restart them, before you remove the old key."
+        )
+    if unreadable or without_key:
         raise typer.Exit(FAILED_CODE)
 
 

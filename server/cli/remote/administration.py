@@ -55,7 +55,8 @@ def secrets_remove(server: RemoteServer, params: Params) -> None:
 def secrets_rotate(server: RemoteServer, params: Params) -> None:
     """Encrypt secrets again."""
     done = server.post("/secrets/rotate", reason_of(params))
-    secrets.say_rotated(done["encrypted"], [f"{each['name']} of {each['tenant']}" for each in done["unreadable"]])
+    unreadable = [f"{each['name']} of {each['tenant']}" for each in done["unreadable"]]
+    secrets.say_rotated(done["encrypted"], unreadable, done["workers_without_key"])
 
 
 def _secret(name: str) -> str:

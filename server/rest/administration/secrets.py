@@ -11,6 +11,7 @@ from duetime.scheduler.access.secret import MAX_SECRET_BYTES
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.scheduler.intake.validation import tenant_read
+from duetime.scheduler.nodes.heartbeat import workers_without_key
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import only_operators
@@ -45,11 +46,15 @@ class SecretsPayload(RestPayload):
 
 
 class RotatedPayload(RestPayload):
-    """The result of a rotation: `encrypted` by the first key; no key decrypts those that are `unreadable`."""
+    """The result of a rotation: `encrypted` by the first key; no key decrypts those that are `unreadable`.
+
+    `workers_without_key` do not report the first key: their runs can read no secret until they have it.
+    """
 
     schema_: Annotated[Literal["duetime.secrets_rotated/1"], Field(alias="schema")] = "duetime.secrets_rotated/1"
     encrypted: int
     unreadable: tuple[SecretPayload, ...]
+    workers_without_key: tuple[str, ...]
 
 
 def secrets(call: RestCall) -> RestAnswer:
@@ -82,8 +87,12 @@ def rotate(call: RestCall) -> RestAnswer:
     """Encrypt every secret again by the first of the secret keys of the server."""
     with _keys_of_server():
         done = call.parts.store.secrets.rotate(_entry(call, AuditKind.SECRETS_ROTATED, call.by.tenant))
-    unreadable = secrets_json(done.unreadable)["secrets"]
-    return RestAnswer(RotatedPayload.model_validate({"encrypted": done.encrypted, "unreadable": unreadable}))
+    found = {
+        "encrypted": done.encrypted,
+        "unreadable": secrets_json(done.unreadable)["secrets"],
+        "workers_without_key": workers_without_key(call.parts.store),
+    }
+    return RestAnswer(RotatedPayload.model_validate(found))
 
 
 @contextmanager

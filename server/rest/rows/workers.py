@@ -32,9 +32,12 @@ def workers_json(store: Store, stats: Stats | None = None) -> dict[str, Json]:
 def _worker(
     worker: WorkerProcess, left: Mapping[str, int], threads: ThreadUse | None, now: datetime
 ) -> dict[str, Json]:
-    """Return a worker; what one said before it fell silent is long untrue, so its runs are counted."""
+    """Return a worker; what one said before it fell silent is long untrue, so its runs are counted.
+
+    The keys that it has are for rotations alone.
+    """
     running = worker.running if is_alive(worker.seen_at, now) else left.get(worker.id, 0)
     seen = {"started_at": utc(worker.started_at), "seen_at": utc(worker.seen_at or worker.started_at)}
     known = {**asdict(worker), **seen, "state": state_of(worker, now), "running": running}
     withheld = threads.withheld if threads else None
-    return present({**known, "actions": list(worker.actions), "withheld": withheld})
+    return present({**known, "actions": list(worker.actions), "withheld": withheld, "key_ids": None})

@@ -76,6 +76,7 @@ async def test_a_secret_is_set_listed_and_removed_and_its_value_is_in_no_answer(
         "schema": "duetime.secrets_rotated/1",
         "encrypted": 0,
         "unreadable": [],
+        "workers_without_key": [],
     }
 
 

@@ -65,6 +65,7 @@ class WorkerRow(Base):
     actions: tuple[str, ...] = column(server_default="[]")
     lost_threads: int = column(server_default="0")
     drain: str | None
+    key_ids: tuple[str, ...] = column(server_default="[]")
 
 
 class RunnerRow(Base):

@@ -6,12 +6,15 @@ import io
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.nodes.heartbeat import WORKER_ALIVE_FOR, Heartbeat
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.session import cli_way
@@ -101,6 +104,22 @@ def test_a_rotation_encrypts_by_the_first_key(said: Said, monkeypatch: pytest.Mo
     assert said("secrets", "rotate") == "1 secret encrypted by the first key.\n"
     monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
     assert "No key decrypts crm of local: add the key that it was set with" in said("secrets", "rotate", code=1)
+
+
+def test_a_rotation_names_the_live_workers_that_lack_the_first_key(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said("secrets", "set", "crm", stdin=CANARY)
+    held = {"w-none": (), "w-old": (KEY,), "w-new": (OTHER_KEY, KEY), "w-silent": (KEY,)}
+    for name, keys in held.items():
+        clock = (lambda: datetime.now(UTC) - 2 * WORKER_ALIVE_FOR) if name == "w-silent" else None
+        url, known = f"sqlite:///{tmp_path}/duetime.db", [read_key(key) for key in keys]
+        with closing(open_store(url, clock=clock, secret_keys=known)) as store:
+            Heartbeat(store, name, threads=lambda: 1, running=lambda: 0).step()
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", f"{OTHER_KEY}, {KEY}")
+    answer = said("secrets", "rotate", code=1)
+    assert "1 secret encrypted by the first key." in answer
+    assert "do not report the first key, so their runs can read no secret: w-none, w-old. Set it" in answer
 
 
 def test_the_keys_may_stand_in_a_file(said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
