@@ -33,7 +33,7 @@ class TaskRecord:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it is cancelled, and each run that still goes on was asked to stop."""
+        """Whether it is cancelled, and each run of it that has not ended was asked to stop."""
         return self.run.state is State.CANCELLED and all(each.cancel_requested for each in self.side_runs)
 
 
