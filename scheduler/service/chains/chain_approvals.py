@@ -23,7 +23,7 @@ from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
 from duetime.scheduler.waits.approval import Approval, taken_back_by
 
-MAX_QUESTIONS_NAMED: Final = 6
+MAX_RUNS_NAMED: Final = 6
 """Questions that a refusal names, each by its run."""
 
 
@@ -122,7 +122,7 @@ def _refuse_several_generations(chain_id: str, asked: Sequence[tuple[StepRecord,
     several = len({numbers[each.run_id] for _, of_step in asked for each in of_step})
     if several > 1:
         named = [f"{step.name} {each.run_id} (generation {numbers[each.run_id]})" for step, of in asked for each in of]
-        more = f" and {len(named) - MAX_QUESTIONS_NAMED} more" if len(named) > MAX_QUESTIONS_NAMED else ""
-        runs = ", ".join(named[:MAX_QUESTIONS_NAMED]) + more
+        more = f" and {len(named) - MAX_RUNS_NAMED} more" if len(named) > MAX_RUNS_NAMED else ""
+        runs = ", ".join(named[:MAX_RUNS_NAMED]) + more
         message = f"{chain_id} asks in {several} generations: answer each by the id of its run: {runs}."
         raise Refused(message, argument="task_id", remedy=remedies.Inspect(chain_id))

@@ -155,7 +155,7 @@ class Deliveries:
     def urgent(self, until: Mapping[str, datetime]) -> set[str]:
         """Return those of the deliveries that cannot wait until then.
 
-        These are of tasks with the tier critical or high, questions that are decided by then without an answer, and all
+        They are of tasks with the tier critical or high, or ask what is decided by then without an answer. Others are
         of runs whose hard deadline is still to come and passes by then: after it an outcome or an answer is worthless.
         """
         values = {"ids": list(until), "now": self._now()}

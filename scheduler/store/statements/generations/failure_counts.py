@@ -10,8 +10,8 @@ from duetime.scheduler.rules.series.overlap import pause_after_failures
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.statements.endings import pauses
-from duetime.scheduler.store.statements.generations import first_runs, generation_rows
+from duetime.scheduler.store.statements.endings import first_runs, pauses
+from duetime.scheduler.store.statements.generations import generation_rows
 from duetime.scheduler.task import Overlap, RepeatPolicy
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
 

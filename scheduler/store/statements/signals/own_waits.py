@@ -19,7 +19,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.generations import first_runs
+from duetime.scheduler.store.statements.endings import first_runs
 from duetime.scheduler.store.statements.signals.kept_waits import kept
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import NewWait, further, row_of

@@ -24,7 +24,7 @@ from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk
 from tests.contracts.store.hourly_chain import Hourly
 
-GENERATIONS = 3_000
+GENERATION_COUNT = 3_000
 MAX_ROWS_READ = 100
 """Rows of runs that one statement reads; the chain has two steps, of which each had as many runs as generations."""
 
@@ -60,7 +60,7 @@ def _add(connection: Connection, chain: Hourly) -> None:
     ended = [runs.c.task_id.in_(chain.steps.values()), runs.c.number == 1]
     first = [row._asdict() for row in connection.execute(select(*columns).where(*ended))]
     assert len(first) == len(STEPS)
-    for place in range(1, GENERATIONS):
+    for place in range(1, GENERATION_COUNT):
         apart = {"number": 1 - place if place % 2 else 1 + place}
         back = timedelta(minutes=place)
         times = ("scheduled_for", "ended_at", "started_at", "listed_at")

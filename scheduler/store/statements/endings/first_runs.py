@@ -26,7 +26,7 @@ _ENDS = select(runs.c.id, runs.c.state, runs.c.started_at, runs.c.ended_at).wher
 
 
 class FirstRun(NamedTuple):
-    """How the first run of a step ended, and whether it had started; `state` is None while it is open."""
+    """The end of the first run of a step, and whether it had started; `state` is None while it is open."""
 
     run_id: str
     state: State | None
