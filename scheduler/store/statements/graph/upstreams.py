@@ -18,7 +18,7 @@ from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run
 from sqlalchemy import BindParameter, Connection, bindparam, case, func, select
 
-MAX_RUN_NUMBER: Final = 2**31 - 1
+MAX_RUNS_OF_TASK: Final = 2**31 - 1
 """No run of a task has a higher number."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
@@ -39,7 +39,7 @@ _each = runs.alias("each")
 _LATEST = (
     select(_each.c.id)
     .where(_each.c.task_id == dependencies.c.upstream_id)
-    .where(_each.c.number <= case((_before.c.task_id.is_not(None), bindparam("until")), else_=MAX_RUN_NUMBER))
+    .where(_each.c.number <= case((_before.c.task_id.is_not(None), bindparam("until")), else_=MAX_RUNS_OF_TASK))
     .where(_each.c.ended_at.is_not(None), _each.c.started_at.is_not(None))
     .order_by(_each.c.number.desc(), _each.c.ended_at.desc(), _each.c.generation.desc())
     .limit(1)
@@ -130,7 +130,7 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own.
     Next to the current generation it gets those of the tasks that were spawned in its own.
     """
-    given = {"tenant": tenant, "of_task": task_id, "until": run.number if run else MAX_RUN_NUMBER}
+    given = {"tenant": tenant, "of_task": task_id, "until": run.number if run else MAX_RUNS_OF_TASK}
     rows = unreadable.rows(connection, _RESULTS, given)
     unstarted = _unstarted(connection, rows, run.number) if run else ()
     rows = [row for row in rows if row.task_id not in unstarted]
