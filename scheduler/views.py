@@ -129,6 +129,11 @@ def due_at(run: Run) -> datetime:
     return max(at or run.scheduled_for, run.scheduled_for)
 
 
+def after_pause(task: Task, due: datetime) -> datetime:
+    """Return when a run that is `due` at a time starts: while its task is paused until a time, not before that."""
+    return max(due, task.paused_until) if task.paused and task.paused_until else due
+
+
 class ChainName(NamedTuple):
     """The chain that a task is a step of: its id and title, the name of the step, and whether the chain recurs."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
-from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, without_ids
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, starts_at, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import reserved_duration
@@ -82,7 +82,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
-        when=_when(due_at(run), task.timezone, view.now),
+        when=_when(starts_at(view.record), task.timezone, view.now),
         repeat=_repeat(view),
         priority=_priority(task),
         deadline=_deadline(view),
@@ -278,7 +278,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
         state=record.run.state,
-        when=utc(due_at(record.run)),
+        when=utc(starts_at(record)),
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         **pause_parts(task, record.run),

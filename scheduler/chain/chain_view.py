@@ -20,7 +20,7 @@ from duetime.scheduler.chain.chain import (
 )
 from duetime.scheduler.chain.judgement import why_left_out
 from duetime.scheduler.task import Run, Task
-from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, due_at
+from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView, after_pause, due_at
 
 CHAIN_ACTION: Final = "chain"
 """Stands for the action in the record of a chain, which no handler runs."""
@@ -42,7 +42,7 @@ def _shown(step: StepRecord) -> ChainStep:
         task.title,
         task.action,
         run.state,
-        run.wake_at or run.scheduled_for,
+        after_pause(task, run.wake_at or run.scheduled_for) if paused else run.wake_at or run.scheduled_for,
         step.after,
         run.error if run.state in LOST else None,
         run.unverified,

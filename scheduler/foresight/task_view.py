@@ -22,14 +22,14 @@ from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited
 from duetime.scheduler.rules.series.overtake import ends_series, is_stopping
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from duetime.scheduler.view_parts import Occurrence, WaitReason
-from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.views import TaskRecord, TaskView, after_pause, due_at
 from duetime.scheduler.waits.signal import KeptWait
 
 MAX_UPCOMING_TIMES = 5
@@ -108,6 +108,18 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
         except Refused:  # none is left
             return ()
     return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
+
+
+def starts_at(record: TaskRecord) -> datetime:
+    """Return when a reader expects the run of a task, as `due_at`; of one that is paused until a time, after that."""
+    task, run = record.task, record.run
+    if run.state not in OPEN or run.state is State.RUNNING or not task.paused or task.paused_until is None:
+        return due_at(run)
+    try:
+        coming = _after_pause(record, task.paused_until) if task.repeat else run
+    except Refused:  # none is left
+        return due_at(run)
+    return after_pause(task, due_at(run)) if coming.id == run.id else coming.scheduled_for
 
 
 def _after_pause(record: TaskRecord, until: datetime) -> Run:

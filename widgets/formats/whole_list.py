@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.foresight.task_view import starts_at
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.view_parts import waits_in_row
-from duetime.scheduler.views import ChainName, TaskPage, TaskView, due_at
+from duetime.scheduler.views import ChainName, TaskPage, TaskView
 from duetime.widgets.payload import list_payload
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import ListRow, WholeClash, WholeListPayload, WholeListRow
@@ -25,8 +26,7 @@ def whole_list_payload(page: TaskPage) -> WholeListPayload:
 
 
 def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
-    task, run = view.record.task, view.record.run
-    at = due_at(run)
+    task, run, at = view.record.task, view.record.run, starts_at(view.record)
     whole = {
         "title": task.title,
         "why": blocked_by(run),

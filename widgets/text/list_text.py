@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
+from duetime.scheduler.foresight.task_view import starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
@@ -158,7 +159,7 @@ def _row_line(view: TaskView, zone: str) -> str:
     look = look_of_view(view)
     return sentences(
         task.id,
-        _short(due_at(run), task.timezone, view.now),
+        _short(starts_at(view.record), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
         "" if look == State.SCHEDULED else _look_words(view, look),
         "" if task.priority is Tier.NORMAL else task.priority.value,

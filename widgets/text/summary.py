@@ -57,6 +57,7 @@ _COMES: Final = {
 }
 """The first sentence by look; any other look is one of what has its time to come."""
 
+_NONE_LEFT: Final = "None of its times comes after that."
 _NOUNS: Final = {REMINDER_ACTION: "the reminder", CHAIN_ACTION: "the chain"}
 
 
@@ -87,7 +88,9 @@ def first_sentence(task: TaskPayload) -> str:
         "it": it if found == "dry_run" else it.capitalize(),
         "word": word_of(look(task)),
         "due": time,
-        "time": _time_after_pause(task, now) or f"Its time {'is' if due > now else 'was'} {time}.",
+        "time": "None of its times comes after that."
+        if _is_last_passed(task)
+        else f"Its time {'is' if due > now else 'was'} {time}.",
         "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
         "why": why_expired(task),
@@ -98,13 +101,9 @@ def first_sentence(task: TaskPayload) -> str:
     return sentence.format(**words)
 
 
-def _time_after_pause(task: TaskPayload, now: datetime) -> str:
-    """Say when a series runs after a pause that has an end; empty for any other task."""
-    if not task.paused_until or task.repeat is None:
-        return ""
-    if not task.repeat.next:
-        return "None of its times comes after that."
-    return f"Its time is {moment(datetime.fromisoformat(task.repeat.next[0]), task.when.timezone, now)}."
+def _is_last_passed(task: TaskPayload) -> bool:
+    """Whether no occurrence of a series comes after the end of its pause."""
+    return bool(task.paused_until and task.repeat and not task.repeat.next)
 
 
 def _fuller(found: str, task: TaskPayload) -> str:

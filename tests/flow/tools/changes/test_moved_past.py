@@ -240,12 +240,12 @@ def test_the_move_of_a_chain_names_the_generations_that_it_passes(ask: Ask, dry_
 def test_a_move_of_many_names_the_generations_that_a_chain_passes(ask: Ask, meant_by: str, dry_run: bool) -> None:
     steps = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
     made = ask("schedule_task", title="Nightly", repeat="every day at 2:00", steps=steps)[1]
-    meant: dict[str, Any] = {
+    meant: dict[str, dict[str, Any]] = {
         "the chain": {"task_ids": [made["id"]]},
         "its steps": {"task_ids": [step["id"] for step in made["chain"]["steps"]]},
         "a filter": {"query": "Nightly", "expect": 2},
-    }[meant_by]
-    text, found = ask("change_tasks", change="move", **meant, to="3 days later", dry_run=dry_run)
+    }
+    text, found = ask("change_tasks", change="move", **meant[meant_by], to="3 days later", dry_run=dry_run)
     said = (
         "left out, since it was moved past them: Sat 31 Oct 2026 02:00, Sun 1 Nov 2026 02:00; "
         "moved onto that of Mon 2 Nov 2026 02:00: they run as one"

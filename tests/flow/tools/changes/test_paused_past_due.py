@@ -1,0 +1,75 @@
+"""What falls due during a pause with an end: every answer says when it will really run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.views import TaskFilter
+from duetime.widgets.formats.whole_list import whole_list_payload
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import Clock
+
+STEPS = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+PAUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a chain that recurs": ({"repeat": "every day at 9:00", "steps": STEPS}, "2026-11-23T12:30:00Z"),
+    "a chain that runs once": ({"when": "9:00", "steps": STEPS}, "2026-11-23T12:30:00Z"),
+    "a task that runs once": ({"when": "9:00"}, "2026-11-23T12:30:00Z"),
+    "a task that recurs": ({"repeat": "every day at 9:00"}, "2026-11-24T09:00:00Z"),
+    "a task that catches up": (
+        {"repeat": "every day at 9:00", "repeat_policy": {"coalesce": "latest"}},
+        "2026-11-23T12:30:00Z",
+    ),
+    "a task that is due later": ({"when": "15:00"}, "2026-11-23T15:00:00Z"),
+}
+
+
+@pytest.fixture
+def scheduler(store: Store, clock: Clock) -> Scheduler:
+    clock.at = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Scheduler(store, planner)
+
+
+@pytest.mark.parametrize("hour", [8, 10], ids=["before it is due", "after that"])
+@pytest.mark.parametrize("what", PAUSED)
+def test_every_answer_says_when_a_paused_task_runs(scheduler: Scheduler, clock: Clock, what: str, hour: int) -> None:
+    given, runs = PAUSED[what]
+    made = scheduler.schedule("Report", **given)
+    task_id = made.chain.id if made.chain else made.record.task.id
+    paused = scheduler.reschedule(task_id, pause_until="12:30")
+    shown = f"{datetime.fromisoformat(runs):%a %d %b}"
+    assert task_payload(paused).when.utc == runs
+    clock.at = clock.at.replace(hour=hour)
+    view = scheduler.get(task_id)
+    payload = task_payload(view)
+    assert payload.when.utc == runs
+    assert f"Its time is {shown} 2026 {runs[11:16]} UTC" in task_text(payload)
+    assert {step.when for step in ((payload.chain and payload.chain.steps) or ())} <= {runs}
+    page = scheduler.tasks.list(TaskFilter())
+    assert {row.when for row in whole_list_payload(page).tasks} == {runs}
+    assert f" {shown} {runs[11:16]} paused until Mon 23 Nov 12:30," in list_text(page)
+
+
+def test_what_runs_at_the_end_of_the_pause_is_what_was_shown(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    for given, _ in PAUSED.values():
+        made = scheduler.schedule("Report", **given)
+        scheduler.reschedule(made.chain.id if made.chain else made.record.task.id, pause_until="12:30")
+    shown = {row.id: row.when for row in whole_list_payload(scheduler.tasks.list(TaskFilter())).tasks}
+    clock.at = clock.at.replace(hour=12, minute=30)
+    store.series.end_pauses(limit=99)
+    store.claims.make_ready(limit=99)
+    ready = {run.task_id for run in store.claims.ready(limit=99)}
+    first = {task_id for task_id, at in shown.items() if at == "2026-11-23T12:30:00Z"}
+    waiting = {
+        each.record.task.id for each in scheduler.tasks.list(TaskFilter()).views if each.record.run.state == "waiting"
+    }
+    assert ready == first - waiting
