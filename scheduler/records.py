@@ -59,7 +59,7 @@ class Change:
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
     continues `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
     and so are those `revived`. `cancelled_side_runs` are cancelled. `restored` ended before, and is current
-    again in place of `run`. `kind` replaces the event's kind. The `note` is on a time that clocks skip or repeat.
+    again in place of `run`. `kind` replaces the event's kind. The `note` says what else follows.
     """
 
     task: Task

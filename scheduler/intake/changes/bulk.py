@@ -13,7 +13,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.intake.changes.actions import change_token, is_change_token, undo_change
-from duetime.scheduler.intake.changes.pause import Pause, pause_end, pause_step
+from duetime.scheduler.intake.changes.pause import Pause, expires_in_pause, pause_end, pause_step
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
@@ -65,7 +65,8 @@ def decision_of(
         if verb is BulkVerb.MOVE:
             change, notes = decide_reschedule(record, Reschedule(when=to), planner, now)
             return replace(change, note=next(filter(is_of_clocks, notes), None))
-        return pause_step(record, pause, now) or Change(record.task, record.run)
+        change = pause_step(record, pause, now) or Change(record.task, record.run)
+        return replace(change, note=next(iter(expires_in_pause(change.task, change.coming, pause.until)), None))
 
     return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(verb, found, now), pause.until)
 

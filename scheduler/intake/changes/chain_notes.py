@@ -84,7 +84,7 @@ def spread_of_generations_note(view: TaskView, now: datetime) -> tuple[str, ...]
 def expires_in_pause_note(found: ChainRecord, until: datetime | None) -> tuple[str, ...]:
     """Say of which steps a hard deadline passes while their chain is paused until then."""
     steps = [(step.name, step.record.task, step.record.run) for step in found.steps]
-    return tuple(f"{name}: {text}" for name, task, run in steps for text in expires_in_pause(task, run, until))
+    return tuple(of_step(name, text) for name, task, run in steps for text in expires_in_pause(task, run, until))
 
 
 def stop_requests_note(found: ChainRecord) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, TypedDict
 
@@ -154,7 +154,8 @@ def refuse_dry_run(dry_run: bool) -> None:
         )
 
 
-def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
+def check_expected(call: BulkCall, records: Sequence[TaskRecord], others: Callable[[], str] = str) -> None:
+    """Refuse a call that means another number of tasks than it expects; `others` says why some are not meant."""
     if call.expect is None or call.expect == len(records):
         return
     match = "1 task matches" if len(records) == 1 else f"{len(records)} tasks match"
@@ -162,7 +163,7 @@ def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
     named = f" ({titles}{', ...' if len(records) > MAX_TITLES_SAID else ''})" if records else ""
     raise InvalidArgument(
         "expect",
-        f"{match}, not {call.expect}{named}; nothing was changed",
+        f"{match}, not {call.expect}{named}{others()}; nothing was changed",
         accepted="the number of a dry run",
         example="dry_run=true",
     )
@@ -193,8 +194,8 @@ def audit_detail(call: BulkCall) -> dict[str, Any]:
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:
-    """Return the outcomes with refused tasks first, as these need attention."""
-    return tuple(sorted(outcomes, key=lambda each: each.became is not Became.REFUSED))
+    """Return the outcomes with refused tasks first, then those with a note, as these need attention."""
+    return tuple(sorted(outcomes, key=lambda each: (each.became is not Became.REFUSED, each.why is None)))
 
 
 def with_undo(result: BulkResult, found: Sequence[StoredBatch]) -> BulkResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,7 @@ from duetime.scheduler.intake.changes.bulk import replaying
 from duetime.scheduler.intake.changes.chain import ChainMove, move_chains, whole_chains
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.rules.time.times import describe, utc
 from duetime.scheduler.service.bulk.bulk_call import BulkCall, filter_given, is_meant
 from duetime.scheduler.service.bulk.bulk_letters import MeantTasks, open_letters, tasks_to_replay
 from duetime.scheduler.service.bulk.chain_moves import ChainMoves
@@ -50,6 +51,20 @@ class BulkTargets:
             letters = open_letters(self._store, call, found)
             return self._replayable(call, [each for each in found if each.task.id in letters])
         return MeantTasks([each for each in found if is_meant(each.task, call.verb, decision)])
+
+    def others(self, call: BulkCall, records: Sequence[TaskRecord]) -> str:
+        """Say what has become of tasks that the filter matches but for their state; nothing where there are none."""
+        meant, where = {each.task.id for each in records}, replace(call.where, states=(), standing=None)
+        if call.task_ids or call.verb is BulkVerb.REPLAY:
+            return ""
+        found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED)
+        left = [each for each in found if each.task.id not in meant]
+        counts = Counter("paused" if each.task.paused else each.run.state.value for each in left)
+        if not left:
+            return ""
+        at = describe(max(each.task.updated_at for each in left), self._planner.zone or "UTC")
+        standing = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+        return f", and of those that it matched there are {standing}, last changed {at}"
 
     @staticmethod
     def _usual(where: TaskFilter, *, of_letters: bool) -> TaskFilter:

@@ -67,7 +67,7 @@ class BulkWriter:
             again = self._again(call, decision, replace(new, token=earlier[0].token), earlier)
             return replace(again, left=earlier[0].left_out)
         meant = self._targets.meant(call, decision)
-        check_expected(call, meant.records)
+        check_expected(call, meant.records, partial(self._targets.others, call, meant.records))
         batch = replace(new, left=tuple(record.task.id for record in meant.records), left_out=meant.left)
         done = self._changed(call, decision, batch, seen=found[0].token if found else None)
         return replace(done, left=meant.left)

@@ -80,7 +80,7 @@ class ChainService:
             passed = skipped_generations_note(task, found.chain.due_at, to, self._store.now(), skips=skips)
         expires = expires_in_pause_note(found, decision.paused_until)
         spread = spread_of_generations_note(view, self._store.now()) if changes_policy(given) else ()
-        return replace(view, warnings=(*passed, *expires, *spread, *view.warnings))
+        return replace(view, warnings=tuple(dict.fromkeys((*passed, *expires, *spread, *view.warnings))))
 
     def act(
         self, chain_id: str, action: ActionOnTask, *, undo: str | None = None, **call: Unpack[CallArguments]

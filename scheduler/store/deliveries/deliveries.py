@@ -155,8 +155,8 @@ class Deliveries:
     def urgent(self, until: Mapping[str, datetime]) -> set[str]:
         """Return those of the deliveries that cannot wait until then.
 
-        They are of tasks with the tier critical or high, or ask what is decided by then without an answer. Others are
-        of runs whose hard deadline is still to come and passes by then: after it an outcome or an answer is worthless.
+        These are of tasks with the tier critical or high, and questions that are decided by then without an answer. A
+        hard deadline that is still to come and passes by then is as urgent: after it the outcome is worthless.
         """
         values = {"ids": list(until), "now": self._now()}
         rows = self._database.read(lambda connection: connection.execute(_URGENT, values).all())

@@ -79,6 +79,31 @@ def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: 
     assert states(target, ids) == [State.CANCELLED, State.CANCELLED, State.SCHEDULED]
 
 
+def test_a_filter_whose_tasks_another_call_has_changed_says_what_became_of_them(target: Desk) -> None:
+    ids = three(target)
+    target.scheduler.bulk.change("cancel", where=JOHN, expect=2, reason="John is away")
+    with pytest.raises(InvalidArgument, match=r"0 tasks match, not 2, and of those .* there are 2 cancelled, last ch"):
+        target.scheduler.bulk.change("cancel", where=JOHN, expect=2)
+    target.scheduler.bulk.change("pause", task_ids=ids[2:])
+    with pytest.raises(InvalidArgument, match="0 tasks match, not 1, and of those that it matched there are 1 paused"):
+        target.scheduler.bulk.change("pause", where=TaskFilter(query="Call Ann"), expect=1)
+    with pytest.raises(InvalidArgument, match="0 tasks match, not 1; nothing was changed"):
+        target.scheduler.bulk.change("pause", where=TaskFilter(query="no such title"), expect=1)
+
+
+def test_a_pause_of_many_names_the_hard_deadlines_that_pass_within_it_first(target: Desk) -> None:
+    hard: dict[str, Any] = {"when": "in 1 hour", "deadline_type": "hard"}
+    soon = target.scheduler.schedule("Soon", deadline="2 hours", **hard).record.task.id
+    late = target.scheduler.schedule("Late", deadline="2 days", **hard).record.task.id
+    free = target.scheduler.schedule("Free", when="in 1 hour").record.task.id
+    for dry_run in (True, False):
+        done = target.scheduler.bulk.change("pause", task_ids=[free, late, soon], to="in 1 day", dry_run=dry_run)
+        said = {each.record.task.title: each.why for each in done.outcomes}
+        assert next(iter(said)) == "Soon"
+        assert (said.pop("Soon") or "").startswith("its hard deadline Mon 23 Nov 2026 12:00 passes first")
+        assert said == {"Free": None, "Late": None}
+
+
 @pytest.mark.parametrize(
     "call",
     [
