@@ -76,6 +76,9 @@ def doctor(
     send_test: Annotated[
         bool, typer.Option("--send-test", help="send a test message to every channel and the desktop")
     ] = False,
+    send_again: Annotated[
+        str | None, typer.Option("--send-again", metavar="CHANNEL", help="send again what was given up for a channel")
+    ] = None,
     deep: Annotated[
         bool, typer.Option("--deep", help="read the whole database and look for rows that cannot be right")
     ] = False,
@@ -90,7 +93,8 @@ def doctor(
         found = [checks.misconfigured(error)]
     else:
         invocation = opened.invocation()
-        found = checks.examine(settings, invocation, config=opened.config, send_test=send_test, deep=deep)
+        asked = {"config": opened.config, "send_test": send_test, "send_again": send_again, "deep": deep}
+        found = checks.examine(settings, invocation, **asked)
     show_doctor({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]}, as_json=as_json)
 
 

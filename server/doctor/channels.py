@@ -10,6 +10,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.deliveries.deliveries import FailingChannel
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
@@ -42,6 +43,35 @@ def channel_checks(settings: Settings, *, send_test: bool) -> Iterator[Check]:
                 yield _sent(channels, name) if send_test else _configured(name)
     finally:
         channels.close()
+
+
+def deliveries_check(store: Store, *, send_again: str | None = None) -> Check:
+    """Look for channels whose deliveries were given up, or fail again and again.
+
+    Deliveries that were given up for `send_again` become due first.
+    """
+    sent = [_sent_again(store, send_again)] if send_again else []
+    found = store.deliveries.failing()
+    if not found:
+        return Check("deliveries", CheckVerdict.OK, " ".join(sent) or "none was given up")
+    said = "; ".join(f"{each.name}: {_failures(each)} ({each.error or 'no error is known'})" for each in found)
+    again = ", ".join(f"`duetime doctor --send-again {each.name}`" for each in found if each.given_up)
+    advice = ["`duetime doctor --send-test` tests each channel."]
+    advice += [f"Once it works, send again what was given up: {again}"] if again else []
+    verdict = CheckVerdict.WRONG if any(each.failing for each in found) else CheckVerdict.NOTE
+    return Check("deliveries", verdict, " ".join([*sent, f"{said}."]), " ".join(advice))
+
+
+def _failures(channel: FailingChannel) -> str:
+    """Say how many deliveries a channel has not taken: `12 given up, 3 failed and still tried`."""
+    given_up = f"{channel.given_up:,} given up" if channel.given_up else ""
+    failing = f"{channel.failing:,} failed and still tried" if channel.failing else ""
+    return ", ".join(filter(None, (given_up, failing)))
+
+
+def _sent_again(store: Store, channel: str) -> str:
+    count = store.deliveries.send_again(channel)
+    return f"{count:,} that {'was' if count == 1 else 'were'} given up for {channel} will be sent again."
 
 
 def _configured(name: str) -> Check:

@@ -18,7 +18,7 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
-from duetime.server.doctor.channels import channel_checks, opened
+from duetime.server.doctor.channels import channel_checks, deliveries_check, opened
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.database import (
     RUNNER_ADVICE,
@@ -60,15 +60,18 @@ def examine(
     config: Path | None = None,
     send_test: bool = False,
     deep: bool = False,
+    send_again: str | None = None,
     running: Store | None = None,
 ) -> list[Check]:
     """Look at everything; `config` is the file that the command line named, if any.
+
+    Deliveries that were given up for the channel `send_again` become due.
 
     `running` is the store of a process that serves: it has the keys of its start, whatever their file has now.
     """
     return [
         _configuration(settings, config),
-        *_database(settings, running, deep=deep),
+        *_database(settings, running, deep=deep, send_again=send_again),
         _zone(settings),
         _handlers(settings),
         *channel_checks(settings, send_test=send_test),
@@ -88,7 +91,9 @@ def _configuration(settings: Settings, config: Path | None) -> Check:
     return Check("configuration", CheckVerdict.OK, text)
 
 
-def _database(settings: Settings, running: Store | None, *, deep: bool) -> Iterator[Check]:
+def _database(
+    settings: Settings, running: Store | None, *, deep: bool, send_again: str | None = None
+) -> Iterator[Check]:
     if settings.distributed:
         yield redis_check(settings)
     path = settings.sqlite_path
@@ -110,6 +115,7 @@ def _database(settings: Settings, running: Store | None, *, deep: bool) -> Itera
             yield _safely("indexes", indexes_check, store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
+        yield _safely("deliveries", partial(deliveries_check, send_again=send_again), store)
         yield _safely("secrets", secrets_check, running or store)
         if deep:
             yield from integrity_checks(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -17,10 +17,13 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import DeadlineType, Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
-from sqlalchemy import and_, bindparam, case, delete, func, null, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, null, or_, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
+
+MIN_FAILED_ATTEMPTS: Final = 3
+"""Failed tries after which a delivery counts as one of a channel that fails."""
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _turn = func.row_number().over(partition_by=deliveries.c.channel, order_by=deliveries.c.next_at)
@@ -106,6 +109,39 @@ _HELD_RUNS = (
 _DROP = delete(deliveries).where(
     deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.state == DeliveryState.PENDING
 )
+_is_given_up = deliveries.c.state == DeliveryState.FAILED
+_is_tried_again = and_(deliveries.c.next_at.is_not(None), deliveries.c.attempts >= MIN_FAILED_ATTEMPTS)
+_FAILING = (
+    select(
+        deliveries.c.channel,
+        func.count().filter(_is_given_up),
+        func.count().filter(_is_tried_again),
+    )
+    .where(or_(_is_given_up, _is_tried_again))
+    .group_by(deliveries.c.channel)
+    .order_by(deliveries.c.channel)
+)
+_LAST_ERROR = (
+    select(deliveries.c.error)
+    .join_from(deliveries, inbox, inbox.c.run_id == deliveries.c.run_id)
+    .where(deliveries.c.channel == bindparam("of_channel"), deliveries.c.error.is_not(None))
+    .order_by(inbox.c.created_at.desc())
+    .limit(1)
+)
+_SEND_AGAIN = (
+    update(deliveries)
+    .where(deliveries.c.channel == bindparam("of_channel"), _is_given_up)
+    .values(state=DeliveryState.PENDING, attempts=0, next_at=bindparam("now"), held_until=null())
+)
+
+
+class FailingChannel(NamedTuple):
+    """A channel with deliveries that were given up, or that have failed several times; its newest error."""
+
+    name: str
+    given_up: int
+    failing: int
+    error: str
 
 
 class Deliveries:
@@ -114,6 +150,23 @@ class Deliveries:
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
+
+    def failing(self) -> list[FailingChannel]:
+        """Return the channels of all tenants that deliveries failed through, by name. Reads every row."""
+
+        def work(connection: Connection) -> list[FailingChannel]:
+            found = connection.execute(_FAILING).all()
+            errors = (connection.execute(_LAST_ERROR, {"of_channel": row[0]}).scalar() for row in found)
+            return [
+                FailingChannel(row[0], row[1], row[2], error or "") for row, error in zip(found, errors, strict=True)
+            ]
+
+        return self._database.read(work)
+
+    def send_again(self, channel: str) -> int:
+        """Make all deliveries due that were given up for a channel, under the keys that they had; return how many."""
+        values = {"of_channel": channel, "now": self._now()}
+        return self._database.write(lambda connection: connection.execute(_SEND_AGAIN, values).rowcount)
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""

@@ -47,6 +47,8 @@ def _content(path: Path) -> bytes:
 
 def doctor(server: RemoteServer, params: Params) -> None:
     """Check the installation."""
+    if params["send_again"]:
+        raise Refused("--send-again works where the database is: run `duetime doctor --send-again` there.")
     patient = server.patiently(PATIENCE_S)
     if params["send_test"]:
         found = patient.post("/doctor", {"deep": params["deep"]})

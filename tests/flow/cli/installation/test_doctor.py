@@ -29,6 +29,7 @@ from standardwebhooks import Webhook
 
 from tests.builders import some
 from tests.canary import CANARY, KEY, OTHER_KEY
+from tests.contracts.store.failures.test_store_failing_channels import fire
 from tests.flow.cli.environment import isolate
 from tests.flow.waiting import eventually
 
@@ -382,3 +383,24 @@ def test_a_copy_of_a_database_is_not_run_by_the_process_of_the_original(
         assert run(["backup", str(home / "copy.db")]) == 0
         monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{home / 'copy.db'}")
         assert doctor()[1]["runner"]["said"] == "no process is running tasks."
+
+
+def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) -> None:
+    with build(load_settings()) as app:
+        fire(app.store, "Backup", "crm")
+        due = [delivery for delivery, _ in app.store.deliveries.due(limit=9)]
+        assert app.store.deliveries.settle_failed([each.id for each in due], 0, "HTTP 410", next_at=None)
+    code, checks = doctor()
+    assert (code, checks["deliveries"]) == (
+        0,
+        {
+            "name": "deliveries",
+            "verdict": "note",
+            "said": "crm: 1 given up (HTTP 410).",
+            "advice": "`duetime doctor --send-test` tests each channel. Once it works, send again what was given up: "
+            "`duetime doctor --send-again crm`",
+        },
+    )
+    sent = doctor("--send-again", "crm")[1]["deliveries"]
+    assert sent["said"] == "1 that was given up for crm will be sent again."
+    assert doctor()[1]["deliveries"]["verdict"] == "ok"

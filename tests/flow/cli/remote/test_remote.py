@@ -427,6 +427,7 @@ def test_an_operator_checks_an_installation_and_reads_its_settings_without_their
     assert checks["runner"]["verdict"] == "ok"
     assert "integrity" in said("doctor", "--deep")
     assert "Required scope: admin," in said("doctor", "--send-test", code=4)
+    assert "works where the database is" in said("doctor", "--send-again", "crm", code=4)
     lines = said("config").splitlines()
     assert lines[0] == f"file: {server[1]}/duetime.toml"
     assert any(line.split()[:2] == ["secret_keys", "***"] for line in lines)
