@@ -72,6 +72,11 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     return RetentionPolicy(rules, settings.archive_directory)
 
 
+def former_rules(settings: Settings) -> tuple[RetentionRule, ...]:
+    """Return the rules that delete nothing any more."""
+    return tuple(rule for rule in rules_of_audit(settings) if rule.until is not None)
+
+
 def rules_of_audit(settings: Settings) -> tuple[RetentionRule, ...]:
     """Return the rules that explain to the audit why events are gone: those of retention, and the former ones."""
     return tuple(

@@ -20,11 +20,13 @@ MAX_RULE_NAME_CHARS: Final = 100
 """Characters of a file's name in the audit log."""
 
 
-def status_json(policy: RetentionPolicy, sweeps: Iterable[LastSweep]) -> dict[str, Json]:
-    """Return the rules, and when each kind of rows was last looked through."""
+def status_json(
+    policy: RetentionPolicy, former: Iterable[RetentionRule], sweeps: Iterable[LastSweep]
+) -> dict[str, Json]:
+    """Return the rules, the former ones, and when each kind of rows was last looked through."""
     rules: list[Json] = [_rule(rule) for rule in policy.rules]
     known: dict[str, Json] = {"schema": "duetime.retention/1", "rules": rules, "archive": _text(policy.archive)}
-    return present({**known, "sweeps": [*map(_sweep, sweeps)]})
+    return present({**known, "former_rules": [*map(_rule, former)], "sweeps": [*map(_sweep, sweeps)]})
 
 
 def run_json(run: RetentionRun) -> dict[str, Json]:
@@ -60,7 +62,8 @@ def _rule(rule: RetentionRule) -> dict[str, Json]:
     days = rule.age / timedelta(days=1) if rule.age is not None else None
     states: list[Json] = [state.value for state in rule.states]
     known: dict[str, Json] = {"what": rule.kind.value, "age_days": days, "states": states}
-    return present({**known, "tenant": rule.tenant, "unread": rule.unread})
+    until = rule.until.isoformat() if rule.until else None
+    return present({**known, "tenant": rule.tenant, "unread": rule.unread, "until": until})
 
 
 def _sweep(sweep: LastSweep) -> dict[str, Json]:

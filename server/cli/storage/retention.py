@@ -17,7 +17,7 @@ from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.session import cli_caller, session
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import former_rules, retention_policy
 from duetime.server.telemetry.observers import Observers
 from duetime.tools.admin.retention_rows import run_json, status_json
 
@@ -33,17 +33,18 @@ KindOption = Annotated[list[RetentionKind] | None, typer.Option(help="only this 
 def status(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the rules of retention, and when each kind of rows was last looked through."""
     opened = session(context)
-    policy = retention_policy(opened.settings())
+    policy, former = retention_policy(opened.settings()), former_rules(opened.settings())
     with opened.store(create=True) as store:
         now, last = store.now(), store.retention.last_sweeps()
-    show_status(status_json(policy, last.values()), now, as_json=as_json)
+    show_status(status_json(policy, former, last.values()), now, as_json=as_json)
 
 
 def show_status(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
     """Write the rules of retention."""
     if as_json:
         output.as_json(dict(found))
-    elif found["rules"]:
+        return
+    if found["rules"]:
         last = {sweep["what"]: sweep for sweep in found["sweeps"]}
         columns = ("WHAT", "OLDER THAN", "STATES", "TENANT", "LAST SWEEP", "DELETED", "PROBLEM")
         rows = (_row(rule, last.get(rule["what"]), now) for rule in found["rules"])
@@ -52,6 +53,10 @@ def show_status(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> No
         output.say(f"Archive: {archive}" if archive else "No archive: rows are only deleted.")
     else:
         output.say(NO_RULES)
+    if found["former_rules"]:
+        headings = ("FORMER RULE", "OLDER THAN", "STATES", "TENANT", "UNTIL")
+        output.table(headings, map(_former, found["former_rules"]), spare=("STATES", "TENANT"))
+        output.say("A former rule deletes nothing: `duetime audit verify` accepts what it deleted until its last day.")
 
 
 def run(
@@ -105,14 +110,21 @@ def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
         output.note(f"No batch kept writers waiting for longer than {1000 * found['longest_batch_seconds']:.0f} ms.")
 
 
+def _former(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    return *_what(rule), rule["until"]
+
+
+def _what(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    return rule["what"], _age(rule.get("age_days")), ",".join(rule["states"]) or "all", rule.get("tenant") or "all"
+
+
 def _row(rule: Mapping[str, Any], last: Mapping[str, Any] | None, now: datetime) -> tuple[str, ...]:
-    states = ",".join(rule["states"]) or "all"
     if last is None:
         swept = ("never", "", "")
     else:
         at = times.relative(datetime.fromisoformat(last["finished_at"]), now)
         swept = (at, f"{last['deleted']:,}", last.get("problem") or "")
-    return (rule["what"], _age(rule.get("age_days")), states, rule.get("tenant") or "all", *swept)
+    return *_what(rule), *swept
 
 
 def _age(days: float | None) -> str:

@@ -13,7 +13,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.settings.options import retention_policy
+from duetime.server.settings.options import former_rules, retention_policy
 from duetime.tools.admin.retention_rows import run_json, status_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choices
@@ -25,13 +25,17 @@ RUN_TIME_S: Final = 10.0
 
 
 class RulePayload(RestPayload):
-    """A rule: rows of a kind may go at this age; `states` and `tenant` narrow it. Without an age they stay."""
+    """A rule: rows of a kind may go at this age; `states` and `tenant` narrow it. Without an age they stay.
+
+    A former one has its last day, in UTC, as `until`.
+    """
 
     what: RetentionKind
     age_days: float | None = None
     states: tuple[str, ...]
     tenant: str | None = None
     unread: bool
+    until: str | None = None
 
 
 class SweepPayload(RestPayload):
@@ -44,10 +48,14 @@ class SweepPayload(RestPayload):
 
 
 class RetentionPayload(RestPayload):
-    """The rules of retention, and the last sweeps; `archive` is where rows are written before they go."""
+    """The rules of retention, and the last sweeps; `archive` is where rows are written before they go.
+
+    `former_rules` delete nothing: a verification of the audit log accepts what they deleted until their last day.
+    """
 
     schema_: Annotated[Literal["duetime.retention/1"], Field(alias="schema")] = "duetime.retention/1"
     rules: tuple[RulePayload, ...]
+    former_rules: tuple[RulePayload, ...]
     archive: str | None = None
     sweeps: tuple[SweepPayload, ...]
 
@@ -64,8 +72,9 @@ class RetentionRunPayload(RestPayload):
 
 def retention(call: RestCall) -> RestAnswer:
     """Return the rules of retention."""
-    sweeps = call.parts.store.retention.last_sweeps().values()
-    return RestAnswer(RetentionPayload.model_validate(status_json(retention_policy(call.parts.settings), sweeps)))
+    settings, sweeps = call.parts.settings, call.parts.store.retention.last_sweeps().values()
+    found = status_json(retention_policy(settings), former_rules(settings), sweeps)
+    return RestAnswer(RetentionPayload.model_validate(found))
 
 
 def run(call: RestCall) -> RestAnswer:

@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.server.rest.administration import retention
 from sqlalchemy import update
 
-from tests.builders import Clock, added, cancelled, started
+from tests.builders import TENANT, Clock, added, cancelled, started
 from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import SECRET_KEY, sent
 
@@ -189,6 +189,33 @@ async def test_retention_is_shown_counted_and_run_within_its_time(
     assert (entry.actor, entry.detail) == ("local", {"deleted": {"tasks": 8}, "complete": True})
     lines = [each.getMessage().partition(";")[0] for each in caplog.records if "retention" in each.getMessage()]
     assert lines == ["retention of tasks deleted 4 rows", "retention of tasks deleted 8 rows"]
+
+
+async def test_a_former_rule_is_shown_deletes_nothing_and_explains_to_a_verification_what_is_gone(
+    tmp_path: Path,
+) -> None:
+    _leave_old_tasks(tmp_path)
+    old = (await _retained(tmp_path, {"what": "tasks", "age": "30 days"}))[1]
+    today = old["removals"][0]["day"]
+    forgotten = await _retained(tmp_path, {"what": "tasks", "age": "7000 days"})
+    former = {"what": "tasks", "age": "30 days", "until": today}
+    named = await _retained(tmp_path, {"what": "tasks", "age": "7000 days"}, former)
+    past = await _retained(tmp_path, {"what": "tasks", "age": "7000 days"}, former | {"until": "2020-01-01"})
+
+    assert [(rule["what"], rule["age_days"]) for rule in named[0]["rules"]] == [("tasks", 7000.0)]
+    assert [(rule["age_days"], rule["until"]) for rule in named[0]["former_rules"]] == [(30.0, today)]
+    assert [(found["removed"], found["too_young"]) for _, found in (forgotten, named, past)] == [(6, 6), (6, 0), (6, 6)]
+    assert [found["holds"] for _, found in (forgotten, named, past)] == [False, True, False]
+
+
+async def _retained(folder: Path, *rules: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Seal, let a server with these rules of retention delete, and return its rules, and the verdict on the chain."""
+    async with serving(folder, retention=rules) as site:
+        for _ in range(2):
+            await answered(site, "GET", "/audit/heads?tenant=*")
+            await answered(site, "POST", "/retention/run")
+        found = await answered(site, "POST", "/audit/verify", body={"tenant": TENANT})
+        return await answered(site, "GET", "/retention"), found["chains"][0]
 
 
 async def test_alerts_are_listed_with_what_they_say_and_where_to_read_on(site: Site) -> None:

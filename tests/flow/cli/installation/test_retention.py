@@ -139,6 +139,20 @@ def test_without_rules_an_example_is_shown(said: Said, tmp_path: Path) -> None:
     assert json.loads(said("retention", "run", "--dry-run", "--json")) == {**NOTHING_DELETED, "dry_run": True}
 
 
+def test_former_rules_are_shown_apart_with_their_last_day_and_delete_nothing(
+    said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = '{"what": "tasks", "age": "7 days", "tenant": "acme", "until": "2026-03-31"}'
+    monkeypatch.setenv("DUETIME_RETENTION", f"[{former}]")
+    lines = said("retention", "status").splitlines()
+    assert lines[0].startswith("There is no rule of retention, so nothing is deleted.")
+    assert [line.split() for line in lines[1:3]] == [
+        ["FORMER", "RULE", "OLDER", "THAN", "STATES", "TENANT", "UNTIL"],
+        ["tasks", "7", "days", "all", "acme", "2026-03-31"],
+    ]
+    assert said("retention", "run").startswith("There is no rule of retention")
+
+
 def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
     with store.retention.alone():
