@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
@@ -48,16 +48,33 @@ def exported(
     rows: Iterable[ExportRow],
     *,
     cut_at: int | None = None,
+    first: FirstRows[Any] | None = None,
 ) -> Download:
     """Return the rows as a file, which reads them while it is sent.
 
     A CSV file begins with the columns, also without a row. With `cut_at` there are more than so many: the name of the
-    file says how many it has, and JSON has `"cut": true`.
+    file says how many it has, and JSON ends with `"cut": true`. The rows come from `first` where only reading says
+    whether there are more: the name says how many it may have, and JSON whether it is cut.
     """
-    file = name if cut_at is None else f"{name}-first-{cut_at}"
+    most = "" if cut_at is None else f"-first-{cut_at}"
+    file = name + (most if first is None else f"-up-to-{first.most}")
     if file_format is ExportFormat.CSV:
         return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows))
-    return Download(f"{file}.json", "application/json", _json(name, rows, cut=cut_at is not None))
+    cut = (lambda: cut_at is not None) if first is None else (lambda: first.is_cut)
+    return Download(f"{file}.json", "application/json", _json(name, rows, cut))
+
+
+class FirstRows(Generic[T]):
+    """The first rows of many, `most` at most; `is_cut` says behind the last one whether there are more."""
+
+    def __init__(self, rows: Iterator[T], most: int) -> None:
+        self.most = most
+        self.is_cut = False
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[T]:
+        yield from islice(self._rows, self.most)
+        self.is_cut = any(True for _ in self._rows)  # takes one more
 
 
 def each_row(page: PageOf[T]) -> Iterator[T]:
@@ -102,12 +119,11 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
-def _json(name: str, rows: Iterable[ExportRow], *, cut: bool) -> Iterator[str]:
-    said = '"cut": true, ' if cut else ""
-    yield f'{{"schema": "duetime.export/1", {said}"{name}": ['
+def _json(name: str, rows: Iterable[ExportRow], is_cut: Callable[[], bool]) -> Iterator[str]:
+    yield f'{{"schema": "duetime.export/1", "{name}": ['
     for number, some in enumerate(_parts(rows)):
         yield ("," if number else "") + ",".join(f"\n{_text(dict(row))}" for row in some)
-    yield "\n]}\n"
+    yield '\n], "cut": true}\n' if is_cut() else "\n]}\n"
 
 
 def _plain(value: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.runs import RunSummary
@@ -11,7 +10,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
-from duetime.server.admin.export import ExportFormat, each_row, exported, first_rows, wanted_format
+from duetime.server.admin.export import ExportFormat, FirstRows, each_row, exported, wanted_format
 from duetime.server.admin.failures import RunIsOver, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
@@ -44,18 +43,15 @@ def runs(visit: Visit) -> Answer:
 
 
 def _download(visit: Visit, query: RunQuery, file_format: ExportFormat) -> Download:
-    """Return the file of all runs: where counting them says whether it is cut, it is sent while they are read."""
+    """Return the file of all runs, which is sent while they are read."""
 
     def page(limit: int, cursor: str | None) -> tuple[Sequence[RunSummary], str | None]:
         found = query.page(visit, limit, cursor)
         return found.runs, found.cursor
 
-    found: Iterable[RunSummary] = islice(each_row(page), MAX_EXPORTED_RUNS)
-    is_cut = _is_cut(visit, query)
-    cut_at = MAX_EXPORTED_RUNS if is_cut else None
-    if is_cut is None:
-        found, cut_at = first_rows(page, MAX_EXPORTED_RUNS)
-    return exported(file_format, "runs", RUN_COLUMNS, map(file_row, found), cut_at=cut_at)
+    found, is_cut = FirstRows(each_row(page), MAX_EXPORTED_RUNS), _is_cut(visit, query)
+    cut_at, first = MAX_EXPORTED_RUNS if is_cut else None, found if is_cut is None else None
+    return exported(file_format, "runs", RUN_COLUMNS, map(file_row, found), cut_at=cut_at, first=first)
 
 
 def _is_cut(visit: Visit, query: RunQuery) -> bool | None:

@@ -85,15 +85,10 @@ async def test_an_unknown_format_is_refused_before_anything_is_read(
     assert "csv, json" in answer.text
 
 
-@pytest.mark.parametrize("most", [100_000, 5])
-@pytest.mark.parametrize("file_format", ["csv", "json"])
-async def test_a_file_of_runs_begins_before_they_are_read(
-    admin_page: Open, monkeypatch: pytest.MonkeyPatch, file_format: str, most: int
-) -> None:
-    admin, read, read_before = await admin_page(), list[int](), list[int]()
-    for _ in range(9):
-        scheduler = admin.site.app.scheduler
-        scheduler.cancel(scheduler.schedule("Call John", when="in 1 hour").record.task.id)
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """Return how many pages of runs were read when a file began; and each page that was read, by its limit."""
+    read, read_before, page_of_runs = list[int](), list[int](), RunQuery.page
 
     def page(query: RunQuery, visit: Visit, limit: int = 50, cursor: str | None = None) -> RunPage:
         read.append(limit)
@@ -103,23 +98,55 @@ async def test_a_file_of_runs_begins_before_they_are_read(
         read_before.append(len(read))
         return export.exported(*given, **named)
 
-    page_of_runs = RunQuery.page
     monkeypatch.setattr(RunQuery, "page", page)
     monkeypatch.setattr(runs, "exported", begun)
+    return read_before, read
+
+
+def cancelled(admin: Admin, *titles: str) -> None:
+    scheduler = admin.site.app.scheduler
+    for title in titles:
+        scheduler.cancel(scheduler.schedule(title, when="in 1 hour").record.task.id)
+
+
+@pytest.mark.parametrize("most", [100_000, 5])
+@pytest.mark.parametrize("file_format", ["csv", "json"])
+async def test_a_file_of_runs_begins_before_they_are_read(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch, pages: tuple[list[int], list[int]], file_format: str, most: int
+) -> None:
+    admin = await admin_page()
+    cancelled(admin, *["Call John"] * 9)
     monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
     answer = await admin.get(f"/runs?format={file_format}")
+    read_before, read = pages
     assert answer.status_code == 200
     assert (read_before, len(read)) == ([0], 1)
     assert ("-first-5." in answer.headers["content-disposition"]) == (most == 5)
+
+
+@pytest.mark.parametrize(("most", "count"), [(5, 5), (8, 8), (9, 8)])
+async def test_a_file_of_filtered_runs_that_no_count_knows_begins_before_they_are_read_and_json_says_whether_it_is_cut(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch, pages: tuple[list[int], list[int]], most: int, count: int
+) -> None:
+    admin = await admin_page()
+    cancelled(admin, "Write", *["Call John"] * 8, "Write")
+    monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", 2)
+    saved = {each: await admin.get(f"/runs?title=call&format={each}") for each in export.ExportFormat}
+    read_before, read = pages
+    assert read_before == [0, len(read) / 2]
+    for file_format, answer in saved.items():
+        assert f'"runs-up-to-{most}.{file_format}"' in answer.headers["content-disposition"]
+    assert len([*csv.DictReader(io.StringIO(saved[export.ExportFormat.CSV].text))]) == count
+    found = saved[export.ExportFormat.JSON].json()
+    assert (len(found["runs"]), found.get("cut", False)) == (count, most < 8)
 
 
 async def test_a_file_of_exactly_as_many_runs_as_are_counted_is_whole(
     admin_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = await admin_page()
-    for _ in range(3):
-        scheduler = admin.site.app.scheduler
-        scheduler.cancel(scheduler.schedule("Call John", when="in 1 hour").record.task.id)
+    cancelled(admin, *["Call John"] * 3)
     names = []
     for most in (3, 2):
         monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
