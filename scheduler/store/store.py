@@ -223,8 +223,7 @@ def connect(url: str, *, synchronous: str = "FULL") -> Database:
     parsed = _parsed(url)
     backend = parsed.get_backend_name() if parsed else None
     if parsed and backend == "sqlite":
-        refuse_foreign(parsed.database or "")
-        return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous)
+        return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous, admit=refuse_foreign)
     if parsed and backend == "postgresql":
         return _postgres(parsed)
     raise InvalidSetting(

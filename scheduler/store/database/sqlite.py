@@ -36,7 +36,8 @@ class Sqlite(Database):
     once, without waiting, when another process wrote in between.
     """
 
-    def __init__(self, url: URL, *, synchronous: str) -> None:
+    def __init__(self, url: URL, *, synchronous: str, admit: Callable[[sqlite3.Connection], None]) -> None:
+        """Open the file; `admit` is called with its first connection before anything is written, and may raise."""
         self.path = None if url.database in {None, "", ":memory:"} else url.database
         self.engine = create_engine(
             url,
@@ -51,6 +52,7 @@ class Sqlite(Database):
             max_overflow=60,
             connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
         )
+        event.listen(self.engine, "first_connect", lambda raw, _record: admit(raw))
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
         self._durable_level = synchronous.upper()

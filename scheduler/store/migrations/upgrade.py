@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database
@@ -185,13 +183,12 @@ def _tables(dialect: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def refuse_foreign(path: str) -> None:
+def refuse_foreign(file: sqlite3.Connection) -> None:
     """Raise `InvalidSetting` for another program's SQLite file, without changing it: not even its journal mode."""
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as reader:
-            tables = {name for (name,) in reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error:
-        return  # no file yet, or one that opening it will refuse
+        return  # one that the next statement will refuse
     if version.name not in tables:
         _refuse_strangers(tables)
 
