@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver.prompts import Prompt
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
@@ -45,13 +46,12 @@ PROMPTS: Mapping[str, PromptText] = {
 def add_prompts(server: MCPServer[None]) -> None:
     """Offer the prompts, none of which takes arguments."""
     for name, prompt in PROMPTS.items():
-        _add(server, name, prompt)
+        server.add_prompt(_offered(name, prompt))
 
 
-def _add(server: MCPServer[None], name: str, prompt: PromptText) -> None:
-    @server.prompt(name, title=prompt.title, description=prompt.about)
-    def text() -> str:
-        return prompt.text
+def _offered(name: str, prompt: PromptText) -> Prompt:
+    """Return a prompt as the SDK serves it. Its decorator would build the schema of no arguments, for each server."""
+    return Prompt(name=name, title=prompt.title, description=prompt.about, arguments=[], fn=lambda: prompt.text)
 
 
 async def refuse_wrong_prompts(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -277,6 +277,7 @@ def over(desk: Desk, **end: Any) -> str:
     return task_id
 
 
+@on_each_database
 @pytest.mark.parametrize(
     ("end", "change"),
     [
@@ -298,6 +299,7 @@ def test_a_task_whose_last_run_gave_way_starts_by_its_fire_address(desk: Desk) -
     assert [claim.run.scheduled_for for claim in desk.start(10)] == [at(10)]
 
 
+@on_each_database
 def test_a_series_that_was_cancelled_in_its_run_leaves_no_policy_to_a_later_one(desk: Desk) -> None:
     task_id = desk.hourly(overlap="allow_all")
     claims = desk.start(9)

@@ -112,6 +112,7 @@ def test_a_task_pauses_after_failures_in_a_row_and_its_user_is_told_once(desk: D
     assert (event.actor, event.reason) == ("duetime", "2 runs in a row failed")
 
 
+@on_each_database
 def test_a_resumed_task_counts_its_failures_from_zero(desk: Desk) -> None:
     task_id = desk.hourly(pause_after=2)
     desk.run(9, (9, 1), Failed("away"))
@@ -354,6 +355,7 @@ def test_work_of_programs_may_recur_each_second_and_agents_keep_the_minute(desk:
         desk.scheduler.schedule("Stretch", repeat="every 10 seconds")
 
 
+@on_each_database
 @pytest.mark.parametrize("ending", [Retry("no answer"), Failed("no such account")], ids=["retry", "failed"])
 def test_an_attempt_of_a_series_ends_on_the_terms_on_which_it_began(desk: Desk, ending: AttemptResult) -> None:
     task_id = desk.hourly()

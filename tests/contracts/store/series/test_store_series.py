@@ -114,6 +114,7 @@ def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(t
         target.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
 
 
+@on_each_database
 def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_it_may(target: Desk) -> None:
     task_id = target.schedule(repeat="every day at 9:00", max_runs=3, until="2026-11-24")
     assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
@@ -130,6 +131,7 @@ def test_a_repeat_after_the_last_run_leaves_no_room_for_another(target: Desk) ->
     assert [target.run(day(5)), target.run(day(6))] == [1, 0]
 
 
+@on_each_database
 @pytest.mark.parametrize("more", [{"max_runs": 4}, {"remove": ["max_runs"]}])
 def test_a_series_that_has_used_up_its_runs_goes_on_when_it_may_have_more(target: Desk, more: Any) -> None:
     task_id = used_up(target)
@@ -153,6 +155,7 @@ def test_undo_ends_a_series_again_that_was_given_more_runs(target: Desk) -> None
     assert target.run(day(8)) == 0
 
 
+@on_each_database
 @pytest.mark.parametrize("fewer", [1, 2])
 def test_a_series_that_has_used_up_its_runs_stays_ended_unless_it_may_have_more(target: Desk, fewer: int) -> None:
     task_id = used_up(target)
@@ -166,12 +169,14 @@ def test_a_series_that_has_used_up_its_runs_stays_ended_unless_it_may_have_more(
     assert target.run(day(8)) == 0
 
 
+@on_each_database
 def test_more_runs_and_another_rule_are_given_in_one_call(target: Desk) -> None:
     task_id = used_up(target)
     target.scheduler.reschedule(task_id, repeat="every day at 10:00", max_runs=3)
     assert [target.run(day(3, 10)), target.run(day(4, 10))] == [1, 0]
 
 
+@on_each_database
 def test_more_runs_do_not_outlast_the_end_of_the_series_unless_that_is_later_too(target: Desk) -> None:
     task_id = target.schedule(repeat="every day at 9:00", max_runs=2, until="2026-11-24")
     assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
@@ -270,6 +275,7 @@ def cancelled_while_it_ran(target: Desk) -> str:
     return task_id
 
 
+@on_each_database
 def test_a_recurrence_that_was_cancelled_while_it_ran_runs_once_more_when_a_time_is_given(target: Desk) -> None:
     task_id = cancelled_while_it_ran(target)
     again = target.scheduler.reschedule(task_id, when="today 10:00")
@@ -326,6 +332,7 @@ def snoozed_beyond_its_series(target: Desk) -> str:
     return task_id
 
 
+@on_each_database
 def test_a_snoozed_run_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
     task_id = snoozed_beyond_its_series(target)
     (shown,) = target.scheduler.tasks.list(TaskFilter(states=OPEN)).views
