@@ -91,7 +91,7 @@ def _known(connection: Connection, settlements: Sequence[Settlement], verdicts: 
 def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the tasks that these runs spawn: steps of the same chain, for which what comes after them waits as well.
 
-    A run next to the current generation of a chain spawns for its own generation alone. So do the tasks that it spawns.
+    A run next to the current generation of a chain spawns for its own generation alone, and so do its tasks.
     """
     spawning = [end for end in ended if end.settlement.spawned]
     if not spawning:

@@ -118,17 +118,17 @@ def chains_of(connection: Connection, task_ids: Collection[str]) -> Sequence[str
     return connection.execute(_RECURRING, {"task_ids": sorted(task_ids)}).scalars().all()
 
 
-class ReachedChains(NamedTuple):
+class ReachedGenerations(NamedTuple):
     """The `chains` that recur of which tasks are steps, and those of them that a run `spawned` before."""
 
     chains: Sequence[str]
     spawned: Sequence[str]
 
 
-def reached(connection: Connection, task_ids: Collection[str]) -> ReachedChains:
+def reached(connection: Connection, task_ids: Collection[str]) -> ReachedGenerations:
     """Return in which generations ends of these tasks may decide: the current ones of chains, and others."""
     rows = connection.execute(_REACHED, {"task_ids": sorted(task_ids)}).all()
-    return ReachedChains([row.id for row in rows if not row.past], [row.id for row in rows if row.past])
+    return ReachedGenerations([row.id for row in rows if not row.past], [row.id for row in rows if row.past])
 
 
 def locked(connection: Connection, chain_id: str) -> Generation:

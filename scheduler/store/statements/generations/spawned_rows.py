@@ -17,7 +17,7 @@ from duetime.scheduler.task import Json
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, select, union_all
 
 SpawnedLinks = Mapping[str, Sequence[DependencyLink]]
-"""The ends of the tasks that runs spawned, by run."""
+"""The ends of tasks that runs spawned, by run."""
 
 _RUN_IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
 _ADD = Batch(insert(spawned_tasks), [column.name for column in spawned_tasks.c])

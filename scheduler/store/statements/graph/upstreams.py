@@ -19,7 +19,7 @@ from duetime.scheduler.task import Json, Run
 from sqlalchemy import BindParameter, Connection, bindparam, case, func, select
 
 MAX_RUNS_OF_TASK: Final = 2**31 - 1
-"""No run of a task has a higher number."""
+"""No run of a task has a higher number: it counts them."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _UPSTREAMS = (
@@ -128,7 +128,7 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
 
     Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
     steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own.
-    Next to the current generation it gets those of the tasks that were spawned in its own.
+    Next to the current generation it also gets those of the tasks that were spawned in its own.
     """
     given = {"tenant": tenant, "of_task": task_id, "until": run.number if run else MAX_RUNS_OF_TASK}
     rows = unreadable.rows(connection, _RESULTS, given)

@@ -59,7 +59,7 @@ def test_overtaken_generations_that_fail_one_after_the_other_pause_the_chain_and
     assert "2 generations in a row failed" in str(desk.scheduler.explain(chain.id))
 
 
-def test_a_good_end_in_between_begins_the_count_again(desk: Desk) -> None:
+def test_a_generation_that_ends_well_in_between_begins_the_count_again(desk: Desk) -> None:
     chain, (first, second, third) = begun(desk, 2)
     desk.end([first], AWAY)
     desk.end([second])

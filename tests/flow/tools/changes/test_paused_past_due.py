@@ -1,4 +1,4 @@
-"""What falls due during a pause with an end: every answer says when it will really run."""
+"""Tasks that fall due during a pause with an end: every answer says when they will really run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_every_answer_says_when_a_paused_task_runs(scheduler: Scheduler, clock: 
     assert f" {shown} {runs[11:16]} paused until Mon 23 Nov 12:30," in list_text(page)
 
 
-def test_what_runs_at_the_end_of_the_pause_is_what_was_shown(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+def test_the_end_of_the_pause_runs_the_tasks_whose_time_was_shown_as_that(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
     for given, _ in PAUSED.values():
         made = scheduler.schedule("Report", **given)
         scheduler.reschedule(made.chain.id if made.chain else made.record.task.id, pause_until="12:30")
