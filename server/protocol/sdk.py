@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from mcp.server import MCPServer
+from mcp.server._otel import OpenTelemetryMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import server as mcpserver
 from mcp.server.mcpserver.tools import Tool
@@ -84,6 +86,20 @@ def identity_of(server: MCPServer[None]) -> dict[str, Any]:
 def expect_no_argument_headers(server: MCPServer[None]) -> None:
     """Say that no argument of a tool is repeated in an HTTP header: the SDK would walk a whole schema at each call."""
     lowlevel(server).get_tool_input_schema = lambda _: None
+
+
+def make_no_idle_spans(server: MCPServer[None]) -> None:
+    """Make spans only where something keeps them: without the SDK of OpenTelemetry the SDK makes each in vain."""
+    chain = lowlevel(server).middleware
+    chain[:] = [_where_kept(each) if isinstance(each, OpenTelemetryMiddleware) else each for each in chain]
+
+
+def _where_kept(spans: ServerMiddleware[Any]) -> ServerMiddleware[Any]:
+    async def call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        kept = "opentelemetry.sdk.trace" in sys.modules  # the only case in which a span is more than nothing
+        return await (spans(ctx, call_next) if kept else call_next(ctx))
+
+    return call
 
 
 def serve_subscribe(server: MCPServer[None], subscribe: Subscribe, unsubscribe: Unsubscribe) -> None:

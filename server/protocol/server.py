@@ -19,7 +19,12 @@ from duetime.server.protocol.methods import MethodMiddleware, PlainToolCalls
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
-from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
+from duetime.server.protocol.sdk import (
+    expect_no_argument_headers,
+    make_no_idle_spans,
+    serve_subscribe,
+    without_log_setup,
+)
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.protocol.tasks_extension import TasksExtension
 from duetime.tools.definition import CallObserver, SchedulerSource, unobserved
@@ -103,6 +108,7 @@ def _with_resources(
 ) -> MCPServer[None]:
     serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
     expect_no_argument_headers(server)
+    make_no_idle_spans(server)
     add_resources(server, scheduler, caller)
     add_prompts(server)
     server.completion()(completing_task_ids(scheduler, caller))  # type: ignore[no-untyped-call]  # the SDK's
