@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import durations, zones
@@ -107,6 +108,13 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
             return _after(durations.parse_span(clean), view, None, ())
         except Unknown:
             return None
+    placed = _span_named(clean, view.frame.moved_from is not None)
+    return placed and placed(view)
+
+
+@lru_cache(maxsize=256)
+def _span_named(clean: str, moves: bool) -> Callable[[Viewpoint], Reading] | None:
+    """Return what places the length of time that a phrase names; None for one that names a time."""
     row = tokens(clean)
     _ = row.peek(1) == "+" and row.accept("now")
     led = row.accept("in", "+", "after", "within")
@@ -116,14 +124,14 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
     if row.accept("ago"):
         raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
     led = row.phrase("from now") or led
-    sign = 0 if led else 1 if row.accept("later") else -1 if view.frame.moved_from and row.accept("earlier") else 0
+    sign = 0 if led else 1 if row.accept("later") else -1 if moves and row.accept("earlier") else 0
     if sign:
-        return _later(span if sign > 0 else -span, view) if row.done else None
+        return partial(_later, span if sign > 0 else -span) if row.done else None
     clock = read_clock(row) if not span.elapsed else None
     if not row.done:
         return None
     notes = ("a couple read as 2",) if "couple" in clean else ()
-    return _after(span, view, clock, notes if led else (*notes, f"read as in {clean}"))
+    return partial(_after, span, clock=clock, notes=notes if led else (*notes, f"read as in {clean}"))
 
 
 def _later(span: Span, view: Viewpoint) -> Reading:

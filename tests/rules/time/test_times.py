@@ -6,8 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import parser, times, zones
+from duetime.scheduler.rules.time import durations, parser, times, zones
 from duetime.scheduler.rules.time.days.calendar_day import Day
+from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.parser import clock_and_day
 from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import Tokens
@@ -421,6 +422,7 @@ def test_a_phrase_that_was_read_before_is_seen_from_now() -> None:
 
     assert walls("at 15:00") == ["Sat 15:00", "Sun 15:00", "Sun 15:00"]
     assert walls("tomorrow at 9am") == ["Sun 09:00", "Sun 09:00", "Mon 09:00"]
+    assert walls("in 2 hours") == ["Sat 14:00", "Sat 18:00", "Sun 14:00"]
     assert walls("same time tomorrow") == ["Sun 12:00", "Sun 16:00", "Mon 12:00"]
     assert f"{resolve('tomorrow at 9am', zone='Asia/Tokyo').wall:%a %H:%M}" == "Mon 09:00"
 
@@ -436,6 +438,22 @@ def test_a_phrase_of_a_day_is_read_once_that_day(monkeypatch: pytest.MonkeyPatch
     for now in (NOW, NOW + timedelta(hours=4), NOW + timedelta(days=1)):
         resolve("tomorrow at 9:17", now)
     assert read == [date(2026, 11, 21), date(2026, 11, 22)]
+
+
+def test_whether_a_phrase_is_a_length_of_time_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bool] = []
+    of_the_row = durations.read_span
+
+    def noted(row: Tokens) -> Span | None:
+        found = of_the_row(row)
+        read.append(found is not None)
+        return found
+
+    monkeypatch.setattr(durations, "read_span", noted)
+    for text in ("tomorrow at 9:18", "in 218 minutes"):
+        for now in (NOW, NOW + timedelta(days=1)):
+            resolve(text, now)
+    assert read == [False, True]
 
 
 def test_this_saturday_that_has_passed_is_shown_as_the_next_saturday() -> None:
