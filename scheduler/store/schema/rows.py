@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from duetime.scheduler.events import Event
@@ -74,6 +75,7 @@ DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title",
 
 _TASK_NAMES = [column.name for column in TASK_FIELDS]
 _RUN_NAMES = [column.name for column in RUN_FIELDS]
+_OF_TASK, _OF_RUN = attrgetter(*_TASK_NAMES), attrgetter(*_RUN_NAMES)
 TASK_VALUES = (*_TASK_NAMES, "title_folded")
 NEW_TASK_VALUES = (*TASK_VALUES, "followed")
 RUN_VALUES = (*_RUN_NAMES, "listed_at")
@@ -105,7 +107,7 @@ def values_of(kind: type[V], columns: Sequence[Column[Any]], rows: Iterable[Row]
 
 
 def task_values(task: Task) -> dict[str, Any]:
-    values: dict[str, Any] = {name: getattr(task, name) for name in _TASK_NAMES}
+    values: dict[str, Any] = dict(zip(_TASK_NAMES, _OF_TASK(task), strict=True))
     values["title_folded"] = folded(task.title)
     return values
 
@@ -116,7 +118,7 @@ def new_task_values(task: Task, followed: Container[str]) -> dict[str, Any]:
 
 
 def run_values(run: Run) -> dict[str, Any]:
-    values: dict[str, Any] = {name: getattr(run, name) for name in _RUN_NAMES}
+    values: dict[str, Any] = dict(zip(_RUN_NAMES, _OF_RUN(run), strict=True))
     values["listed_at"] = listed_at(run)
     return values
 

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Insert, Select, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 
 Values = Mapping[str, Any]
-Bind = tuple[str, Callable[[Any], Any] | None]
+Write = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PositionalStatement:
-    """The SQL text, and how each parameter is made: from a value by its type, or from a constant."""
+    """The SQL text, its parameters out of the values by name, those that their type writes, and constants."""
 
     sql: str
-    binds: Sequence[Bind]
+    parameters: Callable[[Values], tuple[Any, ...]]
+    writes: Sequence[tuple[int, Write]]
     constants: Values
 
     @classmethod
@@ -33,9 +35,10 @@ class PositionalStatement:
         assert isinstance(compiled, SQLCompiler)
         assert compiled.positiontup is not None
         types = [(name, compiled.binds[name].type) for name in compiled.positiontup]
-        binds = [(name, kind.dialect_impl(dialect).bind_processor(dialect)) for name, kind in types]
+        found = [kind.dialect_impl(dialect).bind_processor(dialect) for _, kind in types]
+        writes = [(place, write) for place, write in enumerate(found) if write is not None]
         constants = {name: compiled.binds[name].value for name, _ in types if not compiled.binds[name].required}
-        return cls(compiled.string, binds, constants)
+        return cls(compiled.string, _picked([name for name, _ in types]), writes, constants)
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Execute an INSERT or UPDATE for each row; return the number of rows found or inserted."""
@@ -49,9 +52,16 @@ class PositionalStatement:
     def _bound(self, row: Values) -> tuple[Any, ...]:
         if self.constants:
             row = {**self.constants, **row}
-        return tuple(
-            [value if (value := row[name]) is None or write is None else write(value) for name, write in self.binds]
-        )
+        bound = list(self.parameters(row))
+        for place, write in self.writes:
+            if (value := bound[place]) is not None:
+                bound[place] = write(value)
+        return tuple(bound)
+
+
+def _picked(names: Sequence[str]) -> Callable[[Values], tuple[Any, ...]]:
+    """Return what takes the values of these names: `itemgetter` returns no tuple of one."""
+    return itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
 
 
 def _executed(connection: Connection, sql: str, parameters: Any, *, many: bool) -> Any:
