@@ -104,9 +104,9 @@ def undo_parts(view: TaskView) -> dict[str, str | None]:
     return {"undo": token, "undo_until": utc(view.undo_until or (made_at or view.now) + UNDO_WINDOW)}
 
 
-def last_run_part(record: TaskRecord) -> LastRun | None:
-    """Return how the latest run ended; what only repeats the title or the message of the task is left out."""
-    run = record.last_run or (record.run if record.run.state not in OPEN else None)
+def last_run_part(record: TaskRecord, newer: Run | None = None) -> LastRun | None:
+    """Return how the latest run ended, or a `newer` one; what only repeats the title or the message is left out."""
+    run = newer or record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
     reason = run.error if run.state in FAILURES else run.summary or _why_it_did_not_run(run)

@@ -94,7 +94,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         progress=progress_part(run),
         **_waits(view.waits),
         snoozed_until=utc(again) if (again := snoozed_until(view.record.side_runs)) else None,
-        last_run=last_run_part(replace(view.record, last_run=view.not_run or view.record.last_run)),
+        last_run=last_run_part(view.record, view.not_run),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record, view.held_until),
         **_terms(task, run),

@@ -173,7 +173,8 @@ class Planner:
     def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
         once = not recurs and request.repeat is None
         given = with_length(request.wait_for, now, self.times.zone_of(request)) if once else request.wait_for
-        return signal_wait_of(replace(request, wait_for=given), when, now, recurs=recurs)
+        asked = request if given is request.wait_for else replace(request, wait_for=given)
+        return signal_wait_of(asked, when, now, recurs=recurs)
 
     def asked_by(self, raw: Mapping[str, Json] | None) -> Planner:
         """Return the planner for a caller. A caller that passes the sent arguments (`raw`) is an agent."""

@@ -176,7 +176,10 @@ class TaskCreator:
     def _views_of_added(self, made: Sequence[tuple[Added, Plan]], now: datetime) -> list[TaskView]:
         unserved = self._facts.unserved([added.record for added, _ in made])
         views = [(added.record.run.id, self._view_of_added(added, plan, now)) for added, plan in made]
-        return [replace(view, waits=(*view.waits, *unserved.get(run_id, ()))) for run_id, view in views]
+        return [
+            replace(view, waits=(*view.waits, *reasons)) if (reasons := unserved.get(run_id)) else view
+            for run_id, view in views
+        ]
 
     def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None

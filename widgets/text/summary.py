@@ -79,14 +79,15 @@ def look(task: TaskPayload) -> str:
 
 def first_sentence(task: TaskPayload) -> str:
     """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`."""
-    found = _fuller(look(task), task)
+    looks = look(task)
+    found = _fuller(looks, task)
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
     sentence = _COMES.get(found, "{it} is {word} for {due}.")
     it = _NOUNS.get(task.action, "the task")
     time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),
-        "word": word_of(look(task)),
+        "word": word_of(looks),
         "due": time,
         "time": "None of its times comes after that."
         if _is_last_passed(task)
