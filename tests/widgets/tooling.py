@@ -65,7 +65,7 @@ def bundle(name: str = "host.js") -> str:
     """Return a host page's script: our few lines joined with the packages that they use."""
     modules = ensure_node_modules()
     command = [str(modules / ".bin" / "esbuild"), str(HOST / name), "--bundle", "--format=iife", "--minify"]
-    command.append('--define:process.env.NODE_ENV="production"')
+    command += ['--define:process.env.NODE_ENV="production"', "--pure:console.debug"]
     return provision.run(command, HOST, {"NODE_PATH": str(modules)})
 
 
