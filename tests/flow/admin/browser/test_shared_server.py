@@ -51,7 +51,9 @@ class Installation:
 def command(environment: dict[str, str], *arguments: str) -> str:
     """Run a verb in a process of its own; return its stdout."""
     run = [sys.executable, "-m", "duetime", *arguments]
-    return subprocess.run(run, env=environment, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    done = forked.run(run, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout).strip()
 
 
 @pytest.fixture
