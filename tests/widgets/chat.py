@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from duetime.widgets.cards import cards
-from playwright.sync_api import Frame, FrameLocator, Locator, Page
+from playwright.sync_api import Frame, FrameLocator, Locator, Page, ViewportSize
 
 from tests.widgets.pictures import indexed
-from tests.widgets.sample import FakeServer, result
+from tests.widgets.sample import NOW, FakeServer, result
 
 Serve = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Answers a call of a card: the tool's name and its arguments."""
@@ -24,7 +24,19 @@ CLOCK_STEP_S = 10
 """Less than a card waits for an answer, which comes between two steps."""
 READER = {"theme": "light", "locale": "en-US", "timeZone": "America/Denver", "displayMode": "inline"}
 
-AS_HIGH_AS_ITS_CARD = "() => Math.ceil(document.documentElement.getBoundingClientRect().height) === innerHeight"
+SIZE: ViewportSize = {"width": 560, "height": 800}
+ONCE_AS_HIGH_AS_ITS_CARD = """() => new Promise((then) => {
+  const root = document.documentElement;
+  const look = () => {
+    if (Math.ceil(root.getBoundingClientRect().height) !== innerHeight) return;
+    sizes.disconnect();
+    removeEventListener("resize", look);
+    then();
+  };
+  const sizes = new ResizeObserver(look);
+  addEventListener("resize", look);
+  sizes.observe(root);
+})"""
 
 
 def html_of(name: str) -> str:
@@ -40,7 +52,16 @@ class Chat:
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", lambda said: self.problems.append(said.text) if said.type in {"error", "warning"} else None)
-        page.expose_function("serve", serve or self.server.serve)
+        page.expose_function("serve", serve or self._serve)
+
+    def clear(self) -> None:
+        """Make it an empty chat at `NOW`, over an empty server."""
+        self.page.evaluate("() => host.clear()")
+        self.page.set_viewport_size(SIZE)
+        self.page.emulate_media(media="null")
+        self.page.clock.set_system_time(NOW)
+        self.server = FakeServer()
+        self.problems.clear()
 
     @property
     def card(self) -> FrameLocator:
@@ -120,7 +141,7 @@ class Chat:
     def fit(self) -> None:
         """Wait until the frame is as high as its card: while it grows, what is to be clicked moves."""
         self.settle()
-        self.frame.wait_for_function(AS_HIGH_AS_ITS_CARD)
+        self.frame.evaluate(ONCE_AS_HIGH_AS_ITS_CARD)
 
     def click(self, target: Locator) -> None:
         """Click something that stands still."""
@@ -155,6 +176,9 @@ class Chat:
             IMAGES.mkdir(parents=True, exist_ok=True)
             path.write_bytes(indexed(self.page, taken))
         return path
+
+    def _serve(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        return self.server.serve(name, args)  # of the test that runs now
 
     def _ask(self, what: str, value: Any = None) -> None:
         self.page.evaluate("([what, value]) => window.host[what](value)", [what, value])

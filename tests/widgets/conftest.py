@@ -1,4 +1,4 @@
-"""A browser for all files, and a fresh chat with one card for each test."""
+"""A browser for all files, and a chat for each file that every test finds empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.widgets.browsers import SharedBrowser, opened
-from tests.widgets.chat import Chat
+from tests.widgets.chat import SIZE, Chat
 from tests.widgets.evidence import evidence
 from tests.widgets.live import LiveServer
 from tests.widgets.sample import NOW
@@ -28,7 +28,8 @@ shared = SharedBrowser(*ONE_PROCESS)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     given: dict[str, object] = getattr(item, "funcargs", {})
-    pages = [page for page in given.values() if report.failed and isinstance(page, Page) and not page.is_closed()]
+    shown = {each.page if isinstance(each, Chat) else each for each in given.values() if isinstance(each, Chat | Page)}
+    pages = [page for page in shown if report.failed and not page.is_closed()]
     report.sections += [("the page", evidence(page)) for page in pages]
     shared.suspect |= report.failed
     return report
@@ -57,7 +58,7 @@ def browser() -> Browser:
     return shared.running()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sharpness() -> float:
     """Pixels of the picture for each pixel of the page."""
     return 1
@@ -65,28 +66,30 @@ def sharpness() -> float:
 
 def begin(page: Page, script: str) -> None:
     """Make a page an empty chat."""
+    page.goto("about:blank")
     page.set_content((HOST / "host.html").read_text("utf-8"))
     page.add_script_tag(content=script)
 
 
-@pytest.fixture
-def page(browser: Browser, host_script: str, sharpness: float) -> Iterator[Page]:
-    """Give an empty chat whose clock stands still at `NOW`."""
-    size = {"width": 560, "height": 800}
-    with opened(browser, viewport=size, timezone_id="Asia/Tokyo", device_scale_factor=sharpness) as page:
+@pytest.fixture(scope="module")
+def shared_chat(browser: Browser, host_script: str, sharpness: float) -> Iterator[Chat]:
+    """Give the chat of a file: to open one takes as long as two or three cards. Its clock stands still at `NOW`."""
+    with opened(browser, viewport=SIZE, timezone_id="Asia/Tokyo", device_scale_factor=sharpness) as page:
         page.clock.install(time=NOW - timedelta(days=1))  # from there it runs until it is stopped, and cannot go back
         begin(page, host_script)
         page.clock.pause_at(NOW)
-        yield page
+        yield Chat(page)
         page.clock.resume()  # who leaves it paused has it resumed at some moment of the next test
 
 
 @pytest.fixture
-def chat(page: Page) -> Iterator[Chat]:
-    """Give a chat; whatever the card complained about on the console fails the test."""
-    chat = Chat(page)
-    yield chat
-    assert chat.problems == []
+def chat(shared_chat: Chat, host_script: str) -> Iterator[Chat]:
+    """Give an empty chat; whatever the card complained about on the console fails the test."""
+    if shared.suspect:
+        begin(shared_chat.page, host_script)
+    shared_chat.clear()
+    yield shared_chat
+    assert shared_chat.problems == []
 
 
 @pytest.fixture
@@ -98,6 +101,6 @@ def live(tmp_path: Path) -> Iterator[LiveServer]:
 @pytest.fixture
 def today(browser: Browser, host_script: str, live: LiveServer) -> Iterator[Page]:
     """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server."""
-    with opened(browser, viewport={"width": 560, "height": 800}, timezone_id="America/Denver") as page:
+    with opened(browser, viewport=SIZE, timezone_id="America/Denver") as page:
         begin(page, host_script)
         yield page

@@ -72,10 +72,8 @@ def test_a_server_that_was_restarted_is_a_new_session_and_no_error(chat: Chat) -
     chat.show_task(soon())
     chat.page.evaluate("""() => {
       const serve = window.serve;
-      let once = true;
       window.serve = (...call) => {
-        if (!once) return serve(...call);
-        once = false;
+        window.serve = serve;
         throw new Error('Error POSTing to endpoint (HTTP 404): {"error":{"message":"Session not found"}}');
       };
     }""")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
 from tests.widgets.sample import a_task, soon, weekly
@@ -160,11 +160,11 @@ def test_text_of_users_is_shown_as_text_whatever_it_says(chat: Chat) -> None:
         expect(chat.card.locator(name).first).to_have_css("unicode-bidi", "isolate")
 
 
-def test_the_page_may_fetch_nothing(page: Page) -> None:
-    chat = Chat(page)
+def test_the_page_may_fetch_nothing(chat: Chat) -> None:
     chat.show_task(a_task())
-    with page.expect_console_message(lambda said: "Content Security Policy" in said.text):
+    with chat.page.expect_console_message(lambda said: "Content Security Policy" in said.text):
         refused = chat.card.locator("body").evaluate(
             "() => fetch('https://example.com/').then(() => '', (why) => why.name)"
         )
     assert refused == "TypeError"
+    chat.problems.clear()

@@ -14,14 +14,37 @@ let pings = 0;
 const answering = new Set();
 const awaited = new Map();
 
-const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] };
+const nothing = () => ({ greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] });
+const seen = nothing();
 
 window.addEventListener("message", ({ data }) => {
   if (data?.method) seen.messages.push(data.method);
   awaited.get(data?.id)?.();
 });
 
+/* An empty chat, as it was before the first test. A call that is under way is not answered any more. */
+async function clear() {
+  await leave();
+  document.getElementById("chat").replaceChildren();
+  document.getElementById("chat").className = "";
+  open();
+  stand();
+  answering.clear();
+  awaited.clear();
+  held = broken = undefined;
+  gate = running = Promise.resolve();
+  window.host.denies = false;
+  Object.assign(seen, nothing());
+}
+
+async function leave() {
+  const left = bridge;
+  bridge = undefined;
+  await left?.close(); // one that listens on takes all that later cards say
+}
+
 async function load({ html, context, capabilities, width }) {
+  await leave();
   Object.assign(seen, { greeted: false, sizes: [] }); // of the card before: what is sent before this one greets is lost
   frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts");
@@ -48,9 +71,11 @@ async function load({ html, context, capabilities, width }) {
 
 async function call({ name, arguments: args }) {
   const asked = { name, arguments: args, answered: false };
+  const by = bridge;
   seen.calls.push(asked);
   if (!held || held === name) await gate;
   await running;
+  if (bridge !== by) throw new Error("its card is gone");
   const answer = answerOf(name, args);
   answering.add(answer);
   return answer.finally(() => (asked.answered = answering.delete(answer)));
@@ -87,6 +112,7 @@ window.host = {
   seen,
   denies: false,
   deny: () => void (window.host.denies = true),
+  clear,
   load,
   settled,
   run: () => void (running = new Promise((resolve) => (stand = resolve))),

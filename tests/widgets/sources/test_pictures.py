@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 MOST_BYTES = 80_000
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sharpness() -> float:
     return 2
 
