@@ -21,6 +21,8 @@ ONE_PROCESS = ["--disable-site-isolation-trials"]
 frame, and is lost when the frame has just grown.
 """
 
+FOLDER = Path(__file__).parent
+
 shared = SharedBrowser(*ONE_PROCESS)
 
 
@@ -40,7 +42,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Close the browser behind the last file that shares it; within a file all tests have the same one."""
     yield
     is_last = nextitem is None or nextitem.path != item.path
-    if is_last and not (nextitem and nextitem.path.parent == item.path.parent and _shows_cards(nextitem)):
+    if is_last and not (nextitem and nextitem.path.is_relative_to(FOLDER) and _shows_cards(nextitem)):
         shared.close()
 
 

@@ -17,6 +17,8 @@ from tests.widgets.browsers import opened
 from tests.widgets.react_card import ORIGIN, Demo, build, run
 from tests.widgets.tooling import ROOT
 
+pytestmark = pytest.mark.browser
+
 NOW = "2026-11-23T15:00:00Z"
 PAYLOADS = ROOT / "docs" / "payloads"
 
