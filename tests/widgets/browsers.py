@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright._impl._sync_base import mapping
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -30,12 +32,13 @@ QUIET += [f"--disable-features={','.join(UNSEEN + PLAYWRIGHTS)}"]
 
 
 class SharedBrowser:
-    """A browser for files whose tests follow one another: to start one takes as long as two or three of the tests.
+    """A browser for the files below a folder: to start one takes as long as two or three of their tests.
 
     While it runs, no other code of this thread can have an event loop.
     """
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self._folder = folder
         self._flags = flags
         self._browser: Browser | None = None
         self._held = ExitStack()
@@ -49,6 +52,14 @@ class SharedBrowser:
         if self._browser is None:
             self._browser = self._held.enter_context(launched(*self._flags))
         return self._browser
+
+    def close_behind(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        """Close it behind the last of the files that follow one another; within a file all tests have the same one."""
+        if following is None or (following.path != item.path and not self._shows(following)):
+            self.close()
+
+    def _shows(self, item: pytest.Item) -> bool:
+        return item.path.is_relative_to(self._folder) and item.get_closest_marker("browser") is not None
 
     def close(self) -> None:
         self._browser, self.suspect = None, False

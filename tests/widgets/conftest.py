@@ -21,9 +21,7 @@ ONE_PROCESS = ["--disable-site-isolation-trials"]
 frame, and is lost when the frame has just grown.
 """
 
-FOLDER = Path(__file__).parent
-
-shared = SharedBrowser(*ONE_PROCESS)
+shared = SharedBrowser(Path(__file__).parent, *ONE_PROCESS)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,15 +37,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """Close the browser behind the last file that shares it; within a file all tests have the same one."""
     yield
-    is_last = nextitem is None or nextitem.path != item.path
-    if is_last and not (nextitem and nextitem.path.is_relative_to(FOLDER) and _shows_cards(nextitem)):
-        shared.close()
-
-
-def _shows_cards(item: pytest.Item) -> bool:
-    return item.get_closest_marker("browser") is not None
+    shared.close_behind(item, nextitem)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from tests.flow.admin.served import Served, served
 from tests.widgets import browsers
 from tests.widgets.evidence import evidence
 
+shared = browsers.SharedBrowser(Path(__file__).parent)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -24,7 +26,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     given: dict[str, object] = getattr(item, "funcargs", {})
     windows = [each for each in given.values() if report.failed and isinstance(each, Window)]
     report.sections += [("the page", evidence(each.page)) for each in windows if not each.page.is_closed()]
+    shared.suspect |= report.failed
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    yield
+    shared.close_behind(item, nextitem)
 
 
 @dataclass
@@ -41,11 +50,12 @@ class Window:
         assert answer.status == 200, answer.text()
         self.page.wait_for_function("() => window.htmx && document.readyState === 'complete'")
 
-    def violations(self, rules: Sequence[str] = ()) -> list[str]:
-        """Return what axe finds wrong with the page, by these rules or by all, with the elements."""
+    def violations(self, rules: Sequence[str] = (), *, but: Sequence[str] = ()) -> list[str]:
+        """Return what axe finds wrong with the page, by these rules or by all `but` some, with the elements."""
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate(axe())
-        options = {"resultTypes": ["violations"], **({"runOnly": [*rules]} if rules else {})}
+        off = {rule: {"enabled": False} for rule in but}
+        options = {"resultTypes": ["violations"], "rules": off, **({"runOnly": [*rules]} if rules else {})}
         found: dict[str, Any] = self.page.evaluate("(options) => axe.run(document, options)", options)
         return [
             f"{each['id']}: {node['html'][:160]} {node.get('failureSummary', '')}"
@@ -75,9 +85,8 @@ class Window:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsers.launched() as chromium:
-        yield chromium
+def browser() -> Browser:
+    return shared.running()
 
 
 @pytest.fixture(scope="module")

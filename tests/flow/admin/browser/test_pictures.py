@@ -18,7 +18,6 @@ from playwright.sync_api import Browser, FloatRect
 from tests.flow.admin.browser.conftest import Window, opened
 from tests.flow.admin.browser.stage import asking_for_a_key, at_work, without_tasks
 from tests.flow.admin.served import Served
-from tests.widgets import browsers
 from tests.widgets.pictures import indexed
 from tests.widgets.tooling import ROOT
 
@@ -61,13 +60,12 @@ SITES: tuple[tuple[Serve, Mapping[str, str]], ...] = (
 )
 
 
-def test_each_page_has_its_pictures_light_dark_and_narrow(tmp_path: Path) -> None:
+def test_each_page_has_its_pictures_light_dark_and_narrow(tmp_path: Path, browser: Browser) -> None:
     names = {f"{page}-{look}" for page in {**OF_WORK, **OTHERS} for look in LOOKS}
     if os.environ.get("ADMIN_PICTURES") or any(not (IMAGES / f"{name}.png").exists() for name in names):
-        with browsers.launched() as chromium:
-            for serve, pages in SITES:
-                with serve(tmp_path) as site:
-                    _take(chromium, site, pages)
+        for serve, pages in SITES:
+            with serve(tmp_path) as site:
+                _take(browser, site, pages)
     assert {path.stem for path in IMAGES.iterdir()} == names
     assert {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.stat().st_size > MAX_BYTES} == {}
 
