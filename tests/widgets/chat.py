@@ -170,9 +170,9 @@ class Chat:
 
     def picture(self, name: str) -> Path:
         """Show the docs' picture of the card; it is taken again when it is missing or `CARD_PICTURES` is set."""
-        taken = self.page.locator("#chat").screenshot(animations="disabled", caret="hide")
         path = IMAGES / f"{name}.png"
         if os.environ.get("CARD_PICTURES") or not path.exists():
+            taken = self.page.locator("#chat").screenshot(animations="disabled", caret="hide")
             IMAGES.mkdir(parents=True, exist_ok=True)
             path.write_bytes(indexed(self.page, taken))
         return path
