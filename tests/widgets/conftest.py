@@ -85,9 +85,10 @@ def chat(shared_chat: Chat, host_script: str) -> Iterator[Chat]:
     assert shared_chat.problems == []
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveServer]:
-    with LiveServer(tmp_path).running() as server:
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """Give the server of a file."""
+    with LiveServer(tmp_path_factory.mktemp("live")).running() as server:
         yield server
 
 
