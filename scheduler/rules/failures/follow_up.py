@@ -43,7 +43,7 @@ def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settl
         return settlement
     failed = has_failed(settlement)
     if ON_FAILURE_TIER in on_failure and (failed or settlement.kind is EventKind.RETRYING):
-        settlement = replace(settlement, raises=_raised(claim.task, on_failure[ON_FAILURE_TIER]))
+        settlement = replace(settlement, raises=Tier(on_failure[ON_FAILURE_TIER]))
     if ON_FAILURE_RUN in on_failure and failed:
         settlement = replace(settlement, follow_up=_follow_up(claim, settlement, on_failure[ON_FAILURE_RUN], now))
     return settlement
@@ -52,10 +52,6 @@ def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settl
 def is_more_urgent(tier: Tier, than: Tier) -> bool:
     """Whether a tier goes before another one."""
     return tier.rank < than.rank
-
-
-def _raised(task: Task, tier: str) -> Tier | None:
-    return Tier(tier) if is_more_urgent(Tier(tier), task.priority) else None
 
 
 def _follow_up(claim: Claim, settlement: Settlement, terms: Mapping[str, Any], now: datetime) -> MadeTask:
@@ -81,7 +77,7 @@ def _task(failed: Task, settlement: Settlement, terms: Mapping[str, Any], failur
         secondary_task(failed, now, title=title, action=terms["action"], payload=payload),
         retry=_retry(terms.get("retry")),
         labels=tuple(dict.fromkeys((*failed.labels, FAILURE_LABEL))),
-        priority=settlement.raises or failed.priority,
+        priority=min(settlement.raises or failed.priority, failed.priority, key=lambda tier: tier.rank),
         needs=dict(terms.get("needs", {})),
         notify=Notify.ALWAYS if is_reminder else failed.notify,
     )

@@ -56,7 +56,7 @@ _MADE = (
 
 def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the tasks that follow from these ends, and raise tiers; costs nothing where neither is asked for."""
-    raising = {end.claim.task_id: end for end in endings if end.settlement.raises}
+    raising = [(end.claim, to) for end in endings if (to := end.settlement.raises)]
     if raising:
         _raise(connection, raising, now)
     following = [(end.claim, end.settlement.follow_up) for end in endings if end.settlement.follow_up]
@@ -75,14 +75,11 @@ def made_by(connection: Connection, tenant: str, task_id: str) -> list[str]:
     return list(connection.execute(_MADE, {"tenant": tenant, "of_task": task_id}).scalars())
 
 
-def _raise(connection: Connection, raising: dict[str, AttemptEnd], now: datetime) -> None:
-    """Raise the tiers of tasks, which the caller has locked: a change since the claim may have raised one further."""
-    found = connection.execute(_TIERS, {"task_ids": sorted(raising)}).all()
-    raised = [
-        (raising[row.id].claim, row, to)
-        for row in found
-        if (to := raising[row.id].settlement.raises) and is_more_urgent(to, row.priority)
-    ]
+def _raise(connection: Connection, raising: Sequence[tuple[Claimed, Tier]], now: datetime) -> None:
+    """Raise the tiers of tasks, which the caller has locked, to the most urgent one, where theirs is less urgent."""
+    tiers = {claim.task_id: (claim, to) for claim, to in sorted(raising, key=lambda each: each[1].rank, reverse=True)}
+    found = connection.execute(_TIERS, {"task_ids": sorted(tiers)}).all()
+    raised = [(claim, row, to) for row in found for claim, to in [tiers[row.id]] if is_more_urgent(to, row.priority)]
     changes = [{"of_task": was.id, "tier": to, "next_revision": was.revision + 1, "at": now} for _, was, to in raised]
     _RAISE.run(connection, changes)
     event_log.append(connection, [_raised(claim, was, to, now) for claim, was, to in raised])

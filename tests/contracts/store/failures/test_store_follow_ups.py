@@ -17,13 +17,13 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.settlement import Unverified, settle, with_consequences
-from duetime.scheduler.run_records import Claim, Verdict
+from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task, Tier
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
-from tests.builders import TENANT, Clock, restarted
+from tests.builders import LEASE, TENANT, Clock, restarted
 
 ALICE = Principal(TENANT, "alice")
 HOOK = {"action": "webhook", "payload": {"url": "https://example.com/page"}}
@@ -203,6 +203,37 @@ def test_a_tier_that_its_user_raised_while_it_ran_is_not_lowered(store: Store, s
     )
     settled(store, claim, Retry("no answer"))
     assert store.tasks.get(TENANT, record.task.id).task.priority is Tier.CRITICAL
+
+
+def test_a_tier_that_its_user_lowered_while_it_ran_is_raised_again(
+    store: Store, scheduler: Scheduler, clock: Clock
+) -> None:
+    terms = {"repeat": "daily at 12:00", "priority": "high", "on_failure": {"tier": "high"}}
+    record = scheduler.schedule("Sync", **terms, by=ALICE).record  # type: ignore[arg-type]  # plain values
+    clock.forward(days=1)
+    claim = restarted(store, record)
+    scheduler.reschedule(record.task.id, priority="low", by=ALICE)
+    assert settled(store, claim, Retry("no answer")) == [Verdict.SETTLED]
+    assert store.tasks.get(TENANT, record.task.id).task.priority is Tier.HIGH
+
+
+def test_of_two_runs_that_fail_at_once_the_one_with_the_most_urgent_tier_raises_it(
+    store: Store, scheduler: Scheduler, clock: Clock
+) -> None:
+    record = scheduler.schedule("Sync", repeat="daily at 12:00", on_failure={"tier": "critical"}, by=ALICE).record
+    scheduler.act(record.task.id, "run_now", by=ALICE)
+    first = started(store)
+    scheduler.reschedule(record.task.id, on_failure={"tier": "high"}, by=ALICE)
+    clock.forward(days=1)
+    second = started(store)
+    ends = [settle(claim, Retry("no answer"), now=store.now(), jitter=0.0) for claim in (*first, *second)]
+    assert store.claims.settle(ends) == [Verdict.SETTLED, Verdict.SETTLED]
+    assert store.tasks.get(TENANT, record.task.id).task.priority is Tier.CRITICAL
+
+
+def started(store: Store) -> list[Claim]:
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    return store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
 
 
 def test_of_a_chain_the_step_that_failed_makes_a_task_and_those_behind_it_make_none(
