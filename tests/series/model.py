@@ -18,6 +18,7 @@ from tests.series.calendar import Rule, Words, begun, instant_of
 UNDO = timedelta(seconds=35)
 MAX_ATTEMPTS = 3
 MAX_RUNS_AT_ONCE = 20
+MAX_SNOOZE = timedelta(days=366)
 OVERTAKING = ("cancel_other", "allow_all")
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=50)
 """Long enough that the next occurrence of a short rule often falls due before the next attempt."""
@@ -264,6 +265,7 @@ class Model:
         return at == to and not self._is_over(at, number)
 
     def snooze(self, length: timedelta, now: datetime) -> None:
+        _refuse(length > MAX_SNOOZE)
         fired = self.fired
         if self.rule is None or fired is None or self.run.ended or now - _ended(fired) > self.run.at - now:
             self.move(max(now, now if self.run.ended else self.run.wake) + length, now)
@@ -510,7 +512,7 @@ class Model:
             late = self.overlap == "buffer_all" and following <= now
             self.run = Run(following, run.number + 1, wake=following, opened=following if late else None)
         elif self.beside:
-            self._promote(min(self.beside, key=lambda each: (each.wake, each.id)))
+            self._promote(min(self.beside, key=lambda each: (each.at, each.id)))
 
     def _tell(self, run: Run, *, failed: bool) -> None:
         """Report an end, and let follow what follows from a failure."""

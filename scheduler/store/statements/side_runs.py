@@ -62,7 +62,7 @@ _HEIRS = (
     .where(
         ~exists().where(chain_steps.c.task_id == runs.c.task_id).correlate(runs)
     )  # replays: the next generation follows on its own
-    .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
+    .order_by(_heir.c.scheduled_for.desc(), _heir.c.id.desc())
 )
 NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _SUCCEED = Batch(

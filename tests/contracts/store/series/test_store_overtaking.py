@@ -202,6 +202,19 @@ def test_the_last_of_a_series_ends_it_while_an_older_run_goes_on(desk: Desk) -> 
     assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SUCCEEDED}
 
 
+def test_the_earliest_occurrence_in_progress_becomes_current_whichever_was_tried_again_last(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="allow_all", max_runs=3)
+    desk.run(9, (9, 1), Retry("away", after=timedelta(minutes=89)))
+    overtaken(desk, 10)
+    desk.start(10)
+    desk.start(10, 30)  # what is for 9:00, again
+    overtaken(desk, 11)
+    desk.end_anew(desk.start(11), Done("third"))
+    view = desk.scheduler.get(task_id)
+    assert (view.record.run.scheduled_for, view.record.run.state) == (at(9), State.RUNNING)
+    assert [run.scheduled_for for run in view.record.side_runs] == [at(10)]
+
+
 def test_a_cancel_stops_all_that_is_in_progress(desk: Desk) -> None:
     task_id = desk.hourly(overlap="allow_all")
     claims = desk.start(9)
