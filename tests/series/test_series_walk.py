@@ -381,15 +381,17 @@ class Walk:
         assert [seen.instant for seen in view.upcoming] == self.model.upcoming(5)
 
     def match(self, record: TaskRecord) -> None:
-        """Compare what is stored, and learn by which ids the product knows the runs."""
+        """Compare what is stored, and learn by which ids the product knows the runs; alike ones keep theirs."""
         model = self.model
+        known = {run.id for run in record.side_runs} & {run.id for run in model.beside}
         assert (record.task.paused, bool(record.task.repeat)) == (model.paused, model.rule is not None)
         assert record.task.paused_until == model.paused_until
         assert (record.task.until, record.task.max_runs) == (model.until, model.max_runs)
         assert _terms_of(record.task) == model.terms
         assert record.run.number == model.run.number
-        stored = [record.run, *sorted(record.side_runs, key=_told_of_stored)]
-        runs = [model.run, *sorted(model.beside, key=_told)]
+        side_runs = sorted(record.side_runs, key=lambda run: (_told_of_stored(run), run.id not in known, run.id))
+        beside = sorted(model.beside, key=lambda run: (_told(run), run.id not in known, run.id))
+        stored, runs = [record.run, *side_runs], [model.run, *beside]
         assert [_told_of_stored(run) for run in stored] == [_told(run) for run in runs]
         for run, same in zip(stored, runs, strict=True):
             same.id = run.id
