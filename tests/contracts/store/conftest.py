@@ -1,4 +1,8 @@
-"""Every test of the store runs on each database that there is."""
+"""Every test of the store runs on each database that there is, and tests of the rules above it run on SQLite.
+
+A test asks the rules if it takes a scheduler. They are one code for all databases. The store's own tests, the random
+walks and the tests marked `on_each_database` show that each statement does the same there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,20 @@ from sqlalchemy import make_url
 from tests import blank, services
 from tests.builders import Clock
 from tests.contracts.store import sessions
+from tests.contracts.store.databases import DATABASES, SQLITE, on_sqlite
 from tests.invariants import assert_sound
+
+SCHEDULERS = {"desk", "target", "scheduler", "house"}
+"""Fixtures that ask the scheduler."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of the rules on SQLite, unless it says on which databases."""
+    test, given = metafunc.definition, set(metafunc.fixturenames)
+    chosen = [mark for mark in test.iter_markers("parametrize") if "url" in mark.args[0]]
+    if "url" in given and given & SCHEDULERS and not chosen and not test.get_closest_marker("postgres"):
+        test.add_marker(on_sqlite)
 
 
 @pytest.fixture
@@ -57,9 +74,9 @@ def empty_postgres(postgres_tables: str, administrator: psycopg.Connection) -> s
     return postgres_tables
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
+    if request.param == SQLITE:
         blank.make(tmp_path / "duetime.db")
         return f"sqlite:///{tmp_path}/duetime.db"
     found: str = request.getfixturevalue("empty_postgres")

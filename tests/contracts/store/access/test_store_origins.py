@@ -23,6 +23,7 @@ from duetime.scheduler.task import DeliveryState, InboxMessage, OutgoingMessage
 from duetime.scheduler.views import TaskView
 
 from tests.builders import TENANT, Clock, restarted
+from tests.contracts.store.databases import on_each_database
 
 ALICE = Principal(TENANT, "alice")
 THREAD = {"client": "claude-code", "session": "s_1", "thread": "th_7"}
@@ -118,6 +119,7 @@ def test_a_recipient_that_cannot_be_notified_is_refused_at_once_by_name(
     assert desk.scheduler.tasks.list(by=ALICE).views == ()
 
 
+@on_each_database
 def test_each_step_and_what_it_spawns_has_the_origin_of_its_chain(desk: Desk, store: Store) -> None:
     steps: list[Any] = [{"name": "pages"}, {"name": "sum", "after": ["pages"]}]
     chain = desk.scheduled(steps=steps, origin=THREAD).chain
@@ -128,6 +130,7 @@ def test_each_step_and_what_it_spawns_has_the_origin_of_its_chain(desk: Desk, st
     assert [new.task.origin for _, new in spawned] == [THREAD]
 
 
+@on_each_database
 def test_later_runs_of_a_series_and_a_replay_go_back_to_the_same_conversation(desk: Desk) -> None:
     task_id = desk.scheduled(origin=THREAD, when=None, repeat="every hour").record.task.id
     for _ in range(2):
@@ -155,6 +158,7 @@ def test_a_channel_for_failures_may_be_the_origin(desk: Desk) -> None:
     assert desk.code.origins == [THREAD]
 
 
+@on_each_database
 def test_equal_calls_of_two_conversations_are_two_tasks_but_a_key_holds_over_both(desk: Desk) -> None:
     other = {**THREAD, "thread": "th_8"}
     raw: dict[str, Any] = {"title": "Report"}

@@ -1,4 +1,4 @@
-"""Chains that recur and ask, on each database: each generation asks again, a no leaves out that generation alone."""
+"""Chains that recur and ask: each generation asks again, a no leaves out that generation alone."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from duetime.scheduler.views import TaskView
 from duetime.widgets.payload import task_payload
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -77,6 +78,7 @@ def sound(desk: Desk) -> None:
     assert desk.store.dependencies.repair(limit=99) == 0
 
 
+@on_each_database
 def test_each_generation_asks_when_it_is_due_and_goes_when_it_is_approved_as_a_whole(desk: Desk) -> None:
     chain_id = report(desk, FIRST, {"name": "look"}, {**LAST, "after": ["fetch", "look"]}, approval="Report?")
     for hour in (9, 10, 11):

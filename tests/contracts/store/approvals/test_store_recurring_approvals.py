@@ -1,4 +1,4 @@
-"""Approvals of recurring tasks, on each database: each occurrence asks when it is due, and has its own answer."""
+"""Approvals of recurring tasks: each occurrence asks when it is due, and has its own answer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -327,6 +328,7 @@ def test_a_paused_series_asks_nothing_and_a_question_stays_open_over_a_pause(des
     sound(desk)
 
 
+@on_each_database
 def test_nothing_runs_around_the_question_of_a_series(desk: Desk) -> None:
     task_id = payroll(desk)
     with pytest.raises(Refused, match="asks before each of its runs"):
@@ -440,6 +442,7 @@ def test_the_undo_of_a_move_after_which_it_was_asked_for_withdraws_the_question(
     sound(desk)
 
 
+@on_each_database
 @pytest.mark.parametrize("to", ["at 9:30", "now"])
 def test_the_undo_of_a_move_asks_again_until_the_same_time_what_the_move_withdrew(desk: Desk, to: str) -> None:
     task_id = payroll(desk, by="10 min")
@@ -470,6 +473,7 @@ def test_a_hard_deadline_counts_from_its_time_and_ends_the_question(desk: Desk) 
     sound(desk)
 
 
+@on_each_database
 def test_a_one_shot_with_approval_that_recurs_from_now_on_asks_before_each_run(desk: Desk) -> None:
     asks: Any = {"question": "Pay?"}
     task_id = desk.scheduler.schedule("Payroll", when="at 9:00", approval=asks).record.task.id
@@ -480,6 +484,7 @@ def test_a_one_shot_with_approval_that_recurs_from_now_on_asks_before_each_run(d
     assert state(desk, task_id) is State.WAITING
 
 
+@on_each_database
 def test_two_processes_that_look_at_once_ask_once(desk: Desk) -> None:
     payroll(desk)
     desk.clock.at = at(9)

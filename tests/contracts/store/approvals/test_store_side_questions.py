@@ -1,4 +1,4 @@
-"""Questions of runs next to the current one, on each database: run now, an overtaken run, a snoozed outcome."""
+"""Questions of runs next to the current one: run now, an overtaken run, a snoozed outcome."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from duetime.widgets.payload import task_payload
 from sqlalchemy import Connection
 
 from tests.builders import LEASE, Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 APPROVE, REJECT = ApprovalAnswer
@@ -116,6 +117,7 @@ def test_a_snooze_of_an_outcome_that_asks_is_answered(desk: Desk) -> None:
     assert [claim.run.id for claim in resumed(desk)] == [snoozed.run.id]
 
 
+@on_each_database
 def test_the_default_of_a_run_out_of_turn_is_given_at_its_deadline(desk: Desk) -> None:
     task_id = asked_now(desk, question(default=APPROVE))
     desk.clock.forward(minutes=30)
@@ -165,6 +167,7 @@ def test_a_cancel_withdraws_the_question_of_a_run_out_of_turn(desk: Desk) -> Non
         desk.scheduler.approve(task_id)
 
 
+@on_each_database
 def test_of_two_questions_the_older_one_is_answered_at_the_revision_that_was_read(desk: Desk) -> None:
     task_id, first, second = asked_twice(desk)
     view = desk.scheduler.get(task_id)
@@ -182,6 +185,7 @@ def test_of_two_questions_the_older_one_is_answered_at_the_revision_that_was_rea
     assert sorted(claim.run.id for claim in resumed(desk)) == sorted([first, second])
 
 
+@on_each_database
 def test_a_question_is_answered_by_the_id_of_its_run(desk: Desk) -> None:
     task_id, first, second = asked_twice(desk)
     for _ in range(2):
@@ -230,6 +234,7 @@ def test_a_run_that_goes_on_unanswered_after_a_long_pause_reads_the_default(desk
     assert inbox(desk) == [(State.SUCCEEDED, "sent")]
 
 
+@on_each_database
 def test_a_question_that_cannot_be_answered_holds_up_no_other(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,6 +255,7 @@ def test_a_question_that_cannot_be_answered_holds_up_no_other(
     assert desk.store.unwritable_rows() == len(broken)
 
 
+@on_each_database
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_run_that_cannot_be_recovered_holds_up_no_other(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, replaced: bool

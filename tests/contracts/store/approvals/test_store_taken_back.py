@@ -1,4 +1,4 @@
-"""A yes that is taken back, on each database: possible until the run starts, exact, and asked about again."""
+"""A yes that is taken back: possible until the run starts, exact, and asked about again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import LEASE, Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import MORNING, Desk
 
 ASKS: Mapping[str, Any] = {"approval": {"question": "Pay?", "by": "2 hours"}}
@@ -49,6 +50,7 @@ def refused(target: Desk, task_id: str, token: str | None) -> str:
     return str(refusal.value)
 
 
+@on_each_database
 @pytest.mark.parametrize(
     "arguments",
     [{"when": "in 1 hour"}, {"when": "in 10 minutes", "deadline": "30 min"}, {"repeat": "every hour at :00"}],
@@ -93,6 +95,7 @@ def test_a_task_moved_since_the_yes_keeps_its_new_time(target: Desk) -> None:
     assert (back.state, back.scheduled_for) == (State.WAITING, moved.scheduled_for)
 
 
+@on_each_database
 def test_a_repeated_undo_is_one_and_the_token_of_an_earlier_yes_takes_back_no_later_one(target: Desk) -> None:
     task_id = target.schedule(when="in 1 hour", **ASKS)
     first = target.scheduler.approve(task_id)

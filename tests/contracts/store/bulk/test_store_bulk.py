@@ -28,6 +28,7 @@ from duetime.server.words.command_words import COMMAND_WORDS
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import MORNING, Desk, day
 from tests.contracts.store.undo.test_store_undo import shown
 
@@ -61,6 +62,7 @@ def states(target: Desk, ids: list[str]) -> list[State]:
     return [target.scheduler.get(task_id).record.run.state for task_id in ids]
 
 
+@on_each_database
 def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: Desk) -> None:
     ids = three(target)
 
@@ -104,6 +106,7 @@ def test_a_pause_of_many_names_the_hard_deadlines_that_pass_within_it_first(targ
         assert said == {"Free": None, "Late": None}
 
 
+@on_each_database
 @pytest.mark.parametrize(
     "call",
     [
@@ -236,6 +239,7 @@ def test_an_undo_by_its_arguments_is_no_repeat_once_the_same_change_was_made_aga
         assert (back.repeated, states(target, ids)) == (False, [State.SCHEDULED] * 3)
 
 
+@on_each_database
 def test_an_undo_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = three(target)
     monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 2)
@@ -348,6 +352,7 @@ def test_tasks_of_another_tenant_are_neither_found_nor_taken_back(target: Desk) 
         target.scheduler.bulk.change("undo", undo=done.undo, by=other)
 
 
+@on_each_database
 def test_each_task_has_its_event_and_the_call_one_audit_entry(target: Desk) -> None:
     ids = three(target)
     done = target.scheduler.bulk.change("cancel", ids, reason="the fair is off")
@@ -361,6 +366,7 @@ def test_each_task_has_its_event_and_the_call_one_audit_entry(target: Desk) -> N
     assert (entry.detail["change"], entry.detail["changed"], entry.detail["tasks"]) == ("cancel", 3, ids)
 
 
+@on_each_database
 def test_a_repeated_call_changes_nothing_again(target: Desk) -> None:
     ids = three(target)
     first = target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
@@ -384,6 +390,7 @@ def test_a_blind_repeat_within_a_minute_moves_nothing_twice(target: Desk) -> Non
     assert target.scheduler.get(ids[0]).record.run.scheduled_for == day(4, 13)
 
 
+@on_each_database
 def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = three(target)
     monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 2)
@@ -407,6 +414,7 @@ def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeyp
     assert counted(target.scheduler.bulk.change("undo", undo=rest.undo)) == {"changed": 3}
 
 
+@on_each_database
 @pytest.mark.parametrize("problem", [StoreUnavailable, KeyboardInterrupt])
 def test_a_call_without_a_key_that_is_cut_off_says_what_it_did_and_how_that_is_taken_back(
     target: Desk, monkeypatch: pytest.MonkeyPatch, problem: type[BaseException]
@@ -441,6 +449,7 @@ def said(error: BaseException) -> str:
     return " ".join([text, *getattr(error, "__notes__", [])])
 
 
+@on_each_database
 def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = three(target)
 
@@ -471,6 +480,7 @@ def test_a_call_that_contradicts_itself_is_refused(target: Desk, call: dict[str,
     assert refused.value.argument == argument
 
 
+@on_each_database
 def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
     target: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,6 +491,7 @@ def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
     assert bulk.MAX_TASKS_CHANGED == 10_000
 
 
+@on_each_database
 def test_words_mean_what_is_to_come_and_the_answer_says_how_they_were_read(target: Desk) -> None:
     ids = three(target)
     target.scheduler.reschedule(ids[1], timezone="America/New_York", when="2026-11-24 09:30")
@@ -553,6 +564,7 @@ def test_a_repeated_undo_without_a_key_is_answered_as_the_first_while_that_could
         target.scheduler.bulk.change(**undo_call(done))
 
 
+@on_each_database
 def test_a_filter_that_means_too_many_is_named_and_its_first_part_is_accepted(
     target: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

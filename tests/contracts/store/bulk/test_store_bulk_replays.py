@@ -24,6 +24,7 @@ from duetime.widgets.bulk.payload import bulk_part, bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.contracts.store.bulk.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import Desk, day
 from tests.flow.tools.calls import settled
 
@@ -53,6 +54,7 @@ def counts(result: BulkResult) -> dict[str, int]:
     return {word.value: count for word, count in result.counts.items()}
 
 
+@on_each_database
 def test_a_replay_by_filter_previews_then_runs_again_what_failed_under_its_key(target: Desk) -> None:
     ids = failed(target, "A", "B")
     target.scheduler.schedule("C", when="tomorrow", labels=["hooks"])
@@ -253,6 +255,7 @@ def test_a_replay_of_letters_by_filter_leaves_out_a_series_whose_run_has_begun_u
     assert len(target.scheduler.letters.replay([letter.run_id]).closed) == 1
 
 
+@on_each_database
 @pytest.mark.parametrize("what", ["discard", "move", "rule of a chain"])
 def test_of_two_undos_that_read_a_call_at_one_moment_one_takes_it_back_and_the_other_says_so(
     target: Desk, monkeypatch: pytest.MonkeyPatch, what: str

@@ -23,8 +23,11 @@ from duetime.scheduler.task import State
 from sqlalchemy import select, update
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import MORNING, Desk
 from tests.contracts.store.statement_log import statements_of
+
+pytestmark = on_each_database
 
 FEW_COUNT, MORE_COUNT = 8, 40
 CALLS: list[dict[str, str]] = [{"change": "cancel"}, {"change": "pause"}, {"change": "move", "to": "1 day later"}]

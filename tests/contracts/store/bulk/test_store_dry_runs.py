@@ -1,4 +1,4 @@
-"""A dry run does what the change does and stores nothing, so its answer is that of the change, on each database."""
+"""A dry run does what the change does and stores nothing, so its answer is that of the change."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from duetime.widgets.bulk.payload import bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 SOON = "in 5 minutes"
@@ -119,6 +120,7 @@ CASES: list[tuple[Made, dict[str, Any], State | None]] = [
 ]
 
 
+@on_each_database
 @pytest.mark.parametrize(("made", "given", "state"), CASES)
 def test_a_dry_run_of_a_reschedule_answers_what_the_reschedule_does(
     desk: Desk, made: Made, given: dict[str, Any], state: State | None
@@ -145,6 +147,7 @@ def test_a_dry_run_of_a_reschedule_names_nothing_as_that_of_a_schedule_does(
     assert {new.task.id, new.run.id, new.run.task_id} == {"dry-run"}
 
 
+@on_each_database
 def test_a_dry_run_stores_nothing_notifies_nobody_and_shows_the_present_revision(desk: Desk) -> None:
     task_id, heard = awaits(desk), list[str]()
     desk.store.dependencies.listen(heard.extend)
@@ -213,6 +216,7 @@ def long_chain(desk: Desk, count: int) -> list[str]:
     return list(desk.scheduler.ends.tasks_of(scheduled(desk, when="in 1 hour", steps=[{"name": names[0]}, *steps])))
 
 
+@on_each_database
 def test_a_dry_run_of_more_tasks_than_are_tried_at_once_keeps_together_what_belongs_together(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 SCHEDULED, WAITING, FAILED = State.SCHEDULED, State.WAITING, State.FAILED
@@ -51,6 +52,7 @@ def run(desk: Desk, minute: int, outcome: Outcome = Done("done")) -> None:  # no
     desk.end(claims, outcome)
 
 
+@on_each_database
 def test_a_task_comes_after_all_steps_of_a_chain(desk: Desk) -> None:
     chain_id = chain(desk)
     mail = after(desk, chain_id)

@@ -23,7 +23,10 @@ from duetime.scheduler.store.retention.retention import Deletion
 from duetime.scheduler.task import ApprovalAnswer, State
 
 from tests.builders import TENANT, Clock, restarted, settlement
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.retention.test_store_archive import contents, files, swept
+
+pytestmark = on_each_database
 
 ALICE = Principal(TENANT, "alice")
 OLD = RetentionRule(RetentionKind.TASKS, timedelta(days=90), unread=True)

@@ -25,6 +25,7 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.widgets.history import changes_of, history_payload
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -92,6 +93,7 @@ CHANGES: list[tuple[dict[str, Any], str, list[Any]]] = [
 ]
 
 
+@on_each_database
 @pytest.mark.parametrize(("given", "field", "expected"), CHANGES, ids=lambda each: str(each)[:24])
 def test_a_change_that_suits_all_steps_is_given_to_all_and_taken_back_by_one_undo(
     desk: Desk, given: dict[str, Any], field: str, expected: list[Any]
@@ -108,6 +110,7 @@ def test_a_change_that_suits_all_steps_is_given_to_all_and_taken_back_by_one_und
     assert states(desk, chain_id) == [SCHEDULED, WAITING, WAITING]
 
 
+@on_each_database
 def test_one_call_moves_a_chain_and_changes_it(desk: Desk) -> None:
     chain_id = report(desk)
     changed = desk.scheduler.reschedule(chain_id, when="in 3 hours", priority="high", labels=["late"])
@@ -120,6 +123,7 @@ def test_one_call_moves_a_chain_and_changes_it(desk: Desk) -> None:
     assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.NORMAL, ())}
 
 
+@on_each_database
 def test_a_deadline_is_read_in_the_zone_of_the_call(desk: Desk) -> None:
     chain_id = report(desk)
     desk.scheduler.reschedule(chain_id, deadline="today 17:00", timezone="America/Denver")
@@ -129,6 +133,7 @@ def test_a_deadline_is_read_in_the_zone_of_the_call(desk: Desk) -> None:
     assert (last.run.deadline, last.task.timezone) == (at(17) + timedelta(hours=7), "UTC")
 
 
+@on_each_database
 def test_the_steps_that_a_change_leaves_as_they_are_are_named_with_the_reason(desk: Desk) -> None:
     chain_id = report(desk)
     desk.start(9)
@@ -183,6 +188,7 @@ def test_a_change_that_suits_no_whole_chain_is_refused_with_the_way_that_works(
         desk.scheduler.reschedule(chain_id, **given)
 
 
+@on_each_database
 def test_a_chain_that_recurs_has_the_change_in_its_later_generations_too(desk: Desk) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00")
     desk.end(desk.start(9))
@@ -317,6 +323,7 @@ def test_the_undo_of_a_title_is_refused_where_the_chain_has_another_one_since(de
     assert desk.scheduler.get(chain_id).record.task.title == "Prices"
 
 
+@on_each_database
 def test_a_generation_that_has_not_begun_moves_to_the_first_time_of_a_new_rule(desk: Desk) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00")
     changed = desk.scheduler.reschedule(chain_id, repeat="every hour at :30")
@@ -337,6 +344,7 @@ def test_a_generation_in_progress_stays_and_the_next_one_follows_the_new_rule(de
     assert due(desk, chain_id) == [at(9, 30)] * 3
 
 
+@on_each_database
 @pytest.mark.parametrize("given", [{"repeat": "never"}, {"max_runs": 1}, {"until": "today 9:30"}])
 def test_a_chain_that_recurs_gets_an_end_and_its_undo_lets_it_go_on(desk: Desk, given: Any) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00")
@@ -348,6 +356,7 @@ def test_a_chain_that_recurs_gets_an_end_and_its_undo_lets_it_go_on(desk: Desk, 
     assert due(desk, again) == [at(10)] * 3
 
 
+@on_each_database
 def test_the_history_of_a_chain_has_what_changed_of_the_chain_itself(desk: Desk) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00")
     desk.scheduler.reschedule(chain_id, repeat="every hour at :30", max_runs=3)
@@ -464,6 +473,7 @@ def test_a_repeated_undo_of_a_no_says_so_and_asks_for_nothing_again(desk: Desk, 
         desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="another")
 
 
+@on_each_database
 @pytest.mark.parametrize("problem", [Refused("it stays."), StoreUnavailable("the database is away.")])
 def test_the_undo_of_a_no_asks_again_for_every_step_or_for_none(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, problem: DuetimeError

@@ -24,6 +24,7 @@ from duetime.scheduler.view_parts import Occurrence
 from duetime.scheduler.views import TaskFilter, TaskView
 
 from tests.builders import TENANT, Clock, restarted, settlement
+from tests.contracts.store.databases import on_each_database
 
 ALICE = Principal(TENANT, "alice")
 TWO: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
@@ -157,6 +158,7 @@ def test_a_spawned_task_decides_nothing_in_the_next_generation(house: House) -> 
     assert house.steps() == {"fan": State.SUCCEEDED, "sum": State.SCHEDULED}
 
 
+@on_each_database
 def test_a_chain_that_is_cancelled_while_its_last_step_runs_recurs_no_more(house: House) -> None:
     house.schedule([{"name": "fetch"}], repeat="every hour")
     house.clock.forward(hours=1)
@@ -189,6 +191,7 @@ def test_a_chain_ends_whose_cancel_was_taken_back_after_its_running_step_had_sto
     assert house.coming() == ()
 
 
+@on_each_database
 def test_a_generation_with_a_cancelled_step_that_no_undo_brings_back_is_shown_as_the_last_one(house: House) -> None:
     house.schedule([{"name": "fetch"}, {"name": "tell"}], repeat="every day at 13:00")
     before = TaskFilter(before=house.clock() + timedelta(days=4))

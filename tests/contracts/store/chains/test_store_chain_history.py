@@ -16,7 +16,10 @@ from duetime.scheduler.store import Store
 from duetime.widgets.history import history_payload, steps_of
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.flow.tools.calls import asked_of, settled
+
+pytestmark = on_each_database
 
 STEPS: Any = [{"name": "fetch", "when": "now"}, {"name": "report", "after": ["fetch"], "when": "now"}]
 

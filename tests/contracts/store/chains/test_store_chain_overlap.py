@@ -1,4 +1,4 @@
-"""Generations of a chain that fall due while another one is open, or while nothing runs, on each database."""
+"""Generations of a chain that fall due while another one is open, or while nothing runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import text
 
 from tests.builders import Clock, runs_of, settlement
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 STEPS: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
@@ -86,6 +87,7 @@ def test_a_generation_that_falls_due_while_one_is_open_is_skipped_and_each_first
     assert desk.scheduler.get(chain.steps["fetch"]).record.run.missed == 2
 
 
+@on_each_database
 def test_a_generation_that_passed_while_nothing_ran_is_counted_and_not_skipped(desk: Desk) -> None:
     chain = Hourly(desk)
     chain.end(11, 30)
@@ -123,6 +125,7 @@ def test_generations_that_were_skipped_use_up_no_number(desk: Desk, overlap: str
     assert desk.start(13, 1) == []
 
 
+@on_each_database
 def test_a_long_generation_writes_ten_skipped_runs_of_a_first_step_at_most_and_counts_all(desk: Desk) -> None:
     chain = Hourly(desk, rule="every minute")
     claims = desk.start(9)
@@ -135,6 +138,7 @@ def test_a_long_generation_writes_ten_skipped_runs_of_a_first_step_at_most_and_c
 # -- generations that passed while nothing ran
 
 
+@on_each_database
 def test_of_missed_generations_the_latest_runs_where_the_policy_says_so_and_each_step_says_what_was_left_out(
     desk: Desk,
 ) -> None:
@@ -262,6 +266,7 @@ def test_an_open_generation_gives_way_whole_and_the_next_one_starts_when_its_las
     assert told == {"Report: fetch": "10:03", "Report: load": "10:04"}, "nobody is told of what was to be expected"
 
 
+@on_each_database
 def test_a_generation_between_two_attempts_ends_at_once_and_the_next_one_comes(desk: Desk) -> None:
     chain = Hourly(desk, overlap="cancel_other")
     desk.end(desk.start(9), Retry("away", after=timedelta(hours=2)))
@@ -337,6 +342,7 @@ def test_the_last_generation_gives_way_to_none_until_there_may_be_more(desk: Des
     assert desk.store.claims.unwanted([claim.run.id], worker="w") == {claim.run.id}
 
 
+@on_each_database
 def test_an_open_generation_gives_way_at_the_first_time_of_a_new_rule(desk: Desk) -> None:
     chain = Hourly(desk, overlap="cancel_other")
     [claim] = desk.start(9)
@@ -346,6 +352,7 @@ def test_an_open_generation_gives_way_at_the_first_time_of_a_new_rule(desk: Desk
     assert desk.store.claims.unwanted([claim.run.id], worker="w") == {claim.run.id}
 
 
+@on_each_database
 def test_a_generation_gives_way_at_the_delayed_start_of_the_next_one_also_after_an_earlier_look(desk: Desk) -> None:
     chain = Hourly(desk, overlap="cancel_other", jitter="25 min")
     run = desk.scheduler.get(chain.steps["fetch"]).record.run

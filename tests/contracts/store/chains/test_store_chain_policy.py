@@ -1,4 +1,4 @@
-"""The policy of a chain that recurs is changed, on each database: how its generations follow its rule."""
+"""The policy of a chain that recurs is changed: how its generations follow its rule."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Overlap, RepeatPolicy
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 STEPS: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
@@ -46,6 +47,7 @@ def policies(desk: Desk, chain_id: str) -> list[RepeatPolicy | None]:
     return [desk.scheduler.get(step.task_id).record.task.repeat_policy for step in chain.steps]
 
 
+@on_each_database
 def test_a_new_policy_is_that_of_every_step_and_holds_for_the_generation_in_progress(desk: Desk) -> None:
     chain_id = chain_of(desk)
     [first] = desk.start(9)
@@ -83,6 +85,7 @@ def test_a_removed_policy_is_the_usual_one(desk: Desk) -> None:
     assert desk.store.series.overtake(limit=9).tasks == []
 
 
+@on_each_database
 def test_each_step_has_an_event_with_the_policy_before_and_after(desk: Desk) -> None:
     chain_id = chain_of(desk)
     desk.scheduler.reschedule(chain_id, repeat_policy={"overlap": "buffer_one"})
@@ -93,6 +96,7 @@ def test_each_step_has_an_event_with_the_policy_before_and_after(desk: Desk) -> 
     assert "buffer_one" in str(event.after["repeat_policy"])
 
 
+@on_each_database
 def test_the_failures_that_a_policy_counts_are_those_since_the_last_good_generation(desk: Desk) -> None:
     chain_id = chain_of(desk)
     desk.end(desk.start(9), Failed("away"))
@@ -102,6 +106,7 @@ def test_the_failures_that_a_policy_counts_are_those_since_the_last_good_generat
     assert desk.scheduler.get(chain_id).record.task.paused
 
 
+@on_each_database
 def test_the_generation_to_come_moves_off_a_date_that_is_left_out_and_back(desk: Desk) -> None:
     chain_id = chain_of(desk, repeat="every day at 13:00")
     left_out = desk.scheduler.reschedule(chain_id, repeat_policy={"except": ["2026-11-23", "2026-11-24"]})

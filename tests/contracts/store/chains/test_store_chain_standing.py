@@ -18,6 +18,7 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import MORNING, Desk
 
 HOOK = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
@@ -114,6 +115,7 @@ def test_a_question_of_two_steps_is_told_once(target: Desk) -> None:
     assert len(shown(target, chain_id).waiting_for or ()) == 1
 
 
+@on_each_database
 def test_a_chain_whose_next_steps_are_blocked_says_so_and_by_what(target: Desk) -> None:
     chain_id, _ = chain_of(target, when="in 1 hour", steps=[{"name": "pay", "action": "gated"}])
     found = shown(target, chain_id)
@@ -124,6 +126,7 @@ def test_a_chain_whose_next_steps_are_blocked_says_so_and_by_what(target: Desk) 
     assert "Blocked: «no key for the bank»." in said
 
 
+@on_each_database
 def test_a_chain_of_which_one_next_step_is_blocked_is_not_blocked_and_says_by_what_that_is(target: Desk) -> None:
     steps = [{"name": "pay", "action": "gated"}, {"name": "tell", **HOOK}]
     chain_id, _ = chain_of(target, when="in 1 hour", steps=steps)

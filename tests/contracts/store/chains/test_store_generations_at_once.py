@@ -1,4 +1,4 @@
-"""Generations of a chain that run next to each other (`allow_all`), on each database."""
+"""Generations of a chain that run next to each other (`allow_all`)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock, settlement
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.contracts.store.hourly_chain import STEPS, Hourly
 
@@ -255,6 +256,7 @@ def test_the_steps_of_an_older_generation_wait_for_what_its_run_spawns_and_the_n
     assert chain.runs("load") == {1: SCHEDULED, 2: RUNNING}
 
 
+@on_each_database
 def test_the_store_finds_nothing_to_repair_in_generations_at_once(desk: Desk) -> None:
     chain = Hourly(desk)
     desk.start(9)

@@ -21,7 +21,10 @@ from duetime.scheduler.store.statements.signals import ended_waits, new_waits
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk
+
+pytestmark = on_each_database
 
 ONCE = RetryPolicy(max_attempts=1)
 PATIENCE_S = 20

@@ -17,6 +17,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 SCHEDULED, WAITING, READY = State.SCHEDULED, State.WAITING, State.READY
@@ -160,6 +161,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@on_each_database
 @pytest.mark.parametrize(("made", "given"), CHANGES, ids=lambda each: str(sorted(each)))
 def test_an_undo_brings_back_exactly_what_was_waited_for(desk: Desk, made: Any, given: Any) -> None:
     fetch, other = task(desk), task(desk, "Other")
@@ -243,6 +245,7 @@ def test_a_question_is_added_once_and_no_change_goes_around_it(desk: Desk) -> No
     assert len(desk.start(9, 1)) == 1
 
 
+@on_each_database
 def test_a_ready_run_that_gets_a_question_is_asked_for_once(desk: Desk) -> None:
     mail = task(desk, "Mail")
     desk.clock.at = at(9)
@@ -266,6 +269,7 @@ def test_a_ready_run_leaves_the_queue_and_waits(desk: Desk) -> None:
     assert [claim.task.id for claim in desk.start(9)] == [load]
 
 
+@on_each_database
 def test_urgency_is_inherited_at_once_and_given_up_with_the_edge(desk: Desk) -> None:
     fetch, load = task(desk), task(desk, "Load", priority="critical", deadline="2 hours")
     desk.scheduler.reschedule(fetch, when="in 30 min")
@@ -291,6 +295,7 @@ def test_the_same_edges_once_more_change_nothing_and_a_dry_run_stores_nothing(de
     assert waits(desk, load) == before
 
 
+@on_each_database
 def test_the_history_says_what_was_waited_for_and_what_is(desk: Desk) -> None:
     fetch, load = task(desk), task(desk, "Load")
     change(desk, load, after=[fetch], wait_for={"event": "paid"})
@@ -355,6 +360,7 @@ def test_a_name_that_is_no_step_is_refused_with_those_that_are(desk: Desk) -> No
         desk.scheduler.reschedule(alone, after=["fetch"])
 
 
+@on_each_database
 @pytest.mark.parametrize("ready", [False, True])
 def test_an_undone_removal_brings_back_the_due_time_and_no_deadline_ends_what_waits(desk: Desk, ready: bool) -> None:
     fetch = task(desk, when="in 3 hours")
@@ -369,6 +375,7 @@ def test_an_undone_removal_brings_back_the_due_time_and_no_deadline_ends_what_wa
     assert desk.scheduler.get(load).record.run == before
 
 
+@on_each_database
 def test_an_undone_edge_to_what_has_ended_brings_back_the_due_time(desk: Desk) -> None:
     fetch, load = task(desk), task(desk, "Load", when="in 5 minutes", deadline="2 hours", deadline_type="hard")
     desk.scheduler.reschedule(load, pause=True)
@@ -382,6 +389,7 @@ def test_an_undone_edge_to_what_has_ended_brings_back_the_due_time(desk: Desk) -
     assert (times[0], found.state) == (times[1], SCHEDULED)
 
 
+@on_each_database
 @pytest.mark.parametrize("ends", ["not yet", "well", "badly"])
 def test_an_edge_that_an_undo_brings_back_waits_for_what_was_run_again_since(desk: Desk, ends: str) -> None:
     above, other = task(desk, when="8:30"), task(desk, when="18:00")

@@ -1,4 +1,4 @@
-"""Older generations of a chain that are still open, on each database: retention, pauses, and results of their own."""
+"""Older generations of a chain that are still open: retention, pauses, and results of their own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.contracts.store.hourly_chain import Hourly
 
@@ -46,6 +47,7 @@ def swept(desk: Desk, kind: RetentionKind) -> None:
     delete_due(desk.store, RetentionPolicy((RetentionRule(kind, timedelta(days=1), unread=True),)), [kind])
 
 
+@on_each_database
 def test_retention_leaves_the_runs_of_a_generation_until_its_last_step_has_ended(desk: Desk) -> None:
     chain, b = with_open_first(desk)
     desk.end(chain.overtaken(11))
@@ -57,6 +59,7 @@ def test_retention_leaves_the_runs_of_a_generation_until_its_last_step_has_ended
     assert chain.runs("load")[1] is SCHEDULED
 
 
+@on_each_database
 def test_retention_leaves_the_tasks_of_a_chain_whose_older_generation_is_open(desk: Desk) -> None:
     chain, b = with_open_first(desk, max_runs=2)
     desk.clock.at = at(11) + timedelta(days=60)
@@ -95,6 +98,7 @@ def test_a_pause_holds_the_next_attempt_in_an_older_generation_until_the_chain_g
     ]
 
 
+@on_each_database
 def test_a_step_gets_no_result_of_an_earlier_generation_for_one_that_did_not_start_in_its_own(desk: Desk) -> None:
     fetch: StepArguments = {"name": "fetch", "deadline": "10 minutes", "deadline_type": "hard"}
     chain = Hourly(desk, [fetch, {"name": "mail", "after": ["fetch"], "after_failure": "run_anyway"}])

@@ -1,4 +1,4 @@
-"""A generation of a chain is left out whole, by one call with one undo, on each database."""
+"""A generation of a chain is left out whole, by one call with one undo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 STEPS: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
@@ -75,6 +76,7 @@ def test_a_skip_of_a_moved_generation_goes_on_behind_its_time(desk: Desk) -> Non
     assert coming(desk, chain_id) == [12, 13, 14]
 
 
+@on_each_database
 def test_the_history_says_that_a_generation_was_left_out(desk: Desk) -> None:
     chain_id = hourly(desk)
     skip(desk, chain_id)

@@ -20,7 +20,10 @@ from sqlalchemy import Connection, delete
 
 from tests.builders import Clock
 from tests.contracts.store.damages import damage
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk
+
+pytestmark = on_each_database
 
 
 @pytest.fixture

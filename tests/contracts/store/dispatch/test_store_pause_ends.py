@@ -1,4 +1,4 @@
-"""Pauses that end at a time, on each database: the tasks go on by themselves, as after a resume by hand."""
+"""Pauses that end at a time: the tasks go on by themselves, as after a resume by hand."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from duetime.widgets.text.summary import first_sentence
 from sqlalchemy import update
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 
@@ -116,6 +117,7 @@ def test_a_series_that_catches_up_runs_what_its_policy_says(desk: Desk) -> None:
     assert [claim.run.scheduled_for for claim in desk.start(11, 30)] == [at(11)]
 
 
+@on_each_database
 def test_a_series_ends_of_which_every_occurrence_passed_during_the_pause(desk: Desk) -> None:
     task_id = desk.hourly(max_runs=1)
     desk.scheduler.reschedule(task_id, until="9:30")
@@ -163,6 +165,7 @@ def test_a_task_that_fails_too_often_is_not_resumed_by_the_end_of_an_older_pause
 # -- changes of the end
 
 
+@on_each_database
 def test_pausing_again_changes_the_end_and_a_resume_by_hand_clears_it(desk: Desk) -> None:
     task_id = call_at(desk, "12:00")
     paused(desk, task_id)
@@ -244,6 +247,7 @@ def test_a_look_resumes_so_many_and_the_earliest_first(desk: Desk) -> None:
     assert [desk.store.series.end_pauses(limit=1) for _ in range(3)] == [[early], [late], []]
 
 
+@on_each_database
 def test_two_dispatchers_resume_each_task_once(desk: Desk, url: str) -> None:
     ids = {call_at(desk, f"12:{minute:02}") for minute in range(8)}
     for task_id in ids:
@@ -258,6 +262,7 @@ def test_two_dispatchers_resume_each_task_once(desk: Desk, url: str) -> None:
     assert sorted(event.task_id for event in resumed) == sorted(ids)
 
 
+@on_each_database
 def test_an_end_that_an_older_version_left_behind_is_cleared(desk: Desk) -> None:
     task_id = call_at(desk, "12:00")
     paused(desk, task_id)
@@ -270,6 +275,7 @@ def test_an_end_that_an_older_version_left_behind_is_cleared(desk: Desk) -> None
 # -- many at once
 
 
+@on_each_database
 def test_everything_is_paused_until_a_time_by_one_call_that_says_how_many_first(desk: Desk) -> None:
     ids = [call_at(desk, "12:00"), desk.hourly()]
     endless, other = call_at(desk, "12:10"), call_at(desk, "12:20")

@@ -20,6 +20,7 @@ from duetime.scheduler.task import State
 
 from tests.builders import Clock, a_task, with_deadline
 from tests.contracts.store.damages import damage
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 HOUR = timedelta(hours=1)
@@ -144,6 +145,7 @@ TIMERS = {
 }
 
 
+@on_each_database
 @pytest.mark.parametrize("name", TIMERS)
 def test_a_row_that_a_timer_cannot_write_holds_up_no_other_and_is_left_alone_for_a_while(
     desk: Desk, spoil: Callable[[str], None], name: str, caplog: pytest.LogCaptureFixture
@@ -164,6 +166,7 @@ def test_a_row_that_a_timer_cannot_write_holds_up_no_other_and_is_left_alone_for
     assert first is None or first >= desk.clock(), "the timer does not come back for it at once"
 
 
+@on_each_database
 def test_an_outage_during_a_timer_is_no_fault_of_a_row(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     overtakable(desk)
     desk.clock.at = NOON_OF_DESK

@@ -30,6 +30,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import update
 
 from tests.builders import TENANT, Clock, restarted, settlement, started
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.statement_log import statements_of
 
 ANN = Principal(TENANT, "ann", frozenset({Scope.ADMIN}), via="cli ann")
@@ -74,6 +75,7 @@ def audit(store: Store, kind: AuditKind) -> list[tuple[Any, ...]]:
     return [(entry.subject, entry.actor, entry.via, entry.reason) for entry in page.entries]
 
 
+@on_each_database
 def test_each_filter_finds_its_dead_letters_and_a_closed_one_is_asked_for_by_its_state(
     store: Store, clock: Clock, desk: Desk
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_recurring_task_is_replayed_next_to_its_next_occurrence(store: Store, 
     assert closed.replayed_as in {record.run.id, *(run.id for run in record.side_runs)}
 
 
+@on_each_database
 def test_a_bulk_replay_needs_a_reason_counts_first_and_takes_the_oldest_up_to_a_maximum(
     store: Store, clock: Clock, desk: Desk
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_bulk_replay_needs_a_reason_counts_first_and_takes_the_oldest_up_to_a_
     assert len(audit(store, AuditKind.DEAD_LETTER_REPLAYED)) == 2
 
 
+@on_each_database
 @pytest.mark.parametrize("verb", ["replay", "discard"])
 def test_a_dry_run_reads_all_letters_at_once(store: Store, clock: Clock, desk: Desk, verb: str) -> None:
     def statements_for(count: int) -> int:
@@ -173,6 +177,7 @@ def test_a_run_that_failed_after_each_of_several_replays_is_replayed_only_by_its
     assert len(desk.replay([letter.run_id], by=ANN).closed) == 1
 
 
+@on_each_database
 def test_a_letter_whose_task_cannot_run_stays_and_the_others_go_on(store: Store, clock: Clock, desk: Desk) -> None:
     busy, other = failed(store, clock), failed(store, clock)
     desk.replay([busy.run_id], by=ANN)
@@ -232,6 +237,7 @@ def test_a_repeated_call_with_a_key_closes_no_more_and_returns_the_same(desk: De
         desk.discard(reason=WHY, max_letters=2, idempotency_key="k1", by=ANN)
 
 
+@on_each_database
 def test_a_call_with_a_key_that_was_cut_off_is_finished_and_leaves_alone_what_came_later(
     desk: Desk, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +271,7 @@ def test_a_named_letter_is_replayed_once_by_a_repeated_call_and_a_key_is_one_ten
     assert [each.run_id for each in desk.replay(reason=WHY, idempotency_key="k1", by=eve).closed] == [other.run_id]
 
 
+@on_each_database
 def test_a_trial_of_named_letters_takes_as_many_statements_whatever_their_number(
     desk: Desk, store: Store, clock: Clock
 ) -> None:
@@ -294,19 +301,22 @@ def test_two_letters_are_never_closed_under_one_number_of_a_key(store: Store, cl
 
 
 @pytest.fixture
-def office(store: Store) -> Scheduler:
+def scheduler(store: Store) -> Scheduler:
     return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
 
 
-def undone(office: Scheduler, token: str | None, **by: Any) -> dict[str, str | None]:
-    result = office.bulk.change("undo", undo=token, by=ANN, **by)
+def undone(scheduler: Scheduler, token: str | None, **by: Any) -> dict[str, str | None]:
+    result = scheduler.bulk.change("undo", undo=token, by=ANN, **by)
     return {each.record.task.id: each.why for each in result.outcomes}
 
 
-def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clock: Clock, office: Scheduler) -> None:
+@on_each_database
+def test_a_replay_is_taken_back_and_its_letters_are_open_again(
+    store: Store, clock: Clock, scheduler: Scheduler
+) -> None:
     one, two, series = failed(store, clock), failed(store, clock), failed(store, clock, repeat="0 9 * * *")
     before = {each.task_id: store.tasks.get(TENANT, each.task_id) for each in (one, two, series)}
-    done = office.letters.replay(reason=WHY, by=ANN)
+    done = scheduler.letters.replay(reason=WHY, by=ANN)
     assert (len(done.closed), done.undo_until) == (3, clock() + timedelta(minutes=10))
     clock.forward(minutes=5)
     started_since = restarted(store, store.tasks.get(TENANT, two.task_id))
@@ -316,54 +326,58 @@ def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clo
         series.task_id: None,
         two.task_id: f"undo: {two.task_id} has run since, so that change stays. Read the task as it is now.",
     }
-    assert undone(office, done.undo) == expected
+    assert undone(scheduler, done.undo) == expected
     for letter in (one, series):
         now = store.tasks.get(TENANT, letter.task_id)
         assert (now.run.id, now.side_runs) == (before[letter.task_id].run.id, before[letter.task_id].side_runs)
         assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     assert store.dead_letters.get(TENANT, two.run_id).replayed_as == started_since.run.id
-    assert undone(office, done.undo) == expected, "as the first one"
+    assert undone(scheduler, done.undo) == expected, "as the first one"
     with pytest.raises(Refused, match="was taken back already"):
-        office.bulk.change("undo", undo=done.undo, idempotency_key="another", by=ANN)
+        scheduler.bulk.change("undo", undo=done.undo, idempotency_key="another", by=ANN)
 
 
-def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, clock: Clock, office: Scheduler) -> None:
+@on_each_database
+def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, clock: Clock, scheduler: Scheduler) -> None:
     letter = failed(store, clock, action="reminder", payload={"message": "wrong"})
-    done = office.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    done = scheduler.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
     assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "right"}
-    undone(office, done.undo)
+    undone(scheduler, done.undo)
     assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "wrong"}
-    again = office.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
-    office.reschedule(letter.task_id, when="in 1 hour", by=ANN)
+    again = scheduler.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    scheduler.reschedule(letter.task_id, when="in 1 hour", by=ANN)
     for _ in range(2):
         with pytest.raises(Refused, match=r"^undo: nothing was taken back: t_\w+ was changed again since"):
-            undone(office, again.undo)
+            undone(scheduler, again.undo)
 
 
-def test_a_discard_is_taken_back_unless_the_task_was_run_again(store: Store, clock: Clock, office: Scheduler) -> None:
+def test_a_discard_is_taken_back_unless_the_task_was_run_again(
+    store: Store, clock: Clock, scheduler: Scheduler
+) -> None:
     one, two = failed(store, clock), failed(store, clock)
     ids = [one.task_id, two.task_id]
     for by_task in (False, True):
         clock.forward(seconds=61)
-        discarded = office.bulk.change("discard", ids, reason=WHY, by=ANN) if by_task else None
-        token = discarded.undo if discarded else office.letters.discard(reason=WHY, by=ANN).undo
-        assert undone(office, token) == {one.task_id: None, two.task_id: None}
+        discarded = scheduler.bulk.change("discard", ids, reason=WHY, by=ANN) if by_task else None
+        token = discarded.undo if discarded else scheduler.letters.discard(reason=WHY, by=ANN).undo
+        assert undone(scheduler, token) == {one.task_id: None, two.task_id: None}
         states = {store.dead_letters.get(TENANT, each.run_id).state for each in (one, two)}
         assert states == {LetterState.OPEN}
-    token = office.letters.discard(reason=WHY, by=ANN).undo
-    office.act(two.task_id, "run_now", by=ANN)
-    assert undone(office, token) == {
+    token = scheduler.letters.discard(reason=WHY, by=ANN).undo
+    scheduler.act(two.task_id, "run_now", by=ANN)
+    assert undone(scheduler, token) == {
         one.task_id: None,
         two.task_id: f"{two.task_id} was run again since, so its dead letter stays closed.",
     }
     assert audit(store, AuditKind.TASKS_CHANGED)[0] == (token, "ann", "cli ann", None)
     clock.forward(minutes=11)
     with pytest.raises(Refused, match="older than 10 minutes"):
-        undone(office, token)
+        undone(scheduler, token)
 
 
+@on_each_database
 def test_a_call_that_was_cut_off_and_finished_is_taken_back_as_one(
-    office: Scheduler, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    scheduler: Scheduler, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letters = [failed(store, clock) for _ in range(3)]
     replay = store.dead_letters.replay
@@ -375,26 +389,26 @@ def test_a_call_that_was_cut_off_and_finished_is_taken_back_as_one(
 
     monkeypatch.setattr(store.dead_letters, "replay", cut_off)
     with pytest.raises(StoreUnavailable):
-        office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
+        scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
     monkeypatch.setattr(store.dead_letters, "replay", replay)
-    first = office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
-    again = office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    first = scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    again = scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
 
     assert (first.undo, first.undo_until) == (again.undo, again.undo_until)
-    assert undone(office, again.undo) == {letter.task_id: None for letter in letters}
-    assert office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
+    assert undone(scheduler, again.undo) == {letter.task_id: None for letter in letters}
+    assert scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
 
 
-def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Clock, office: Scheduler) -> None:
+def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Clock, scheduler: Scheduler) -> None:
     letter = failed(store, clock)
     operator = Principal("globex", "root", frozenset({Scope.ADMIN}), operator=True)
-    done = office.letters.discard([letter.run_id], reason=WHY, tenant=TENANT, by=operator)
+    done = scheduler.letters.discard([letter.run_id], reason=WHY, tenant=TENANT, by=operator)
     with pytest.raises(Refused):
-        office.bulk.change("undo", undo=done.undo, by=operator)
+        scheduler.bulk.change("undo", undo=done.undo, by=operator)
     eve = Principal("globex", "eve", frozenset({Scope.ADMIN}))
     with pytest.raises(InvalidArgument, match="only an operator"):
-        office.bulk.change("undo", undo=done.undo, tenant=TENANT, by=eve)
-    office.bulk.change("undo", undo=done.undo, tenant=TENANT, by=operator)
+        scheduler.bulk.change("undo", undo=done.undo, tenant=TENANT, by=eve)
+    scheduler.bulk.change("undo", undo=done.undo, tenant=TENANT, by=operator)
     assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     [entry, *_] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
     assert (entry.kind, entry.actor, entry.actor_tenant) == (AuditKind.TASKS_CHANGED, "root", "globex")
@@ -406,6 +420,7 @@ def test_a_discard_notifies_subscribers_of_its_task_as_a_replay_does(store: Stor
     assert desk.woken == [letters[0].task_id]
 
 
+@on_each_database
 def test_the_rest_is_counted_after_the_call_since_others_close_letters_during_it(
     store: Store, clock: Clock, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

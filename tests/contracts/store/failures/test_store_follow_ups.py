@@ -24,6 +24,7 @@ from duetime.scheduler.task import State, Task, Tier
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests.builders import LEASE, TENANT, Clock, restarted
+from tests.contracts.store.databases import on_each_database
 
 ALICE = Principal(TENANT, "alice")
 HOOK = {"action": "webhook", "payload": {"url": "https://example.com/page"}}
@@ -145,6 +146,7 @@ def test_an_expired_and_a_crashed_run_make_a_task_too(store: Store, scheduler: S
     assert record.task.id != other.task.id
 
 
+@on_each_database
 def test_an_attempt_that_fails_raises_the_tier_for_the_next_one(
     store: Store, scheduler: Scheduler, clock: Clock
 ) -> None:
@@ -297,6 +299,7 @@ def test_an_impossible_follow_up_is_refused_when_the_task_is_scheduled(
     assert str(refused.value).startswith(problem)
 
 
+@on_each_database
 def test_a_follow_up_is_changed_by_a_reschedule_and_taken_back_by_an_undo(store: Store, scheduler: Scheduler) -> None:
     hook = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
     record = a_task(scheduler, {"run": HOOK}, expect={"field": "id"}, **hook)

@@ -17,6 +17,10 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskFilter
 
+from tests.contracts.store.databases import on_each_database
+
+pytestmark = on_each_database
+
 HOSTILE = {
     "a NUL": "t_\x00",
     "half a character": "t_\ud800",

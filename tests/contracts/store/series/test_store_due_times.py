@@ -1,4 +1,4 @@
-"""When a run is due, on each database: answers, cards, lists and filters agree, and a snooze counts from it.
+"""When a run is due: answers, cards, lists and filters agree, and a snooze counts from it.
 
 A run that has begun is due when it goes on. A run that waited past its time keeps that.
 """

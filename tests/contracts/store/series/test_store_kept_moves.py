@@ -16,6 +16,7 @@ from duetime.scheduler.views import TaskView
 from duetime.widgets.payload import task_words
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import Desk
 
 BERLIN = "Europe/Berlin"
@@ -59,6 +60,7 @@ def test_a_call_that_does_not_concern_its_time_leaves_a_moved_occurrence_where_i
     assert not [text for text in view.warnings if "taken back" in text]
 
 
+@on_each_database
 @pytest.mark.parametrize("change", OF_NO_TIME, ids=str)
 def test_it_stays_where_it_is_after_the_time_that_it_was_moved_from(desk: Desk, change: Any) -> None:
     task_id = moved(desk)
@@ -126,6 +128,7 @@ def test_a_day_before_that_comes_again_takes_the_place_of_a_moved_one(desk: Desk
     assert "the move of Mon 30 Nov 2026 09:00 to Tue 1 Dec 2026 08:00 is taken back" in view.warnings
 
 
+@on_each_database
 def test_no_move_is_taken_back_that_the_series_takes_over(desk: Desk) -> None:
     view = desk.scheduler.reschedule(moved(desk), when="15:00", all_following=True)
     assert walls(view) == ["29 15:00", "30 15:00"]

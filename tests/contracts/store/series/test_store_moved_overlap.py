@@ -1,4 +1,4 @@
-"""The overlap policy between an occurrence that was moved past others and those others, on each database."""
+"""The overlap policy between an occurrence that was moved past others and those others."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 
 from tests.builders import Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 STOPPED = StoppedByRequest()
@@ -71,6 +72,7 @@ def explained(desk: Desk, task_id: str) -> str:
 # -- the moved one falls due while a run of its series is open
 
 
+@on_each_database
 def test_a_moved_occurrence_is_skipped_while_a_run_of_its_series_is_open(desk: Desk) -> None:
     task_id = moved(desk, "skip", 10, 30)
     claims = desk.start(10)
@@ -96,6 +98,7 @@ def test_a_moved_occurrence_waits_for_the_open_run_of_its_series_where_that_is_t
     assert starting(desk, 10, 40) == [(10, 30)]
 
 
+@on_each_database
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_moved_occurrence_that_waits_expires_at_its_deadline_unless_its_task_is_paused(
     desk: Desk, paused: bool
@@ -158,6 +161,7 @@ def test_a_run_that_waits_for_its_next_attempt_gives_way_to_a_moved_occurrence_a
     assert states(desk, task_id) == {"10:00": State.CANCELLED, "10:30": State.RUNNING, "11:00": State.SCHEDULED}
 
 
+@on_each_database
 def test_all_run_at_once_where_the_policy_allows_it(desk: Desk) -> None:
     moved(desk, "allow_all", 10, 30)
     assert starting(desk, 10) == [(10, 0)]
@@ -178,6 +182,7 @@ def test_an_occurrence_is_skipped_while_a_moved_one_is_open(desk: Desk) -> None:
     assert starting(desk, 12) == [(12, 0)], "what was skipped has used up no number"
 
 
+@on_each_database
 def test_the_last_occurrence_of_a_series_waits_for_a_moved_one(desk: Desk) -> None:
     task_id = moved(desk, "skip", 10, 30, max_runs=2)
     claims = desk.start(10)

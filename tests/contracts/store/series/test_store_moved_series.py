@@ -12,6 +12,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import Desk
 
 BERLIN = "Europe/Berlin"
@@ -62,6 +63,7 @@ def test_every_second_week_stays_the_same_week(desk: Desk, repeat: str, coming: 
     assert moved(desk, repeat, begin, "10:00", after=timedelta(days=0 if "days" in repeat else 3)) == coming
 
 
+@on_each_database
 @pytest.mark.parametrize(
     ("repeat", "zone", "day", "coming"),
     [
@@ -84,6 +86,7 @@ def test_an_occurrence_that_the_clocks_shifted_moves_its_series_by_the_time_of_i
     assert [f"{occurrence.wall:%d %b %H:%M}" for occurrence in view.upcoming[:2]] == coming
 
 
+@on_each_database
 @pytest.mark.parametrize(
     ("until", "end"),
     [("2027-03-13", "2027-03-13T23:59:59+05:45"), ("2027-03-13 18:00", "2027-03-13T18:00:00-02:30")],

@@ -1,4 +1,4 @@
-"""Natural keys, on each database: one occurrence has one key, and a call for work that stands returns its task."""
+"""Natural keys: one occurrence has one key, and a call for work that stands returns its task."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from duetime.scheduler.waits.fire_address import FireAddress, FireToken
 from duetime.scheduler.waits.signal import ReceivedSignal
 
 from tests.builders import LEASE, Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.search import walks
 
@@ -139,6 +140,7 @@ def test_a_one_off_keeps_its_key_when_it_is_moved_and_run_again(desk: Desk) -> N
     assert key(first) == key(again) == "local:acme:2026-11-23T09:00Z"
 
 
+@on_each_database
 def test_a_series_that_is_moved_as_a_whole_has_the_windows_of_its_new_rule_and_the_old_ones_after_an_undo(
     desk: Desk,
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_series_that_is_moved_as_a_whole_has_the_windows_of_its_new_rule_and_t
     assert back.record.run.occurrence == at(9)
 
 
+@on_each_database
 def test_an_undone_skip_restores_the_window_of_what_was_skipped(desk: Desk) -> None:
     task_id = schedule(desk, HOURLY)
     skipped = desk.scheduler.act(task_id, "skip_next")
@@ -232,6 +235,7 @@ def test_a_task_that_failed_with_another_one_and_waits_for_its_replay_keeps_its_
 # -- the key of a call
 
 
+@on_each_database
 def test_a_second_agent_gets_the_task_that_stands_however_old_it_is(desk: Desk) -> None:
     task_id = schedule(desk, HOURLY)
     desk.clock.at += timedelta(days=400)
@@ -248,6 +252,7 @@ def test_another_account_is_another_task_and_other_content_is_refused(desk: Desk
         schedule(desk, {**HOURLY, "repeat": "every day at 9:00"})
 
 
+@on_each_database
 def test_a_cancelled_task_frees_its_key_at_once_and_one_that_has_ended_after_a_minute(desk: Desk) -> None:
     task_id = schedule(desk, HOURLY)
     desk.scheduler.cancel(task_id)
@@ -262,6 +267,7 @@ def test_a_cancelled_task_frees_its_key_at_once_and_one_that_has_ended_after_a_m
     assert desk.scheduler.get(third).record.run.state is State.SCHEDULED
 
 
+@on_each_database
 def test_many_calls_at_once_find_and_free_keys_alike(desk: Desk) -> None:
     task_id = schedule(desk, HOURLY)
     bolt = {**HOURLY, "labels": ["account:bolt"]}

@@ -1,4 +1,4 @@
-"""A new rule without `when`, and a series that moves by a length of time: when the next run comes, on each database."""
+"""A new rule without `when`, and a series that moves by a length of time: when the next run comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Occurrences that do not wait for the run before them, on each database: it is cancelled, or goes on next to them."""
+"""Occurrences that do not wait for the run before them: it is cancelled, or goes on next to them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from duetime.scheduler.views import TaskFilter
 from duetime.widgets.payload import task_payload
 
 from tests.builders import Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 STOPPED = StoppedByRequest()
@@ -174,6 +175,7 @@ def test_a_task_whose_run_gives_way_is_no_cancelled_one_and_stays_in_the_agenda(
 # -- allow_all
 
 
+@on_each_database
 def test_several_runs_of_one_task_are_in_progress_at_once(desk: Desk) -> None:
     task_id = desk.hourly(overlap="allow_all")
     claims = desk.start(9)

@@ -1,4 +1,4 @@
-"""The policy of a recurring task, on each database: overlaps, failures in a row, and the dates that it leaves out."""
+"""The policy of a recurring task: overlaps, failures in a row, and the dates that it leaves out."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 
@@ -34,6 +35,7 @@ def desk(store: Store, clock: Clock) -> Desk:
 # -- overlap
 
 
+@on_each_database
 def test_an_occurrence_that_falls_due_during_a_run_is_skipped_and_has_a_run_that_says_so(desk: Desk) -> None:
     task_id = desk.hourly()
     desk.run(9, (11, 30))
@@ -95,6 +97,7 @@ def test_buffer_all_runs_each_that_fell_due_one_after_the_other(desk: Desk) -> N
 # -- a pause after failures
 
 
+@on_each_database
 def test_a_task_pauses_after_failures_in_a_row_and_its_user_is_told_once(desk: Desk) -> None:
     task_id = desk.hourly(pause_after=2)
     desk.run(9, (9, 1), Failed("away"))

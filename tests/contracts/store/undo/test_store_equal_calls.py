@@ -17,6 +17,7 @@ from duetime.scheduler.store.schema.tables.events import keys
 from duetime.scheduler.views import TaskFilter
 from sqlalchemy import select
 
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import Desk
 from tests.contracts.store.undo.test_store_repeated_changes import BOB, are_paused, ask, hours, two
 from tests.contracts.store.undo.test_store_repeated_changes import desk as desk  # noqa: PLC0414 - a fixture
@@ -46,6 +47,7 @@ def with_equal_call_before(desk: Desk, monkeypatch: pytest.MonkeyPatch, ids: lis
     return others
 
 
+@on_each_database
 @pytest.mark.parametrize("earlier_s", [None, 30, 3600])
 def test_of_two_equal_calls_at_one_moment_one_changes_something(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, earlier_s: int | None
@@ -64,6 +66,7 @@ def test_of_two_equal_calls_at_one_moment_one_changes_something(
     assert hours(desk, ids) == [hour - 1] * 2
 
 
+@on_each_database
 def test_of_two_equal_moves_of_a_chain_at_one_moment_one_moves_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     chain_id = desk.scheduler.schedule("Report", when="tomorrow 9am", steps=[{"name": "fetch"}]).record.task.id
     change = desk.store.batches.change
@@ -80,6 +83,7 @@ def test_of_two_equal_moves_of_a_chain_at_one_moment_one_moves_it(desk: Desk, mo
     assert hours(desk, [chain.steps[0].task_id]) == [10]
 
 
+@on_each_database
 def test_of_many_equal_calls_at_once_one_changes_something(desk: Desk) -> None:
     ids = two(desk)
     with ThreadPoolExecutor(4) as pool:
@@ -176,6 +180,7 @@ def test_a_repeated_replay_says_how_many_it_left_to_another_call(desk: Desk, kno
     assert [(each.repeated, each.left) for each in (first, again)] == [(False, 2), (True, 2)]
 
 
+@on_each_database
 def test_of_two_equal_discards_at_one_moment_the_one_that_closed_the_letters_is_repeated_and_taken_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +199,7 @@ def test_of_two_equal_discards_at_one_moment_the_one_that_closed_the_letters_is_
     assert desk.scheduler.bulk.change("undo", undo=done.undo).counts == {Became.CHANGED: 1}
 
 
+@on_each_database
 def test_no_caller_names_a_key_that_is_made_here(desk: Desk) -> None:
     ids = two(desk)
     desk.scheduler.schedule("Three", when="in 1 hour", raw={"title": "Three"})

@@ -1,4 +1,4 @@
-"""Tasks that come after others and are run again, on each database: which ends of the others they heed from then on."""
+"""Tasks that come after others and are run again: which ends of the others they heed from then on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -97,6 +98,7 @@ def test_a_task_that_is_to_run_again_heeds_the_end_of_the_re_run_itself(desk: De
 EVENT: Any = {"event": "rows", "timeout": "30 min"}
 
 
+@on_each_database
 @pytest.mark.parametrize("at_once", [1, 2, 1_000])
 def test_all_that_had_ended_with_a_task_waits_again_when_it_runs_again_however_many_they_are(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, at_once: int

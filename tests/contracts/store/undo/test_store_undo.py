@@ -1,4 +1,4 @@
-"""Undo restores what was before a change, on each database; it is refused when the task has gone on since."""
+"""Undo restores what was before a change; it is refused when the task has gone on since."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from duetime.scheduler.task import RetryPolicy, State, Tier
 from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.series.test_store_series import MORNING, Desk, day
 
 DAILY = {"repeat": "every day at 9:00"}
@@ -82,6 +83,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Act]] = {
 }
 
 
+@on_each_database
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_taken_back_as_if_it_had_not_been(target: Desk, name: str) -> None:
     arguments, change = CHANGES[name]
@@ -309,6 +311,7 @@ OTHER_SERIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@on_each_database
 @pytest.mark.parametrize("name", OTHER_SERIES)
 def test_a_series_that_has_gone_on_or_ended_by_a_change_keeps_it(target: Desk, name: str) -> None:
     arguments, change = OTHER_SERIES[name]
@@ -372,6 +375,7 @@ def test_the_undo_of_a_deadline_is_possible_while_the_task_runs(target: Desk, wa
     assert target.settle(refresh(claim, found), Done("taken")) is Verdict.SETTLED
 
 
+@on_each_database
 @pytest.mark.parametrize(
     ("more", "words"), [(DAILY, "3 hours"), ({"when": "2026-11-23 9:00"}, "2026-11-23T18:00:00+00:00")]
 )

@@ -1,4 +1,4 @@
-"""The undo of a call that schedules, on each database: what it made is cancelled as long as nothing of it has begun."""
+"""The undo of a call that schedules: what it made is cancelled as long as nothing of it has begun."""
 
 from __future__ import annotations
 

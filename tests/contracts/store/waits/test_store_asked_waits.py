@@ -1,4 +1,4 @@
-"""Runs that ask for approval and wait for an event, on each database: both at once, in any order, each decides."""
+"""Runs that ask for approval and wait for an event: both at once, in any order, each decides."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -118,6 +119,7 @@ def test_a_single_task_asks_and_waits_from_the_call_on_and_goes_after_both(desk:
     assert len(desk.start(9)) == 2
 
 
+@on_each_database
 @pytest.mark.parametrize("first", ["yes", "event"])
 def test_each_run_asks_and_waits_when_it_is_due_and_goes_after_both_in_any_order(desk: Desk, first: str) -> None:
     task_id = payroll(desk)

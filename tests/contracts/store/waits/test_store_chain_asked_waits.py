@@ -1,4 +1,4 @@
-"""Steps that ask for approval and wait for an event, on each database: of chains that run once, and that recur."""
+"""Steps that ask for approval and wait for an event: of chains that run once, and that recur."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -150,6 +151,7 @@ def test_the_undo_of_a_no_to_a_step_that_runs_once_asks_and_waits_again(desk: De
     sound(desk)
 
 
+@on_each_database
 @pytest.mark.parametrize("first", ["yes", "event"])
 def test_a_step_asks_and_waits_when_its_turn_comes_in_each_generation(desk: Desk, first: str) -> None:
     chain_id = report(desk, FETCH, mailing())

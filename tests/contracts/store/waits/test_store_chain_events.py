@@ -1,4 +1,4 @@
-"""Chains that recur and wait for events, on each database: a step waits for its own in each generation."""
+"""Chains that recur and wait for events: a step waits for its own in each generation."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -242,6 +243,7 @@ def test_a_step_that_is_to_wait_from_now_on_does_so_in_each_generation(desk: Des
     sound(desk)
 
 
+@on_each_database
 def test_a_step_whose_turn_has_come_waits_at_once_when_it_is_told_to(desk: Desk) -> None:
     chain_id = report(desk, FETCH, MAIL)
     assert starts(desk, 9) == ["Report: fetch"]
@@ -268,6 +270,7 @@ def test_a_moved_generation_waits_at_its_new_time(desk: Desk) -> None:
     sound(desk)
 
 
+@on_each_database
 @pytest.mark.parametrize("looked", [False, True], ids=["at once", "when it waits for the other one"])
 def test_an_undone_change_of_the_event_of_a_step_waits_for_the_old_one_again(desk: Desk, *, looked: bool) -> None:
     chain_id = report(desk, FETCH, waiting_mail())
@@ -325,6 +328,7 @@ def test_the_undo_of_a_wait_that_has_begun_lets_the_run_go(desk: Desk, *, repeat
     sound(desk)
 
 
+@on_each_database
 def test_a_step_that_is_moved_while_it_waits_does_so_from_its_new_time(desk: Desk) -> None:
     chain_id, mail = turn(desk)
     assert desk.scheduler.act(mail, "snooze", minutes=30).record.run.state is SCHEDULED

@@ -16,6 +16,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 SCHEDULED, WAITING, SUCCEEDED = State.SCHEDULED, State.WAITING, State.SUCCEEDED
@@ -120,6 +121,7 @@ def test_a_moved_chain_that_its_event_starts_before_the_new_time_goes_on_at_once
 ONE_HOUR = timedelta(hours=1)
 
 
+@on_each_database
 @pytest.mark.parametrize("waits", [Wait(event="paid", timeout=ONE_HOUR), Wait(approval="Pay?", by=ONE_HOUR)])
 def test_a_step_that_waits_in_its_handler_stays_and_does_not_count_when_its_chain_is_moved(
     desk: Desk, waits: Wait

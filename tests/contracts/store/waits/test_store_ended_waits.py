@@ -1,4 +1,4 @@
-"""Waits of runs that end, or are run now, before their event has come: none stays, on each database."""
+"""Waits of runs that end, or are run now, before their event has come: none stays."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from duetime.scheduler.waits.signal import SentSignal
 from sqlalchemy import select
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 HOURS = timedelta(hours=5)
@@ -51,6 +52,7 @@ def waiting_beside(desk: Desk) -> str:
     return task_id
 
 
+@on_each_database
 def test_a_run_out_of_turn_that_is_cancelled_with_its_task_waits_no_longer(desk: Desk) -> None:
     task_id = waiting_beside(desk)
     desk.scheduler.cancel(task_id)

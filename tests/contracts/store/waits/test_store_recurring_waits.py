@@ -1,4 +1,4 @@
-"""Recurring tasks that wait for events, on each database: each occurrence waits for its own when it is due."""
+"""Recurring tasks that wait for events: each occurrence waits for its own when it is due."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from duetime.scheduler.waits.signal import KeptWait, ReceivedSignal
 from sqlalchemy import Connection, update
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 
 TENANT = "local"
@@ -467,6 +468,7 @@ def test_a_snooze_of_an_occurrence_that_waits_puts_its_wait_off(desk: Desk) -> N
     assert waits(desk, 9, 10)
 
 
+@on_each_database
 def test_another_rule_lets_an_occurrence_wait_from_its_new_time(desk: Desk) -> None:
     task_id = report(desk)
     assert waits(desk, 9)
@@ -592,6 +594,7 @@ def test_a_recurring_task_waits_from_its_next_run_on_once_that_is_asked_for(desk
     assert waits(desk, 10)
 
 
+@on_each_database
 def test_a_one_shot_gets_a_rule_and_an_event_for_each_run_in_one_call(desk: Desk) -> None:
     task_id = desk.scheduler.schedule("Report", when="at 9:00").record.task.id
     desk.scheduler.reschedule(task_id, repeat="every hour at :00", wait_for={"event": "ready"})
@@ -641,6 +644,7 @@ def test_a_wait_that_a_series_cannot_have_is_refused_at_once_and_later(
         desk.scheduler.reschedule(task_id, **more)
 
 
+@on_each_database
 def test_two_processes_that_look_at_once_let_it_wait_once(desk: Desk) -> None:
     task_id = report(desk)
     desk.clock.at = at(9)
@@ -671,6 +675,7 @@ def full(_connection: object, _tenant: str, name: str) -> None:
     raise Refused(f"too many wait for {name}")
 
 
+@on_each_database
 def test_a_wait_that_did_not_begin_before_a_crash_begins_at_the_next_look(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -689,6 +694,7 @@ def test_a_wait_that_did_not_begin_before_a_crash_begins_at_the_next_look(
     assert span(desk, task_id) == (at(9), at(9, 21))
 
 
+@on_each_database
 def test_runs_that_are_ready_are_queued_though_a_wait_cannot_begin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """No later look finds a run that is ready: only the repair of the queue does, half a minute later."""
     waiting = report(desk)
@@ -733,6 +739,7 @@ def test_the_repair_of_overlooked_ends_leaves_a_waiting_run_alone(desk: Desk) ->
     assert current(desk, task_id).state is State.WAITING
 
 
+@on_each_database
 def test_waits_are_deleted_with_their_runs(desk: Desk) -> None:
     report(desk)
     for hour in (9, 10):
@@ -747,6 +754,7 @@ def test_waits_are_deleted_with_their_runs(desk: Desk) -> None:
     assert sweep.deleted == Counter(runs=1, attempts=1, inbox=1, signal_waits=1), "the last run that ended stays"
 
 
+@on_each_database
 @pytest.mark.parametrize("first", ["wait", "signal"])
 def test_a_wait_that_begins_and_an_event_at_the_same_moment_meet(
     url: str, desk: Desk, first: str, monkeypatch: pytest.MonkeyPatch
@@ -836,6 +844,7 @@ def test_a_change_of_many_tasks_ends_the_wait_and_its_undo_waits_until_the_same_
     assert span(desk, task_id) == (at(9), at(9, 20))
 
 
+@on_each_database
 def test_a_task_follows_from_an_occurrence_that_expires(desk: Desk) -> None:
     look = {"action": "reminder", "payload": {"message": "No report came"}}
     task_id = report(desk, on_failure={"run": look})

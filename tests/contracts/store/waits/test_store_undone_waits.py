@@ -1,4 +1,4 @@
-"""A task that waits goes on waiting after an undo as if the change had not been, on each database."""
+"""A task that waits goes on waiting after an undo as if the change had not been."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from duetime.scheduler.task import Run, State
 from duetime.scheduler.waits.signal import KeptWait
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.invariants import assert_sound
 
@@ -60,6 +61,7 @@ def undone(desk: Desk, task_id: str, action: str, *, ready: bool) -> None:
     desk.scheduler.act(task_id, "undo", undo=changed.undo)
 
 
+@on_each_database
 @pytest.mark.parametrize("ready", [False, True])
 @pytest.mark.parametrize("minute", [0, 1])
 def test_a_step_that_waited_for_its_event_waits_on_after_an_undone_run_now(
@@ -79,6 +81,7 @@ def test_a_step_that_waited_for_its_event_waits_on_after_an_undone_run_now(
     assert [claim.task.id for claim in desk.start(9, 3)] == [fetch]
 
 
+@on_each_database
 @pytest.mark.parametrize("lot", ["skip", "expire", "run"])
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_step_before_its_turn_has_its_wait_to_come_after_an_undone_run_now(desk: Desk, ready: bool, lot: str) -> None:
@@ -215,6 +218,7 @@ def test_a_step_whose_turn_came_by_a_cancel_waits_for_its_turn_again_after_the_u
     assert desk.store.dependencies.repair(limit=99) == 0
 
 
+@on_each_database
 @pytest.mark.parametrize("kept", ["yes", "event"])
 def test_a_step_keeps_a_yes_and_an_event_when_its_turn_is_taken_back(desk: Desk, kept: str) -> None:
     fetch, load = chain(desk, {**FETCH, "wait_for": awaiting()}, LOAD | ASKS | WAITS)
