@@ -54,7 +54,7 @@ def exported(
 
     A CSV file begins with the columns, also without a row. With `cut_at` there are more than so many: the name of the
     file says how many it has, and JSON ends with `"cut": true`. The rows come from `first` where only reading says
-    whether there are more: the name says how many it may have, and JSON whether it is cut.
+    whether there are more. Then the name says how many it may have, and JSON whether it is cut.
     """
     most = "" if cut_at is None else f"-first-{cut_at}"
     file = name + (most if first is None else f"-up-to-{first.most}")
