@@ -85,7 +85,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The change that made a task's present revision, as its events have it.
+    """The last change of a task that stands, as its events have it: that of a `revision`, with none but undos after it.
 
     `task` and `run` are the fields that it changed, as they were. It made `current` the current run in place of
     `replaced_run`, where that is another one, which had ended before unless the change `skipped` it. `began` and
@@ -103,6 +103,7 @@ class LastChange:
     skipped: bool = False
     links: Mapping[str, Json] | None = None
     attempts: int = 0
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, event_log, idempotency, read, repair
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements.graph import relink
+from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -244,7 +245,7 @@ class Tasks:
         """Change a task like `change_once`, by a decision that needs the latest change of it."""
 
         def decided(connection: Connection, record: TaskRecord) -> Change:
-            return decide(record, event_log.last_changes(connection, [record.task]).get(task_id))
+            return decide(record, last_changes.last_changes(connection, [record.task]).get(task_id))
 
         by = ChangeOrigin(actor, EventKind.UNDONE, via=via)
         return self._once(tenant, task_id, key, decided, by, revision=revision, locks=relink.locks_of_undo)

@@ -103,6 +103,10 @@ def _snooze_by(
     return snooze_by(record.task.timezone, minutes, until, now, frame)
 
 
+TAKEN_BACK: Final = "has that change no more: it was taken back"
+"""Follows the id of a task."""
+
+
 def change_token(task: Task) -> str:
     """Return the token that undoes the change that made a task's present revision."""
     return f"u_{task.revision}"
@@ -162,11 +166,14 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:
-    """Return the change that a token names. Raises Refused for an older one, or after the undo window."""
+    """Return the change that a token names: the last one that stands. Raises Refused for another one, or too late."""
     if int(token.removeprefix("u_")) > task.revision:
         raise _not_undone(task, f"{task.id} has no change {token}: the last one is {change_token(task)}.")
-    if token != change_token(task):
-        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
+    named, standing = int(token.removeprefix("u_")), last.revision if last else task.revision
+    if named != standing:
+        later = " until the later one is taken back" if last else ""
+        changed = f"was changed again since, so that change stays{later}" if named < standing else TAKEN_BACK
+        raise _not_undone(task, f"{task.id} {changed}.")
     if last is None or now - last.at > window + changes.UNDO_GRACE:
         raise _not_undone(task, f"{task.id} was not changed in the last {length(window)}.")
     return last

@@ -164,7 +164,7 @@ def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, 
     """Take the replay of dead letters back, by the runs that it made; those in addition to a series are cancelled."""
     task_id, run = record.task.id, record.run
     if run.id in run_ids and last is not None and last.replaced_run is not None and last.current == run.id:
-        return undo_change(record, last, now, change_token(record.task), BULK_UNDO_WINDOW)
+        return undo_change(record, last, now, f"u_{last.revision}", BULK_UNDO_WINDOW)
     waiting = tuple(each for each in record.side_runs if each.id in run_ids and not changes.has_started(each))
     if len(waiting) < len(run_ids):
         happened = "was changed again" if run.id in run_ids and not changes.has_started(run) else "has run"

@@ -14,7 +14,8 @@ from duetime.scheduler.store.bulk import lone_cancels, plain_changes
 from duetime.scheduler.store.bulk.plain_changes import PlainChange
 from duetime.scheduler.store.lists.tenant_counts import admit_change
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import event_log, repair
+from duetime.scheduler.store.statements import repair
+from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord, due_at
 from sqlalchemy import Connection
@@ -46,7 +47,7 @@ class ChangeSequence:
         self._now = now
         self._dry_run = dry_run
         undone = records if decision.takes_back else ()
-        self._last = event_log.last_changes(connection, [each.task for each in undone])
+        self._last = last_changes.last_changes(connection, [each.task for each in undone])
         self._lone_cancels = lone_cancels.among(connection, undone)
         self._plain: list[PlainChange] = []
         self._outcomes: dict[str, TaskOutcome] = {}
@@ -79,7 +80,7 @@ class ChangeSequence:
 
     def _last_of(self, record: TaskRecord, *, again: bool) -> LastChange | None:
         again = again and self._decision.takes_back
-        last = event_log.last_changes(self._connection, [record.task]) if again else self._last
+        last = last_changes.last_changes(self._connection, [record.task]) if again else self._last
         return last.get(record.task.id)
 
     def _apply(self, record: TaskRecord, change: Change) -> TaskRecord:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 from duetime.scheduler.errors import StaleRevision
-from duetime.scheduler.events import UNDOABLE_KINDS, Event, EventKind
-from duetime.scheduler.records import LastChange
+from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import EVENT_FIELDS, RUN_FIELDS, from_json, values_of
+from duetime.scheduler.store.schema.rows import EVENT_FIELDS, values_of
 from duetime.scheduler.store.schema.tables.events import events
-from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.task import Json, State, Task
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -54,7 +51,6 @@ _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop
 _OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
-_RUNS = select(*RUN_FIELDS).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
 _A_NUMBER: ColumnElement[bool] = literal_column("events.seq < 9000000000000000000")
 """Damaged numbers on SQLite are not: text is after every number."""
@@ -84,12 +80,6 @@ _BEGINNINGS = (
     .where(events.c.task_id.in_(bindparam("task_ids", expanding=True)), events.c.from_state.is_(None))
     .where(events.c.to_state.is_not(None), events.c.kind != EventKind.CANCEL_UNDONE)
     .order_by(events.c.task_id, events.c.seq)
-)
-_BEGAN = (
-    select(events.c.id)
-    .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
-    .where(events.c.revision == bindparam("before"), events.c.kind == EventKind.NEXT_OCCURRENCE)
-    .limit(1)
 )
 _WANTED = frozenset({EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED})
 _NTH = bindparam("nth", type_=Integer())
@@ -178,66 +168,6 @@ OLDEST_OPEN = """(
 A transaction without a session has just ended, and counts as open. `pg_stat_activity` shows database and transaction of
 a session to every role.
 """
-
-
-def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
-    """Whether a run took the place of another one by the change before the one that made this revision of its task."""
-    given = {"of_task": task.id, "of_run": run.id, "before": task.revision - 1}
-    return connection.execute(_BEGAN, given).first() is not None
-
-
-def last_changes(connection: Connection, of: Iterable[Task]) -> dict[str, LastChange]:
-    """Return the changes by actors that made these revisions of tasks, by task; a first revision has none."""
-    revisions = [(task.id, task.revision) for task in of if task.revision > 1]
-    if not revisions:
-        return {}
-    made = (tuple_(events.c.task_id, events.c.revision).in_(revisions), events.c.kind.in_(UNDOABLE_KINDS))
-    found = events_of(connection, select(*EVENT_FIELDS).where(*made).order_by(events.c.task_id, events.c.seq))
-    ids = [each for event in found for each in (event.run_id, (event.before or {}).get(FOLLOWED)) if each]
-    touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN_FIELDS, {"run_ids": ids})}
-    by_task = groupby(found, key=lambda event: event.task_id)
-    return {task_id: _change_of(list(some), touched) for task_id, some in by_task}
-
-
-def _change_of(found: Sequence[Event], touched: Mapping[str, Run]) -> LastChange:
-    first, after = found[0].run_id or "", found[0].after or {}
-    before: Mapping[str, Any] = found[0].before or {}
-    following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
-    of_side_runs = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
-    current = following or first
-    links: Mapping[str, Any] | None = before.get(LINKS)
-    times = (links or {}).get(TIMES_MEMBER, {})
-    return LastChange(
-        found[0].at,
-        task=_fields_of(Task, before, after),
-        run={**_fields_of(Run, times, after), **_fields_of(Run, before, after)},
-        current=current,
-        replaced_run=touched.get(first if following else before.get(FOLLOWED, "")),
-        began=tuple(event.run_id or "" for event in of_side_runs if event.from_state is None),
-        cancelled=tuple(touched[event.run_id or ""] for event in of_side_runs if event.to_state is State.CANCELLED),
-        skipped=bool(following and touched[first].state is State.SKIPPED),
-        links=links,
-        attempts=next((event.attempt or 0 for event in found if event.run_id == current), 0),
-    )
-
-
-def _fields_of(kind: type[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a task or of a run among the values of an event; both have a deadline."""
-    values = {name: value for name, value in before.items() if name in {field.name for field in fields(kind)}}
-    if kind is Task:
-        values.pop("deadline", None)
-        values |= {"deadline": before[TASK_DEADLINE]} if TASK_DEADLINE in before else {}
-    elif TASK_DEADLINE in before and not _is_of_run(before, after):
-        values.pop("deadline", None)
-    return {name: from_json(kind, name, value) for name, value in values.items()}
-
-
-def _is_of_run(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether the deadline in an event is that of the run, which is an instant; that of its task is in words.
-
-    Words may be an instant, too; but what changes the deadline of a run changes when it is too late to start.
-    """
-    return "drop_at" in before or any(each.get("deadline") != each.get(TASK_DEADLINE) for each in (before, after))
 
 
 def latest(connection: Connection) -> int:

@@ -21,6 +21,7 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.approvals.questions import APPROVAL_FIELDS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.waits.approval import Approval, asked_again, reopened
 from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, or_, select, update
@@ -118,7 +119,7 @@ def taken_back(connection: Connection, stored: StoredChange) -> None:
     task, run, now = stored.task, stored.run, stored.at
     if not before_run(task).asks_when_due or run.scheduled_for == stored.old_run.scheduled_for:
         return
-    if not event_log.began_by_last_change(connection, task, run):
+    if not last_changes.began_by_last_change(connection, task, run):
         _ask_as_before(connection, task, run, now)
         return
     if not before_run(task).asks_in_series or questions.unanswered(connection, [run.id]):

@@ -26,6 +26,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.graph import cycles
 from duetime.scheduler.store.statements.signals import ended_waits, name_locks, new_waits, wait_rows
 from duetime.scheduler.store.statements.signals.wait_rows import NewWait
+from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import Json, Run, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select
@@ -83,7 +84,7 @@ def locks_of_undo(connection: Connection, tenant: str, task_id: str) -> LinkLock
     A later change cannot be meant: the token of an undo names the revision that its change made.
     """
     task = read.record(connection, tenant, task_id).task
-    last = event_log.last_changes(connection, [task]).get(task_id)
+    last = last_changes.last_changes(connection, [task]).get(task_id)
     if last is None or last.links is None:
         return None
     rows: Kept = last.links

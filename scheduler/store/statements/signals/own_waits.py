@@ -18,11 +18,11 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings import first_runs
 from duetime.scheduler.store.statements.signals.kept_waits import kept
 from duetime.scheduler.store.statements.signals.wait_room import OPEN_WAIT
 from duetime.scheduler.store.statements.signals.wait_rows import NewWait, further, row_of
+from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.waits.signal import OnTimeout, SignalWait
 from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select
@@ -154,7 +154,7 @@ def _place(run: Run) -> tuple[str, State, datetime]:
 def _take_place_again(connection: Connection, task: Task, run: Run) -> None:
     """Give an occurrence that comes back, since what left it out was undone, what it had come by before that."""
     given = {"of_task": run.task_id, "of_time": run.scheduled_for, "but": run.id}
-    if event_log.began_by_last_change(connection, task, run):  # else it was moved, and is the same occurrence
+    if last_changes.began_by_last_change(connection, task, run):  # else it was moved, and is the same occurrence
         left_out = connection.execute(_LEFT_OUT, given).scalar_one()
         connection.execute(_FORGET, {"waiter_ids": [run.id, *further([run.id])]})
         _inherit(connection, left_out, run.id)
