@@ -18,6 +18,7 @@ from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.text_index import sqlite_index
 from sqlalchemy import Column, ColumnElement, Connection, Table, insert, literal_column, select, tuple_
 from sqlalchemy.exc import DataError, IntegrityError
 
@@ -42,6 +43,8 @@ def store(connection: Connection, content: ArchiveContent, tenant: str | None = 
         _label(connection, wanted[tasks])
     for table, found in wanted.items():
         _check_invariants(connection, table, found)
+    if wanted.get(events) and not dialect_of(connection).has_trigram_indexes:
+        sqlite_index.add_passed(connection, [row["id"] for row in wanted[events]])
     return +stored, len(content.rows) - stored.total()
 
 

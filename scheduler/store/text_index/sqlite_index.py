@@ -10,8 +10,10 @@ up by the trigrams that begin with them, which `search_title_terms` and `search_
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import OperationalError
@@ -37,19 +39,18 @@ _CAN_BE_USED = text(
 )
 _POSITION = text("SELECT event_id, (SELECT coalesce(max(id), 0) FROM events) AS newest FROM search_position")
 _LAST_OF_BATCH = text("SELECT max(id) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :most)")
-_BATCH = (
-    text(
-        """INSERT INTO search_titles (rowid, words)
-        SELECT events.id, tasks.title_folded || '  ' FROM events JOIN tasks ON tasks.id = events.task_id
-        WHERE events.id > :after AND events.id <= :last
-            AND (events.kind = 'created' OR instr(events."after", '"title"') > 0)"""
-    ),
-    text(
-        """INSERT INTO search_reasons (rowid, words)
-        SELECT id, lower(reason) || '  ' FROM events WHERE id > :after AND id <= :last AND reason IS NOT NULL"""
-    ),
+_TITLES = """INSERT INTO search_titles (rowid, words)
+    SELECT events.id, tasks.title_folded || '  ' FROM events JOIN tasks ON tasks.id = events.task_id
+    WHERE {these} AND (events.kind = 'created' OR instr(events."after", '"title"') > 0)"""
+_REASONS = """INSERT INTO search_reasons (rowid, words)
+    SELECT id, lower(reason) || '  ' FROM events WHERE {these} AND reason IS NOT NULL"""
+_NEXT = "events.id > :after AND events.id <= :last"
+_PASSED = "events.id IN (SELECT value FROM json_each(:ids)) AND events.id <= (SELECT event_id FROM search_position)"
+_ADD_NEXT = (
+    *(text(each.format(these=_NEXT)) for each in (_TITLES, _REASONS)),
     text("UPDATE search_position SET event_id = :last"),
 )
+_ADD_PASSED = tuple(text(each.format(these=_PASSED)) for each in (_TITLES, _REASONS))
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,16 @@ def advance(connection: Connection, most: int) -> bool:
     last = connection.execute(_LAST_OF_BATCH, {"after": found.event_id, "most": most}).scalar()
     if last is None:
         return False
-    for statement in _BATCH:
+    for statement in _ADD_NEXT:
         connection.execute(statement, {"after": found.event_id, "last": last})
     return bool(found.newest > last)
+
+
+def add_passed(connection: Connection, event_ids: Sequence[int]) -> None:
+    """Add these events where the index has passed them: they may have been deleted when it was made.
+
+    An event that it has already stands in it once.
+    """
+    if position(connection) is not None:
+        for statement in _ADD_PASSED:
+            connection.execute(statement, {"ids": json.dumps(list(event_ids))})

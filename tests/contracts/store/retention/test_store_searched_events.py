@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch.retention import Sweep
@@ -10,10 +11,11 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.run_history import run_list
 from duetime.scheduler.task import State
 
-from tests.builders import TENANT, Clock, a_run, added, restarted, settlement
+from tests.builders import TENANT, Clock, a_run, added, cancelled, restarted, settlement
 
 KEPT = timedelta(days=30)
 
@@ -42,9 +44,13 @@ def recurred(store: Store, clock: Clock, times: int = 6) -> list[str]:
         store.claims.settle([settlement(claim, state, next_run=following, error=error, reason=error)])
         found.append(claim.run.id)
         clock.forward(hours=1)
+    indexed(store)
+    return found
+
+
+def indexed(store: Store) -> None:
     while store.search.advance():
         pass
-    return found
 
 
 def saying(store: Store, words: str) -> list[str]:
@@ -76,3 +82,26 @@ def test_events_that_a_search_finds_go_when_nothing_says_the_same_any_more(store
     swept(store, RetentionKind.EVENTS)
     assert reasons_of(store, failed) == ["the zebra is out"], "the run itself still says it"
     assert reasons_of(store, tried) == []
+
+
+@pytest.mark.parametrize("index_is_made_again", [False, True])
+def test_what_retention_deleted_is_found_by_its_text_when_an_import_has_brought_it_back(
+    store: Store, clock: Clock, tmp_path: Path, *, index_is_made_again: bool
+) -> None:
+    failed, tried, *_ = recurred(store, clock)
+    [run] = store.run_history.page(TENANT, RunFilter(text="zebra is"), limit=9).runs
+    cancelled(store, store.tasks.get(TENANT, run.task_id))
+    clock.forward(days=31)
+    for _ in range(3):
+        added(store, clock(), title="Newer")
+    list(Sweep(store, RetentionPolicy((RetentionRule(RetentionKind.TASKS, KEPT),), tmp_path)).run())
+    if index_is_made_again and not isinstance(store._database, Postgres):
+        store._database.write(lambda connection: connection.exec_driver_sql("DROP TABLE search_reason_terms"))
+    indexed(store)
+    assert (saying(store, "zebra is"), saying(store, "giraffe")) == ([], [])
+    for path in tmp_path.rglob("*.jsonl.gz"):
+        store.retention.import_file(path)
+    indexed(store)
+    assert (saying(store, "zebra is"), saying(store, "giraffe")) == ([failed], [tried])
+    titled = store.run_history.page(TENANT, RunFilter(title="call j"), limit=99).runs
+    assert {failed, tried} <= {each.id for each in titled}
