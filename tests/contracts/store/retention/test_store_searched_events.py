@@ -85,7 +85,7 @@ def test_events_that_a_search_finds_go_when_nothing_says_the_same_any_more(store
 
 
 @pytest.mark.parametrize("index_is_made_again", [False, True])
-def test_what_retention_deleted_is_found_by_its_text_when_an_import_has_brought_it_back(
+def test_deleted_runs_are_found_by_their_text_when_an_import_has_brought_them_back(
     store: Store, clock: Clock, tmp_path: Path, *, index_is_made_again: bool
 ) -> None:
     failed, tried, *_ = recurred(store, clock)
