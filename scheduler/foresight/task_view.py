@@ -21,7 +21,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited
-from duetime.scheduler.rules.series.overtake import ends_series, is_stopping
+from duetime.scheduler.rules.series.overtake import is_stopping, was_cancelled
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
@@ -148,7 +148,7 @@ def chain_view(
     coming = _upcoming(view.record, now) if live else ()
     notes = _awaited_in_chain(found) if live else ()
     ended = ((step.name, step.record.run) for step in found.steps)
-    cancelled = [name for name, run in ended if live and run.state is State.CANCELLED and ends_series(run)]
+    cancelled = [name for name, run in ended if live and was_cancelled(run)]
     if cancelled:
         names = ", ".join(cancelled[:MAX_NAMED_STEPS])
         coming, notes = coming[:1], (f"this generation is the last one, since {names} was cancelled",)

@@ -28,7 +28,7 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.catch_up import catch_up, catches_up, resumed_at
 from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open_snoozes, same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
-from duetime.scheduler.rules.series.overtake import ends_series
+from duetime.scheduler.rules.series.overtake import ends_series, was_cancelled
 from duetime.scheduler.rules.series.reruns import extra_run, failed_before, has_ended, next_generation, side_run
 from duetime.scheduler.rules.states import TERMINAL, cancelled, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
@@ -235,7 +235,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     A run that was attempted before continues with its next attempt. A task that was cancelled has none to resume.
     """
     task, run = record.task, record.run
-    over = ends_series(run) and not record.side_runs
+    over = was_cancelled(run) and not record.side_runs
     if run.state in TERMINAL and (over or not task.paused):
         raise has_ended(task, run, "pause")
     if not task.paused:

@@ -340,7 +340,7 @@ class Model:
 
     def resume(self, now: datetime) -> None:
         run = self.run
-        cancelled = run.ended is not None and run.ends_series and not self.beside
+        cancelled = run.state == "cancelled" and run.ends_series and not self.beside
         _refuse(cancelled or (run.ended is not None and not self.paused))
         if self.paused and run.waits:
             if self.rule and run.wake < now and not run.under_way:

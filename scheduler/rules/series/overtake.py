@@ -32,6 +32,11 @@ def ends_series(run: Run) -> bool:
     return (run.cancel_requested or run.state is State.CANCELLED) and not run.gives_way
 
 
+def was_cancelled(run: Run) -> bool:
+    """Whether a run was cancelled with its task: not where it was done although it was to stop."""
+    return run.state is State.CANCELLED and not run.gives_way
+
+
 def with_overtake_time(task: Task, run: Run) -> Run:
     """Return the run with the time at which the next occurrence overtakes it, unless it was asked to stop already."""
     if run.cancel_requested or run.state in TERMINAL:

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import kept_window, window_of, with_deadline_like
 from duetime.scheduler.rules.series.before_run import before_run
-from duetime.scheduler.rules.series.overtake import ends_series
+from duetime.scheduler.rules.series.overtake import was_cancelled
 from duetime.scheduler.rules.states import FAILURES, TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
@@ -49,7 +49,7 @@ def run_under_way(record: TaskRecord) -> Run | None:
 def has_ended(task: Task, run: Run, argument: str) -> Refused:
     """Return the refusal of a change to a task that has ended: it would have to run again first."""
     at = f"{run.state} {describe(run.ended_at or run.scheduled_for, task.timezone)} {task.timezone}"
-    remedy = remedies.ScheduleAnother() if ends_series(run) else remedies.RunAgain(task.id)
+    remedy = remedies.ScheduleAnother() if was_cancelled(run) else remedies.RunAgain(task.id)
     return Refused(f"{task.id} has already ended ({at}).", argument=argument, remedy=remedy)
 
 

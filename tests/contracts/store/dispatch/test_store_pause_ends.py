@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
@@ -389,6 +389,21 @@ def test_a_resume_of_a_task_that_was_cancelled_during_its_pause_is_refused_and_c
     back = desk.scheduler.act(task_id, "undo", undo=cancelled.undo).record
     assert (back.run.state, back.task.paused) == (State.SCHEDULED, True)
     assert desk.scheduler.reschedule(task_id, pause=False).record.task.paused is False
+
+
+def test_a_task_that_was_done_although_it_was_to_stop_is_resumed_and_runs_again(desk: Desk) -> None:
+    task_id = call_at(desk, "9:00")
+    running = desk.start(9)
+    desk.scheduler.cancel(task_id)
+    paused(desk, task_id, None)
+    desk.end_anew(running, Done("called"))
+    with pytest.raises(Refused, match="paused"):
+        desk.scheduler.act(task_id, "run_now")
+    assert desk.scheduler.reschedule(task_id, pause=False).record.task.paused is False
+    with pytest.raises(Refused, match="has already ended") as refused:
+        desk.scheduler.reschedule(task_id, pause=True)
+    assert refused.value.remedy == remedies.RunAgain(task_id)
+    assert desk.scheduler.act(task_id, "run_now").record.run.state is State.SCHEDULED
 
 
 @pytest.mark.parametrize("with_others", [True, False])
