@@ -527,7 +527,7 @@ class ChainModel:
                 step.renewed = step.renewed and step.state != "failed"
                 step.withdraw()
                 ended.append(step)
-            elif not step.waits_for and not step.asks:
+            elif (step.opened or not step.waits_for) and not step.asks:
                 step.state, step.at = "scheduled", step.at if step.opened else max(step.at, now)
                 step.wake = max(step.at, now)
         if ended:

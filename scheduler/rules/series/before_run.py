@@ -71,6 +71,10 @@ class BeforeRun:
         """Whether nothing but the event keeps a run from its start."""
         return self.awaits_in_series or (self.awaits_in_chain and _has_turn(run))
 
+    def passes_open_links(self, run: Run) -> bool:
+        """Whether no step before it holds the run: its turn has come, or it was run now."""
+        return (self.asks_in_chain or self.awaits_in_chain) and _has_turn(run)
+
     def keeps_time(self, run: Run) -> bool:
         """Whether a run that continues is one that waited from when it was due, and so keeps its time."""
         in_chain = self.asks_in_chain or self.awaits_in_chain

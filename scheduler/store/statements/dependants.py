@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.result_schema import mismatch
+from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
@@ -164,6 +165,8 @@ def _judged(
     failing: Mapping[str, str],
 ) -> Judged:
     early = awaited is not None and awaited.wait.at_once
+    if before_run(each.task).passes_open_links(each.run):
+        links = [link for link in links if link.outcome is not None]
     verdict = judge(links, awaited, approval_open=each.run.id in open_approvals)
     if each.run.id in failing:
         verdict = LinkVerdict(State.FAILED, words=failing[each.run.id])

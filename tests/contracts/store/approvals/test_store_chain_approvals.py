@@ -102,6 +102,19 @@ def test_each_generation_asks_when_it_is_due_and_goes_when_it_is_approved_as_a_w
     sound(desk)
 
 
+def test_a_step_that_is_run_now_goes_on_by_its_yes_although_the_step_before_it_is_still_to_come(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST)
+    mail = step(desk, chain_id, "mail")
+    desk.scheduler.act(mail, "run_now")
+    desk.nothing_due(8)
+    assert questions(desk) == ["Mail it?"]
+    desk.scheduler.approve(mail)
+    assert ended(desk, desk.start(8, 1)) == ["Report: mail"]
+    assert ended(desk, desk.start(9)) == ["Report: fetch"]
+    assert due(desk.scheduler.get(chain_id)) == (10, 2)
+    sound(desk)
+
+
 def test_a_no_skips_that_generation_alone_and_uses_up_no_number(desk: Desk) -> None:
     chain_id = report(desk, max_runs=1)
     for hour in (9, 10):
