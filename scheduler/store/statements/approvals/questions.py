@@ -227,11 +227,16 @@ def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datet
 def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], now: datetime) -> None:
     """Give the next generations of runs, which are stored, the approvals that these had or need again.
 
-    A run that waits for an event as well is asked for when its wait begins.
+    A run that waits for an event as well is asked for when its wait begins, a step of a generation in its turn.
     """
     found = [(task, old, run, _of_wait(connection, task, old)) for task, old, run in pairs if _is_again(task, old, run)]
     again = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
-    ask(connection, [each for each in again if not (each[2].is_open and before_run(each[0]).awaits)])
+    ask(connection, [each for each in again if not (each[2].is_open and _asks_later(each[0], each[1]))])
+
+
+def _asks_later(task: Task, run: Run) -> bool:
+    before = before_run(task)
+    return before.awaits or (before.asks_in_chain and run.first_ready_at is None)
 
 
 def _is_again(task: Task, old: Run, run: Run) -> bool:

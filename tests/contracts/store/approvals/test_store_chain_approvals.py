@@ -115,6 +115,20 @@ def test_a_step_that_is_run_now_goes_on_by_its_yes_although_the_step_before_it_i
     sound(desk)
 
 
+def test_a_step_that_was_run_now_and_ended_with_the_one_before_it_asks_again_when_its_turn_comes(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST)
+    fetch, mail = step(desk, chain_id, "fetch"), step(desk, chain_id, "mail")
+    desk.scheduler.act(mail, "run_now")
+    desk.nothing_due(8)
+    cancelled = desk.scheduler.cancel(fetch)
+    desk.scheduler.act(fetch, "undo", undo=cancelled.undo)
+    assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, WAITING], [])
+    assert ended(desk, desk.start(9)) == ["Report: fetch"]
+    desk.nothing_due(9, 1)
+    assert questions(desk) == ["Mail it?"]
+    sound(desk)
+
+
 def test_a_no_skips_that_generation_alone_and_uses_up_no_number(desk: Desk) -> None:
     chain_id = report(desk, max_runs=1)
     for hour in (9, 10):
