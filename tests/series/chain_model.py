@@ -234,7 +234,7 @@ class ChainModel:
     def move(self, step: Step, to: datetime, now: datetime, *, around: bool = False) -> None:
         """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then.
 
-        A step that is asked for when it is due is asked for again then.
+        A step that is asked for when it is due is asked for again then; at the time that it has nothing changes.
 
         It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
         """
@@ -247,6 +247,8 @@ class ChainModel:
             step.wanted = now
             return
         if step.asked and step.asks and step.opened and self._asks_later(step):
+            if to == step.at:
+                return
             step.state, step.asked = "scheduled", replace(step.asked, open=False, moved=True)
         step.opened = step.opened if step.started else None
         step.at = step.at if step.started else to
@@ -308,10 +310,11 @@ class ChainModel:
             if step.asks:
                 self._give(step, how, now)
 
-    def undo_yes(self, back: Callable[[], None], now: datetime) -> None:
-        """Ask again what was just approved; a question whose time is over is asked for as long as before."""
+    def ask_again(self, back: Callable[[], None], now: datetime) -> None:
+        """Ask again what was just withdrawn or approved; a question whose time is over for as long as before."""
+        closed = [step for step in self.all if not step.asks]
         back()
-        for step in [each for each in self.all if each.asks]:
+        for step in [each for each in closed if each.asks]:
             step.asked = step.asked and step.asked.for_longer(now)
 
     def undo_answers(self, now: datetime) -> None:

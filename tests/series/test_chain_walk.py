@@ -202,7 +202,7 @@ class Walk:
         """Ask again what was just approved, at times."""
         if view is not None and view.undo and self.draw.random() < UNDONE_RATIO:
             token, now, act = view.undo, self.house.clock(), self.house.scheduler.act
-            reference = lambda: self.model.undo_yes(back, now)  # noqa: E731 - as above
+            reference = lambda: self.model.ask_again(back, now)  # noqa: E731 - as above
             self.ask("undo that yes", lambda: act(task_id, "undo", undo=token), reference)
 
     def replay(self) -> None:
@@ -268,10 +268,10 @@ class Walk:
         """Undo a change at once, at times: everything is as it was, but that what was ready waits for its timer."""
         if view is None or not view.undo or (self.draw.random() > UNDONE_RATIO and not always):
             return
-        token = view.undo
+        token, now = view.undo, self.house.clock()
 
         def reference() -> None:
-            back()
+            self.model.ask_again(back, now)
             found = {step.name: step for step in self.shown().steps}
             for step in self.model.all:
                 if step.state == "ready" and found[step.name].state == "scheduled":
