@@ -112,8 +112,8 @@ class LiveFeed:
         loop = asyncio.get_running_loop()
         checked_at = loop.time()
         try:
-            yield _HEARTBEAT
             await self._begin(watcher, mark)
+            yield _HEARTBEAT
             while loop.time() - checked_at < SESSION_CHECK_INTERVAL_S or await self._holds(request):
                 checked_at = loop.time() if loop.time() - checked_at >= SESSION_CHECK_INTERVAL_S else checked_at
                 with suppress(TimeoutError):
