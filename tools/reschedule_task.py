@@ -14,7 +14,7 @@ from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice, Choices
-from duetime.tools.arguments.recurrence_words import RecurrenceText
+from duetime.tools.arguments.recurrence_words import RecurrenceText, refuse_no_runs
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.steps import VALID_OUTPUT
 from duetime.tools.arguments.time_text import PauseFlag
@@ -64,6 +64,7 @@ class RescheduleTask(Reschedule):
 
 
 def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
+    refuse_no_runs(call.repeat, sender.raw)
     changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
     origin = changes["origin"] = sender.origin.of_change(call)
     from_there = {"origin": origin} if origin and call.idempotency_key is None else {}  # equal calls of two chats

@@ -13,7 +13,7 @@ from duetime.scheduler.request import POOL_PREFIXES, REMINDER_ACTION, Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument, Arguments
-from duetime.tools.arguments.recurrence_words import RecurrenceText
+from duetime.tools.arguments.recurrence_words import RecurrenceText, refuse_no_runs
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.arguments.unknown_names import ADDRESSES
@@ -195,6 +195,7 @@ def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request
 
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:
+    refuse_no_runs(call.repeat, sender.raw)
     request = replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
     view = sender.scheduler.submit(request, by=sender.by)
     return dry_run_answer(view) if call.dry_run else task_answer(view)

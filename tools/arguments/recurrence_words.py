@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.series_end import never_recurs
 from duetime.scheduler.rules.recurrence.recurrence import parse
 from duetime.scheduler.rules.time.tokens import ordinal_text
 from duetime.scheduler.task import Json
@@ -86,6 +87,18 @@ def on_days(given: Json, repeat: Json) -> str | None:
     rest = re.sub(r"^(daily|weekly|every (day|week|weekday))\b", "", repeat.strip()) if isinstance(repeat, str) else ""
     sentence = f"every {days}{rest}"
     return sentence if days and is_recurrence(sentence) else None
+
+
+def refuse_no_runs(repeat: str | None, sent: Mapping[str, Json]) -> None:
+    """Refuse a series of 0 runs, which would have no end. With an empty end too the client fills in every argument."""
+    if repeat is None or never_recurs(repeat) or "until" in sent or sent.get("max_runs") != 0:
+        return
+    raise InvalidArgument(
+        "max_runs",
+        "a series of 0 runs never runs",
+        accepted="1 or more, or no max_runs for a series without an end",
+        example="max_runs=10",
+    )
 
 
 def recurrence_of(given: Mapping[str, Json]) -> dict[str, Json] | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_in_words, understood
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Object, Whole, from_json_text, named
+from duetime.tools.arguments.types import Object, Whole, from_json_text, is_blank, named
 
 _MEMBERS: Final = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
 _IN_WORDS: Final = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
@@ -30,7 +30,7 @@ class RetryTerms:
     """The retries of a task; members that models know from another tool need not be `listed` again.
 
     A schema for programs has `every_form`, while models are led to the object. A member that stands for none is refused
-    where it is not `fillable`.
+    where it is not `fillable`. Where it is, 0 attempts mean no retries, unless a client has filled in all members.
     """
 
     accepted: str = RETRY_ACCEPTED
@@ -51,12 +51,19 @@ class RetryTerms:
             members: dict[str, Json] = {
                 _IN_WORDS.get(name) or name: _in_seconds(name, each) for name, each in value.items()
             }
-            return Object(_MEMBERS, fillable=self.fillable).read(members)
+            return self._members(members)
         if isinstance(given, str):
-            return Object(_MEMBERS, fillable=self.fillable).read(dict(retry_members(given))) if given.strip() else {}
+            return self._members(dict(retry_members(given))) if given.strip() else {}
         if isinstance(given, int | float) and not isinstance(given, bool):
-            return Object(_MEMBERS, fillable=self.fillable).read({"max_attempts": given})
+            return self._members({"max_attempts": given})
         raise ValueError(f"{named(given)} is no object, and no words either")
+
+    def _members(self, members: dict[str, Json]) -> dict[str, Json]:
+        filled_in = all(name in members and is_blank(members[name], kind) for name, kind in _MEMBERS.items())
+        attempts = members.get("max_attempts")
+        if self.fillable and not filled_in and type(attempts) in {int, float} and attempts == 0:
+            members = {**members, "max_attempts": 1}
+        return Object(_MEMBERS, fillable=self.fillable).read(members)
 
     def corrected(self, given: Json) -> dict[str, int] | None:
         """Return what is understood of it, None where that is nothing."""

@@ -85,7 +85,7 @@ def _read(text: str) -> tuple[dict[str, int], str]:
         pause = members.pop("always")
         members |= {"backoff_seconds": pause, "max_backoff_seconds": members.get("max_backoff_seconds", 2 * pause)}
     rest = re.sub(r"\b(?:once|twice)\b", " ", _SPREAD.sub(" ", plain))
-    return members, _FILLERS.sub(" ", rest).strip()
+    return members, " ".join(_FILLERS.sub(" ", rest).split())
 
 
 def _digits(word: re.Match[str]) -> str:

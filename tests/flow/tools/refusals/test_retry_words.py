@@ -32,6 +32,11 @@ def ask(store: Store) -> Ask:
         ("3 attempts, doubling from 10 s", "up to 2 times, about 10 s to 20 s apart"),
         (3, "up to 2 times, about 1 s to 2 s apart"),
         ("no retries", "it is not tried again after a failure"),
+        ({"max_attempts": 0}, "it is not tried again after a failure"),
+        ({"max_attempts": 0, "backoff_seconds": 30}, "it is not tried again after a failure"),
+        ('{"max_attempts": 0.0}', "it is not tried again after a failure"),
+        (0, "it is not tried again after a failure"),
+        ("0", "it is not tried again after a failure"),
     ],
 )
 def test_retries_are_read_and_the_answer_says_how(ask: Ask, retry: Any, said: str) -> None:
@@ -39,6 +44,24 @@ def test_retries_are_read_and_the_answer_says_how(ask: Ask, retry: Any, said: st
     assert said in text
     text, _ = ask("reschedule_task", task_id=made["id"], retry=retry)
     assert made["id"] in text
+
+
+def test_a_client_that_fills_in_every_member_of_retry_has_the_usual_retries(ask: Ask) -> None:
+    blanks = {"max_attempts": 0, "backoff_seconds": 0, "max_backoff_seconds": 0}
+    text, _ = ask("schedule_task", title="Import", when="tomorrow", retry=blanks)
+    assert "tried again" not in text
+
+
+@pytest.mark.parametrize("tool", ["schedule_task", "reschedule_task"])
+def test_a_series_of_0_runs_is_refused_with_a_corrected_call(ask: Ask, tool: str) -> None:
+    _, task = ask("schedule_task", title="Import", when="tomorrow")
+    given = {"title": "Import", "when": "tomorrow", "repeat": "every day"}
+    given |= {"task_id": task["id"]} if tool == "reschedule_task" else {}
+    said = r"^max_runs: a series of 0 runs never runs\. Accepted: 1 or more, .* Example: max_runs=10$"
+    with pytest.raises(AssertionError, match=said):  # of an answer without structured content
+        ask(tool, **given, max_runs=0)
+    for accepted in ({"max_runs": 10}, {"max_runs": 0, "until": ""}, {"repeat": "never", "max_runs": 0}):
+        ask(tool, **{**given, **accepted})
 
 
 def test_a_step_takes_the_same_words(ask: Ask) -> None:
