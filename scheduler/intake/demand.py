@@ -202,14 +202,15 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     """Refuse a deadline before the due time, and a hard one that cannot be met; warn about such a soft one."""
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
-    takes = f"it is due {describe(at.due, zone)} and takes about {rough_length(found.p50)}"
     if deadline < at.due:
         problem = f"{describe(deadline, zone)} is before the run is due, {describe(at.due, zone)} {zone}"
         raise _too_early(problem, found, at, zone)
     if deadline - found.p50 > at.due:
         return ()
     if found.kind is DeadlineType.HARD:
-        raise _too_early(f"cannot be met: {describe(deadline, zone)} {zone} is too early, {takes}", found, at, zone)
+        left = f"it leaves {rough_length(deadline - at.due)} after the run is due ({describe(at.due, zone)} {zone})"
+        raise _too_early(f"{left}, and the run takes about {rough_length(found.p50)}", found, at, zone)
+    takes = f"it is due {describe(at.due, zone)} and takes about {rough_length(found.p50)}"
     text = f"the deadline {describe(deadline, zone)} cannot be met: {takes}"
     parts = {"deadline": deadline.isoformat(), "takes": rough_length(found.p50)}
     return (Translatable.of(NoteKind.DEADLINE_TOO_EARLY, text, **parts),)

@@ -53,7 +53,7 @@ async def test_a_hard_deadline_that_cannot_be_met_is_refused_and_a_soft_one_is_w
     said = await refusal(client, **impossible, deadline_type="hard")
     task = await scheduled(client, **impossible, deadline_type="soft")
 
-    assert said.startswith("deadline: cannot be met: Sun 22 Nov 2026 09:10")
+    assert said.startswith("deadline: it leaves 10 min after the run is due (Sun 22 Nov 2026 09:00")
     assert any("cannot be met" in warning for warning in task["warnings"])
 
 

@@ -283,7 +283,7 @@ def test_a_hard_deadline_that_a_change_makes_impossible_is_refused(ask: Ask, ref
     said = refused("reschedule_task", task_id=made["id"], estimate="45 min")
     _, same = ask("get_task", task_id=made["id"])
 
-    assert said.startswith("deadline: cannot be met")
+    assert said.startswith("deadline: it leaves 30 min after the run is due")
     assert "estimate" not in same
 
 
