@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.foresight.task_view import starts_at
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.views import due_at
 from duetime.widgets.bulk.payload import MAX_BULK_ROWS, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.quote import quoted, sentences
@@ -83,8 +83,8 @@ def _next_step(result: BulkResult) -> str:
 
 
 def _line(outcome: TaskOutcome, final: str | None) -> str:
-    task, run = outcome.record.task, outcome.record.run
-    next_due = times.describe(due_at(run), task.timezone)
+    task = outcome.record.task
+    next_due = times.describe(starts_at(outcome.record), task.timezone)
     side_run_at = times.describe(outcome.side_run_at, task.timezone) if outcome.side_run_at else ""
     now_due = f"{side_run_at}, and next {next_due}" if side_run_at else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due

@@ -192,7 +192,7 @@ def _failure_line(view: TaskView, zone: str) -> str:
     ended = _short(last.ended_at, task.timezone, view.now) if last.ended_at else ""
     why = f": {quoted(last.error, MAX_LISTED_REASON_CHARS)}" if last.error else ""
     elsewhere = "" if task.timezone == zone else task.timezone
-    again = f"{_again(view)} {_short(due_at(run), task.timezone, view.now)}" if run.state in OPEN else ""
+    again = f"{_again(view)} {_short(starts_at(view.record), task.timezone, view.now)}" if run.state in OPEN else ""
     return sentences(
         task.id,
         quoted(task.title, LIST_TITLE_CHARS),

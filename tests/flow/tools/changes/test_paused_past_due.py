@@ -11,6 +11,8 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskFilter
+from duetime.widgets.bulk.payload import bulk_payload
+from duetime.widgets.bulk.text import bulk_text
 from duetime.widgets.formats.whole_list import whole_list_payload
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
@@ -57,6 +59,19 @@ def test_every_answer_says_when_a_paused_task_runs(scheduler: Scheduler, clock: 
     page = scheduler.tasks.list(TaskFilter())
     assert {row.when for row in whole_list_payload(page).tasks} == {runs}
     assert f" {shown} {runs[11:16]} paused until Mon 23 Nov 12:30," in list_text(page)
+
+
+@pytest.mark.parametrize("what", [what for what in PAUSED if "steps" not in PAUSED[what][0]])
+def test_a_change_of_many_says_when_a_paused_task_runs(scheduler: Scheduler, clock: Clock, what: str) -> None:
+    given, runs = PAUSED[what]
+    task_id = scheduler.schedule("Report", **given).record.task.id
+    shown = f"«Report» {datetime.fromisoformat(runs):%a %d %b} 2026 {runs[11:16]}"
+    paused = scheduler.bulk.change("pause", task_ids=[task_id], to="12:30")
+    clock.at = clock.at.replace(hour=10)
+    preview = scheduler.bulk.change("cancel", task_ids=[task_id], dry_run=True)
+    for result in (paused, preview):
+        assert shown in bulk_text(result)
+        assert [row.when for row in bulk_payload(result).tasks] == [runs]
 
 
 def test_the_end_of_the_pause_runs_the_tasks_whose_time_was_shown_as_that(
