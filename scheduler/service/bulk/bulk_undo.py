@@ -94,7 +94,7 @@ class BulkUndo:
         task_ids: Sequence[str],
         write: BatchWrite,
         batch: StoredBatch,
-        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry | None] | None,
     ) -> list[TaskOutcome]:
         """Take back one transaction of a call."""
         given: dict[str, Any] = {"entry": entry, "takes_back": batch}

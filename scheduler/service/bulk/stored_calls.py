@@ -100,10 +100,16 @@ def entry_of(
     done: Sequence[TaskOutcome],
     *,
     chain: ChainChange | None = None,
-) -> AuditEntry:
-    """Return the entry of the audit log for all transactions of a call, of which `done` is the last."""
+) -> AuditEntry | None:
+    """Return the entry of the audit log for all transactions of a call, of which `done` is the last.
+
+    None where no task was changed, nor a chain whose open steps refused it.
+    """
     every = [*before, *done]
     counted = {word.value: sum(each.became is word for each in every) for word in Became}
+    refused = bool(every) and all(each.became is Became.REFUSED for each in every)
+    if not counted[Became.CHANGED] and (chain is None or refused):
+        return None
     ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
     detail: dict[str, Any] = {
         "change": call.audit_verb or call.verb.value,

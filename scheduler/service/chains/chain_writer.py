@@ -114,4 +114,6 @@ def _check_changed(found: ChainRecord, outcomes: Sequence[TaskOutcome], decision
     of_ended = decision.verb is BulkVerb.REPLAY
     whys = [each.why for each in outcomes if each.record.run.state in OPEN or of_ended]
     why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
-    raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+    raise Refused(
+        why.removesuffix(f" {remedies.Inspect.plain}"), argument="task_id", remedy=remedies.Inspect(found.chain.id)
+    )

@@ -109,7 +109,7 @@ class Batches:
         decision: BulkDecision,
         write: BatchWrite,
         *,
-        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None = None,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry | None] | None = None,
         takes_back: StoredBatch | None = None,
         dry_run: bool = False,
     ) -> list[TaskOutcome]:
@@ -117,7 +117,7 @@ class Batches:
 
         A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
         Of tasks that come after one another the last is cancelled first, and any other change begins with the first.
-        `entry` makes the audit entry. `takes_back` is the batch that an undo takes back. A `dry_run` stores nothing.
+        `entry` makes the audit entry, if there is to be one. `takes_back` is the batch that an undo takes back. A `dry_run` stores nothing.
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
@@ -150,7 +150,7 @@ class Batches:
         write: BatchWrite,
         *,
         takes_back: StoredBatch,
-        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None = None,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry | None] | None = None,
     ) -> list[TaskOutcome]:
         """Open the dead letters of these tasks again that a discard closed; the tasks stay as they ended.
 

@@ -418,8 +418,12 @@ def test_a_failed_chain_runs_again_from_what_failed_by_itself_with_one_undo(
     for task_id in ids.values():
         end(store, task_id)
     assert set(states(scheduler, chain_id).values()) == {State.SUCCEEDED}
-    with pytest.raises(Refused, match=f"no step of {chain_id} has failed"):
+    audited = scheduler.past.audit(limit=9).entries
+    assert audited
+    with pytest.raises(Refused) as refused:
         scheduler.act(chain_id, "run_now")
+    assert refused.value.message == f"no step of {chain_id} has failed."
+    assert scheduler.past.audit(limit=9).entries == audited, "a refused call changes nothing"
 
 
 def test_steps_of_which_none_comes_after_another_are_said_to_start_at_once(scheduler: Scheduler) -> None:
