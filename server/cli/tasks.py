@@ -90,7 +90,7 @@ Given = ScheduleArguments
 
 def schedule(  # noqa: PLR0917 - Typer gives each by its name
     context: typer.Context,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="the message shown when it is due")],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="what it is; a reminder shows it when it is due")],
     when: WhenOption = None,
     repeat: RepeatOption = None,
     timezone: Timezone = None,

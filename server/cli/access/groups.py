@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from duetime.server.cli.help import DeferredVerb, Verbs
+from duetime.server.cli.help import DeferredVerb, VerbsOf
 
 _HERE = "duetime.server.cli.access"
 _KEYS, _SECRETS, _AUDIT = f"{_HERE}.keys", f"{_HERE}.secrets", f"{_HERE}.audit"
 
-KEY_VERBS = Verbs(
+KEY_VERBS = VerbsOf(
     name="keys",
-    help="API keys, with which clients call `duetime serve` from other machines.",
+    help="API keys, with which clients call `duetime serve` from other machines; without a verb it lists them.",
     rich_markup_mode=None,
     commands=(
-        DeferredVerb(
-            "create",
-            f"{_KEYS}:create",
-            "Create an API key and show it, which happens only once.",
-            examples=("duetime keys create laptop", "duetime keys create ci --tenant acme --expires '90 days'"),
-        ),
         DeferredVerb(
             "list",
             f"{_KEYS}:list_",
             "List the API keys: whose each is, what it may do, when it ends and when it was last used.",
             examples=("duetime keys list",),
+        ),
+        DeferredVerb(
+            "create",
+            f"{_KEYS}:create",
+            "Create an API key and show it, which happens only once.",
+            examples=("duetime keys create laptop", "duetime keys create ci --tenant acme --expires '90 days'"),
         ),
         DeferredVerb(
             "revoke",
@@ -39,22 +39,22 @@ KEY_VERBS = Verbs(
     ),
 )
 
-SECRET_VERBS = Verbs(
+SECRET_VERBS = VerbsOf(
     name="secrets",
-    help="Secrets, which tasks and settings name, as `secret:name`; no verb shows a value.",
+    help="Secrets, which tasks and settings name, as `secret:name`; without a verb it lists them, and none shows a value.",
     rich_markup_mode=None,
     commands=(
-        DeferredVerb(
-            "set",
-            f"{_SECRETS}:set_",
-            "Store a secret, or replace its value, which is read from stdin or asked for.",
-            examples=("duetime secrets set stripe-key --host api.stripe.com", "duetime secrets set crm --tenant acme"),
-        ),
         DeferredVerb(
             "list",
             f"{_SECRETS}:list_",
             "List the secrets by name: who set each, when it was last used, and where webhooks may send it.",
             examples=("duetime secrets list",),
+        ),
+        DeferredVerb(
+            "set",
+            f"{_SECRETS}:set_",
+            "Store a secret, or replace its value, which is read from stdin or asked for.",
+            examples=("duetime secrets set stripe-key --host api.stripe.com", "duetime secrets set crm --tenant acme"),
         ),
         DeferredVerb(
             "remove",
@@ -71,9 +71,9 @@ SECRET_VERBS = Verbs(
     ),
 )
 
-AUDIT_VERBS = Verbs(
+AUDIT_VERBS = VerbsOf(
     name="audit",
-    help="The audit: what callers did to keys, pools, secrets and others, and whether the history was changed.",
+    help="The audit: what callers did to keys, pools, secrets and others; without a verb it lists that.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(

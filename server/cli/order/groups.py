@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
+from duetime.server.cli.help import DeferredVerb, VerbsOf
 
 _POLICY = "duetime.server.cli.order.policy"
 
-POLICY_VERBS = Verbs(
+POLICY_VERBS = VerbsOf(
     name="policy",
-    help="The policy, which decides the order of runs: patience, values, shares, headroom.",
+    help="The policy, which decides the order of runs; without a verb it is shown.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.server.cli.help import DeferredVerb, Verbs
+from duetime.server.cli.help import DeferredVerb, VerbsOf
 
 _HERE = "duetime.server.cli.storage"
 _RETENTION = f"{_HERE}.retention"
@@ -20,9 +20,9 @@ BACKUP = DeferredVerb(
     "Copy the SQLite database into a file, while everything else continues.",
     examples=("duetime backup /mnt/backup/duetime-2026-11-24.db",),
 )
-RETENTION_VERBS = Verbs(
+RETENTION_VERBS = VerbsOf(
     name="retention",
-    help="Retention: what is deleted when it is old, by the rules of the settings.",
+    help="Retention: what is deleted when it is old, by the rules of the settings; without a verb it lists them.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(

@@ -132,6 +132,14 @@ def test_wrong_usage_ends_with_2_and_names_the_help(
     assert (f"\nExample: {help_of} " in ended.err) is (help_of not in {"duetime", "duetime service"})
 
 
+@pytest.mark.parametrize("group", ["audit", "decisions", "keys", "policy", "retention", "secrets"])
+def test_a_group_that_has_something_to_list_lists_it_without_a_verb(cli: Run, group: str) -> None:
+    first = {"policy": "show", "retention": "status"}.get(group, "list")
+    whole, alone = cli(group, first, "--json"), cli(group, "--json")
+    assert (whole.code, alone.code, alone.out) == (0, 0, whole.out)
+    assert cli(group).code == 0
+
+
 def test_an_unexpected_error_is_one_sentence_without_a_traceback(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_arguments: object) -> None:
         raise RuntimeError("the sky fell")
