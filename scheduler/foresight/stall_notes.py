@@ -7,6 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.foresight.explain import RunFacts, is_due, wait_sentences
 from duetime.scheduler.foresight.reasons.processes import START_A_PROCESS, LeftRunning
+from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
@@ -27,7 +28,7 @@ def stall_note(
 def _overdue(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[TaskRecord], RunFacts]) -> Sequence[str]:
     due = [record for record in records if is_due(record, now)]
     facts = facts_of(due[0]) if due else RunFacts()
-    if facts.working and facts.silence is None:
+    if facts.working and facts.silence in {None, NoAnswer.STARTING}:
         return ()
     reasons = wait_sentences(due[0], now, facts)  # one that is to be tried again says that first
     return (f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}",)

@@ -16,6 +16,9 @@ MIN_AGE_S = 1.0
 LISTENER_AGE_S = 10.0
 """Seconds after which a client that has only read lists counts as one that stays: no probe takes that long."""
 
+START_S = 3.0
+"""Seconds within which a process that may become the runner is it, unless something keeps it from that."""
+
 
 class Sign(IntEnum):
     """The strongest sign so far that the client of a process stays."""
@@ -30,18 +33,26 @@ class Candidacy:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began_at = clock()
+        self._began_at = self._noted_at = clock()
         self._sign = Sign.NONE
 
     def note(self, sign: Sign) -> bool:
         """Note a sign of the client; return whether it is stronger than those before."""
         stronger = sign > self._sign
-        self._sign = max(sign, self._sign)
+        if stronger:
+            self._sign, self._noted_at = sign, self._clock()
         return stronger
 
     def wait(self) -> float | None:
         """Return the seconds until the process may become the runner, None while nothing says that it ever may."""
-        if self._sign is Sign.NONE:
-            return None
+        return None if self._sign is Sign.NONE else max(0.0, self._starts_at - self._clock())
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the process becomes the runner within seconds, unless another one is."""
+        return self._sign is not Sign.NONE and self._clock() < self._starts_at + START_S
+
+    @property
+    def _starts_at(self) -> float:
         age = LISTENER_AGE_S if self._sign is Sign.LISTED else MIN_AGE_S
-        return max(0.0, self._began_at + age - self._clock())
+        return max(self._began_at + age, self._noted_at)

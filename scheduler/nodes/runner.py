@@ -118,8 +118,9 @@ class Runner:
         return term.answer(question) if term is not None else self._client.ask(question)
 
     def silence(self) -> NoAnswer:
-        """Return why no process answered: there is no runner."""
-        return NoAnswer.NO_PROCESS
+        """Return why no process answered: there is no runner, or this process becomes it within seconds."""
+        is_starting = self._candidacy is not None and self._candidacy.is_starting and not self._stopped
+        return NoAnswer.STARTING if is_starting else NoAnswer.NO_PROCESS
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs.

@@ -30,6 +30,7 @@ class NoAnswer(StrEnum):
     NO_PROCESS = "nobody"  # no process runs tasks: the queue lives in the one that does
     AWAY = "away"  # the shared queue cannot be reached
     EMPTY = "empty"  # the shared queue is reachable, and no process has filled it yet
+    STARTING = "starting"  # no process runs tasks, and this one starts to
 
 
 def answer(queue: DispatchQueue, question: Question, actions: Iterable[str] = ()) -> Json:

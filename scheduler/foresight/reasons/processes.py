@@ -102,6 +102,7 @@ def not_queued_reason(record: TaskRecord, now: datetime) -> WaitReason:
 
 _SILENT = {
     NoAnswer.NO_PROCESS: (WaitKind.NO_WORKER, f"a process that runs tasks: none is running, so {START_A_PROCESS}"),
+    NoAnswer.STARTING: (WaitKind.QUEUE, "a process that runs tasks: this one starts to within seconds"),
     NoAnswer.AWAY: (
         WaitKind.QUEUE,
         "Redis, which is unreachable: no run starts until it is back, and no task is lost",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NO_ANSWER_TEXTS: Final = {  # by `remote.NoAnswer`
     "nobody": "no process is running tasks, so there is no queue to query; start `duetime serve`",
+    "starting": "no process is running tasks yet, and this one starts to; ask again in a moment",
     "away": "Redis does not answer, so the queue cannot be queried; due runs start when it is back. Check redis_url "
     "with `duetime config`, and that Redis is running; `duetime doctor` reports more",
     "empty": "the queue in Redis is empty; the first running `duetime worker` or `duetime serve` rebuilds it; "

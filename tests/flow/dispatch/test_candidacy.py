@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.handlers import Handlers, reminder
-from duetime.scheduler.nodes.candidacy import LISTENER_AGE_S, MIN_AGE_S, Candidacy, Sign
+from duetime.scheduler.nodes.candidacy import LISTENER_AGE_S, MIN_AGE_S, START_S, Candidacy, Sign
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
+from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 from duetime.server.app import build
 from duetime.server.transport.client_signs import sign_of
@@ -75,6 +77,37 @@ def test_a_runner_waits_for_the_sign_of_its_client(store: Store, tmp_path: Path)
         eventually(lambda: runner.running, "the runner")
     finally:
         runner.stop()
+
+
+@pytest.mark.parametrize("sign", [Sign.LISTED, Sign.CALLED])
+def test_a_process_says_that_it_starts_to_run_tasks_until_it_should_have(
+    store: Store, tmp_path: Path, sign: Sign
+) -> None:
+    clock = Seconds()
+    runner = Runner(store, Handlers([reminder]), RunnerOptions(tmp_path / "lock"))
+    held = FileLock(tmp_path / "lock")
+    assert (held.acquire(), runner.silence()) == (True, NoAnswer.NO_PROCESS)
+    runner.start(candidacy := Candidacy(clock))
+    try:
+        clock.now += 3_600
+        assert runner.silence() is NoAnswer.NO_PROCESS, "a probe never runs tasks"
+        candidacy.note(sign)
+        assert runner.silence() is NoAnswer.STARTING
+        clock.now += START_S
+        assert runner.silence() is NoAnswer.NO_PROCESS, "something keeps it from the lock"
+    finally:
+        runner.stop()
+        held.release()
+
+
+def test_a_young_process_starts_to_run_tasks_after_its_first_second() -> None:
+    clock = Seconds()
+    candidacy = Candidacy(clock)
+    candidacy.note(Sign.CALLED)
+    clock.now += MIN_AGE_S + START_S - 0.1
+    assert candidacy.is_starting
+    clock.now += 0.1
+    assert not candidacy.is_starting
 
 
 @pytest.mark.parametrize(

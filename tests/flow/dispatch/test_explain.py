@@ -259,7 +259,8 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
     assert said[0].startswith("a process that runs tasks: none is running")
     assert said[1].startswith("Redis, which is unreachable")
     assert said[2].startswith("the queue in Redis to be rebuilt")
-    assert said[3].startswith("a dispatcher to queue it")
+    assert said[3].startswith("a process that runs tasks: this one starts to within seconds")
+    assert said[4].startswith("a dispatcher to queue it")
 
 
 def test_a_due_run_that_no_process_has_seen_waits_for_a_process_and_not_for_its_time() -> None:
@@ -268,6 +269,13 @@ def test_a_due_run_that_no_process_has_seen_waits_for_a_process_and_not_for_its_
         (reason,) = explain_state(late, late.run.scheduled_for + timedelta(minutes=5), facts)
         assert reason.startswith("a process to queue it (it was due")
         assert "5 min ago)" in reason
+
+
+def test_a_list_calls_nothing_overdue_while_its_process_starts_to_run_tasks() -> None:
+    late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
+    now, starting = late.run.scheduled_for + timedelta(seconds=1), RunFacts(silence=NoAnswer.STARTING)
+    assert stall_note([late], now, lambda _: starting, lambda _: {}) == ""
+    assert explain_state(late, now, starting) == ("a process that runs tasks: this one starts to within seconds",)
 
 
 def test_a_due_run_waits_for_the_dispatcher_where_a_process_dispatches() -> None:
@@ -366,6 +374,7 @@ def test_each_reason_is_there_as_data_too(kind: WaitKind) -> None:
         (RunFacts(Explanation("waiting"), known=False), WaitKind.NO_WORKER),
         (RunFacts(silence=NoAnswer.NO_PROCESS), WaitKind.NO_WORKER),
         (RunFacts(silence=NoAnswer.EMPTY), WaitKind.QUEUE),
+        (RunFacts(silence=NoAnswer.STARTING), WaitKind.QUEUE),
         (RunFacts(), WaitKind.QUEUE),
         (lacks(Why.HELD, held_for="r9")["facts"], WaitKind.POOL),
     ],
