@@ -76,7 +76,7 @@ def show_stats(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: b
         output.say("no worker has reported lately: nothing starts, and no channel is notified, until one does")
         return
     output.table(
-        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST", "WITHHELD"),
+        ("PROCESS", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST", "WITHHELD"),
         (_threads(name, threads) for name, threads in sorted(found["threads"].items())),
     )
 

@@ -21,7 +21,7 @@ from duetime.server.session import Session, cli_caller, session
 
 NO_WORKER = (
     "No worker has reported lately. With PostgreSQL and Redis `duetime worker` starts one; without Redis there are "
-    "none, and one process runs the tasks: `duetime serve`, or a chat client."
+    "none, and one process runs the tasks: `duetime serve`, or a chat client. `duetime stats` shows its threads."
 )
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]

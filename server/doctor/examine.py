@@ -16,6 +16,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue.remote import RemoteQueue
+from duetime.scheduler.queue.reports import sum_thread_use
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
 from duetime.server.doctor.channels import channel_checks, deliveries_check, opened
@@ -127,6 +128,7 @@ def _database(
             yield _safely("actions", partial(actions_check, worker_actions), store)
         else:
             yield from (_safely("runner", _runner, store), _safely("actions", partial(actions_check, _actions), store))
+            yield from _load(store)
     finally:
         store.close()
 
@@ -203,6 +205,16 @@ def _runner(store: Store) -> Check:
             RUNNER_ADVICE,
         )
     return Check("runner", CheckVerdict.NOTE, "no process is running tasks.", RUNNER_ADVICE)
+
+
+def _load(store: Store) -> Iterator[Check]:
+    """Look whether threads of the process that runs tasks are withheld; no check where none is."""
+    stats = RemoteQueue(RunnerClient(store).ask).stats()
+    threads = sum_thread_use(stats.threads.values()) if stats else None
+    if threads is not None and threads.withheld:
+        text = f"{threads.withheld} of {threads.total} threads wait while the machine is short of memory or CPU."
+        advice = "Stop other programs, or set yield_to_load to false, so that all threads start runs."
+        yield Check("load", CheckVerdict.NOTE, text, advice)
 
 
 def _actions(store: Store) -> frozenset[str] | None:

@@ -21,6 +21,7 @@ from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState
+from duetime.scheduler.worker.machine_load import Machine
 from duetime.server.app import build
 from duetime.server.cli.main import run
 from duetime.server.doctor import examine
@@ -121,6 +122,18 @@ def test_an_action_that_the_process_that_runs_tasks_does_not_know_is_said_by_eve
         actions = doctor()[1]["actions"]
     assert actions["verdict"] == "wrong"
     assert actions["said"] == "no worker knows the action 'resize', and runs of it wait."
+
+
+def test_threads_that_start_nothing_under_load_are_noted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "free_memory", lambda _: 1.0)
+    monkeypatch.setattr(Machine, "load", lambda _: 1_000.0)
+    with build(load_settings(threads=4, yield_to_load=True)) as app:
+        app.start()
+        eventually(lambda: (stats := app.remote_queue.stats()) is not None and stats.threads, "the threads")
+        code, checks = doctor()
+    assert (code, checks["load"]["verdict"]) == (0, "note")
+    assert checks["load"]["said"] == "3 of 4 threads wait while the machine is short of memory or CPU."
+    assert "yield_to_load" in checks["load"]["advice"]
 
 
 def test_the_process_that_runs_tasks_makes_the_index_for_searches(doctor: Doctor) -> None:

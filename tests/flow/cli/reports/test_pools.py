@@ -113,6 +113,9 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     assert threads == {**counts, "headroom": [0, 0, 0, 0, 0]}
     table = cli("stats").out
     assert "POOL" in table
+    assert "PROCESS " in table
+    assert "WORKER" not in table
+    assert "`duetime stats` shows its threads" in " ".join(cli("workers").out.split())
     assert "GAVE WAY  LOST  WITHHELD" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
