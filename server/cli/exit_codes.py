@@ -40,9 +40,9 @@ def explain(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | Abort):
         return INTERRUPTED_CODE
     if isinstance(error, TyperException):
-        context = getattr(error, "ctx", None)
+        context, named = getattr(error, "ctx", None), bool(getattr(error, "possibilities", ()))
         message = error.format_message().replace("Value error, ", "")
-        _write(f"{message}\n{_way_on(context)}")
+        _write(f"{message}\n{_way_on(context, with_example=not named)}")
         return error.exit_code
     if isinstance(error, DuetimeError):
         _write(retold(error).text_in(COMMAND_WORDS))
@@ -53,9 +53,9 @@ def explain(error: BaseException) -> int:
     return FAILED_CODE
 
 
-def _way_on(context: Any) -> str:
-    """Return the first example of the command that was wrongly used, and where its help is."""
-    examples = getattr(context.command, "examples", ()) if context else ()
+def _way_on(context: Any, *, with_example: bool) -> str:
+    """Return where the help of the command is that was wrongly used, after its first example."""
+    examples = getattr(context.command, "examples", ()) if context and with_example else ()
     example = f"Example: {examples[0]}\n" if examples else ""
     return f"{example}Try: {context.command_path if context else 'duetime'} --help"
 

@@ -41,7 +41,7 @@ KEY_VERBS = VerbsOf(
 
 SECRET_VERBS = VerbsOf(
     name="secrets",
-    help="Secrets, which tasks and settings name, as `secret:name`; without a verb it lists them, and none shows a value.",
+    help="Secrets, which tasks and settings name as `secret:name`; without a verb it lists them. No value is shown.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb(
