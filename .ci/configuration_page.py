@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from duetime.server.settings.access import AccessSettings
@@ -19,7 +21,7 @@ from duetime.server.settings.model import Settings
 from duetime.server.settings.notices import NoticeSettings
 from duetime.server.settings.retention import RetentionRuleSettings, RetentionSettings
 from duetime.server.settings.work import WorkSettings
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -41,6 +43,16 @@ the accepted values. Variables that begin with `DUETIME_TEST_` belong to the tes
 
 Separate several values by commas in a variable; write a list in the file. Secrets are never shown.
 """
+
+KINDS: Mapping[Any, str] = {
+    bool: "`true` or `false`",
+    int: "a whole number",
+    float: "a number",
+    Decimal: "a decimal number",
+    str: "text",
+    SecretStr: "text",
+    Path: "a path",
+}
 
 GROUPS: Mapping[type[BaseModel], str] = {
     WorkSettings: "storage, work and channels",
@@ -198,12 +210,15 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 
 
 def _kind(annotation: Any) -> str:
-    kinds = {bool: "`true` or `false`", int: "a whole number", float: "a number"}
-    if get_origin(annotation) is tuple:
-        return "names"
-    if get_origin(annotation) in {dict, list}:
-        return "tables, see below"
-    return kinds.get(annotation, "text")
+    """Name what a setting accepts; raises `TypeError` for an annotation that has no words here."""
+    origin, parts = get_origin(annotation), [part for part in get_args(annotation) if part is not NoneType]
+    if origin in {tuple, dict, list}:
+        return "names" if origin is tuple else "tables, see below"
+    if origin is Annotated or (origin in {Union, UnionType} and len(parts) == 1):
+        return _kind(parts[0])
+    if annotation not in KINDS:
+        raise TypeError(f"{annotation!r} has no words in KINDS")
+    return KINDS[annotation]
 
 
 def _range(field: FieldInfo) -> str:
@@ -215,6 +230,7 @@ def _default(name: str, field: FieldInfo) -> str:
     elsewhere = {
         "database_url": "the SQLite file `duetime.db` in the user's data directory, see [Operations](operations.md)",
         "timezone": "the system's zone",
+        "spread_seconds": "`120` with Redis or `auth`, else `0`",
     }
     if name in elsewhere:
         return elsewhere[name]

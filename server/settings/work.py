@@ -77,8 +77,7 @@ class WorkSettings(BaseModel):
         ge=0,
         le=3600,
         description="the window within which work that recurs on the hour starts, each task at a second of its own. "
-        "The default is 120 with Redis or `auth`, else 0. A task's `jitter` takes precedence, and reminders come at "
-        "their time",
+        "A task's `jitter` takes precedence, and reminders come at their time",
         examples=["120"],
         json_schema_extra={"unit": "seconds"},
     )

@@ -323,6 +323,21 @@ def test_the_page_of_the_documentation_is_the_one_that_the_model_writes() -> Non
     assert page.read_text(encoding="utf-8") == configuration_page(), f"python {script} {page}"
 
 
+def test_the_page_says_which_values_a_setting_that_may_be_absent_accepts() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text("utf-8")
+    accepted = dict(re.findall(r"### `(\w+)`\n.*?\n- accepted: ([^\n]*)", page, re.DOTALL))
+    assert accepted["spread_seconds"] == "a whole number from 0 to 3600 seconds"
+    assert accepted["metrics_port"] == "a whole number from 0 to 65535"
+    assert accepted["tenant_daily_cost"] == "a decimal number from 0"
+    assert accepted["public_url"] == "text"
+
+
+def test_a_setting_of_a_kind_that_the_page_has_no_words_for_is_refused() -> None:
+    script = Path(__file__).parents[4] / ".ci" / "configuration_page.py"
+    with pytest.raises(TypeError, match="bytes"):
+        runpy.run_path(str(script))["_kind"](bytes | None)
+
+
 def test_the_index_of_the_page_leads_to_every_setting_once() -> None:
     page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text("utf-8")
     index = page.partition("| for | settings |")[2].partition("\n\n")[0]
