@@ -65,15 +65,15 @@ _ACTION = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer), _MEANT, hidden=tuple(App
 ACT_ON_TASK = Definition(
     "act_on_task",
     "Act on a task",
-    "As the buttons of a task's card: snooze it, run it now or again, skip its next run, undo a change, "
-    "or mark its outcome as read (done).",
+    "Do what a button on the task's card does: snooze, run now or again, skip the next run, undo a change, "
+    "or mark the outcome as read (done).",
     (
         TASK_ID,
         Argument("action", _ACTION, "", "run_now", required=True),
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
-        Argument("undo", Text(60), "The token in the answer of the change"),
+        Argument("undo", Text(60), "Token from the change's answer"),
         Argument("reason", Text(200), "Of approve and reject", "reason='too much'"),
         IDEMPOTENCY_KEY,
     ),

@@ -78,7 +78,7 @@ LIST_TASKS = Definition(
         ),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
         Argument("query", Text(200), "Part of the title", "query='john'"),
-        Argument("before", TIME, "Due before this time: 'friday' is the next", "before='friday'"),
+        Argument("before", TIME, "Due before this: 'friday' is the next", "before='friday'"),
         Argument("after", TIME, "Due at or after: 'friday' is the last; 'now', 'tomorrow'", "after='yesterday'"),
         Argument("limit", Whole(1, 100), "Default 20", "limit=20"),
         Argument("cursor", Text(400), "From the previous answer, for the next page"),

@@ -95,7 +95,7 @@ _TIMES = (
         "repeat='every weekday at 9:00'",
     ),
     RECURRENCE_END,
-    replace(MAX_RUNS, about="Maximum number of runs; 6 every 10 minutes remind until cancelled"),
+    replace(MAX_RUNS, about="Maximum number of runs. To nag: repeat='every 10 minutes', max_runs=6"),
     REPEAT_POLICY,
 )
 _HANDLING = (
@@ -144,7 +144,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
         Argument(
             "action",
             ActionName(100, known),
-            f"Action to run: {known}. Default reminder: it only notifies the user, and does no work",
+            f"Action to run: {known}. Default reminder: only notifies the user, does no work",
             "action='reminder'",
         ),
         replace(PAYLOAD, about=f"Input of the action. {inputs}", kind=_payload(actions)),
@@ -174,7 +174,7 @@ def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
     usual = [name for name in pools if not name.startswith(POOL_PREFIXES)]
     named = ", ".join((*usual[:MAX_ACTIONS_NAMED], "key:<anything> (one at a time)"))
     due_by = (
-        "When it must be finished: 'tomorrow 17:00'; or '2 hours', counted from when it is due, the only form for a "
+        "When it must be finished: 'tomorrow 17:00'; or '2 hours', from when it is due, the only form for a "
         "recurring task"
     )
     return (

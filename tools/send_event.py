@@ -29,7 +29,7 @@ def _answer(call: SendEvent, sender: Sender) -> CallToolResult:
 SEND_EVENT = Definition(
     "send_event",
     "Send an event",
-    "Let tasks go that wait_for this event.",
+    "Report an event; tasks whose wait_for matches it start.",
     (
         Argument("name", Text(100), "", "name='order.paid'", required=True),
         Argument("data", Object(), "For match and the action", "data={'order': {'id': 7}}"),

@@ -40,11 +40,11 @@ def sent_event_text(sent: SentEventPayload) -> str:
     """Return the answer in words."""
     event = f"The event {sent.name!r} ({sent.id})"
     began = (
-        f"{event} was sent before, so nothing was done now; when it first came,"
+        f"{event} was sent before, so nothing was done now; when it first came, it"
         if sent.repeated
-        else f"{event} was sent:"
+        else f"{event} was sent. It"
     )
-    text = f"{began} {_released(sent.freed)}." if sent.freed else f"{began} no task went on by it."
+    text = f"{began} released {_released(sent.freed)}."
     if sent.still_waiting:
         waits = "waits" if sent.still_waiting == 1 else "wait"
         text += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still {waits} for something else."
@@ -52,9 +52,10 @@ def sent_event_text(sent: SentEventPayload) -> str:
 
 
 def _released(count: int) -> str:
-    """Say how many tasks wait for it no more: what is paused, or due later, starts later."""
-    one = "waits for it no more and starts once it is due and not paused"
-    return f"{_tasks(count)} {one if count == 1 else 'wait for it no more and start once they are due and not paused'}"
+    """Say how many tasks it released: those that are paused, or due later, start later."""
+    if not count:
+        return "no task"
+    return f"{_tasks(count)}, which {'starts' if count == 1 else 'start'} when due (unless paused)"
 
 
 def _tasks(count: int) -> str:

@@ -268,7 +268,7 @@ def _ordered(steps: Sequence[StepRequest], of: StepList) -> list[StepRequest]:
         raise InvalidArgument(
             f"{of.name}.{last}.after",
             f"a step would come after itself: {_path(path)}",
-            accepted="steps without a circle",
+            accepted="steps without a cycle",
             example=repr([name for name in by_name[last].after if name != first]),
         ) from None
     return [by_name[name] for name in order]

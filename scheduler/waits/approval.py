@@ -16,7 +16,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json, Run, State, Task
 
 MAX_QUESTION_CHARS: Final = 200
-USUAL_QUESTION: Final = "May this run?"
+USUAL_QUESTION: Final = "Approve this run?"
 USUAL_LENGTH: Final = "2 hours"
 
 _TOKEN_CHARS: Final = 16

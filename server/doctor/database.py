@@ -28,7 +28,7 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
     if found.failed:
         words = f"{len(found.failed)} task(s) ended as failed because their rows were damaged: {_listed(found.failed)}."
         return Check("rows", CheckVerdict.NOTE, words, "`duetime history TASK` has what was there; schedule it again.")
-    return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, each can be")
+    return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, none damaged")
 
 
 def damage_text(finding: Finding, place: str = "") -> str:

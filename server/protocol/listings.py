@@ -24,8 +24,8 @@ from mcp.types import Completion, ResourceTemplateReference
 from pydantic import BaseModel
 
 _ONLY_THE_USER = (
-    "Only the user approves or rejects a task: with `duetime approve`, or on its card. This host does not declare that "
-    "it shows cards (io.modelcontextprotocol/ui), so a card in it cannot answer either."
+    "Only the user approves or rejects a task. This host shows no cards (it does not declare "
+    "io.modelcontextprotocol/ui), so ask the user to run `duetime approve ID` or `duetime reject ID`."
 )
 MAX_TASKS_LISTED = 50
 MAX_ARGUMENT_COMPLETIONS = 20

@@ -19,6 +19,7 @@ from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 
+_NOW_BELOW: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _DAYS_FROM: Final = timedelta(hours=36)
 _STEPS: Final = (
@@ -34,13 +35,13 @@ _COMES: Final = {
     "dry_run": f"{STATE_LABELS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
     "overdue": "{it} is {word}: it was due {due}.",
     "waiting": "{it} is {word} and starts by itself.{later}",
-    "asking": "{it} is {word} for an answer of the user.{later}",
+    "asking": "{it} is {word} for the user's answer.{later}",
     "ready": "{it} is {word} to start. {time}",
     "stopping": "{it} is {word}: it was asked to stop.",
     "retrying": "{it} is {word} after a failure. {time}",
     "blocked": "{it} is {word} and continues once its requirements are met. {time}",
     "suspended": "{it} is {word} and continues by itself. {time}",
-    "suspended_asking": "{it} is {word} and waits for an answer of the user. {time}",
+    "suspended_asking": "{it} is {word} and waits for the user's answer. {time}",
     "suspended_awaiting": "{it} is {word} and waits for an event. {time}",
     "running": "{it} is {word}. {time}",
     "paused": "{it} is {word}. {time}",
@@ -89,9 +90,7 @@ def first_sentence(task: TaskPayload) -> str:
         "it": it if found == "dry_run" else it.capitalize(),
         "word": word_of(looks),
         "due": time,
-        "time": "None of its times comes after that."
-        if _is_last_passed(task)
-        else f"Its time {'is' if due > now else 'was'} {time}.",
+        "time": "None of its times comes after that." if _is_last_passed(task) else _due(due, now, time),
         "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
         "why": why_expired(task),
@@ -100,6 +99,13 @@ def first_sentence(task: TaskPayload) -> str:
         else "",
     }
     return sentence.format(**words)
+
+
+def _due(due: datetime, now: datetime, time: str) -> str:
+    """Say when a task is or was due, without the time where that is now."""
+    if abs(due - now) < _NOW_BELOW:
+        return "It is due now."
+    return f"Its time {'is' if due > now else 'was'} {time}."
 
 
 def _is_last_passed(task: TaskPayload) -> bool:
@@ -136,7 +142,7 @@ def _waits(task: TaskPayload, kind: WaitKind) -> bool:
 def _bound(task: TaskPayload, time: str) -> str:
     """Say from when a task may start; one that an event starts before its time ends its wait at that time."""
     by_event = any(reason.endswith(AT_THE_LATEST) for reason in task.waiting_for or ())
-    return f"An event starts it, or its time {time}." if by_event else f"It is due {time} at the earliest."
+    return f"An event starts it, or its time {time}." if by_event else f"It starts no earlier than {time}."
 
 
 def _ended(task: TaskPayload, now: datetime) -> str:
@@ -157,7 +163,7 @@ def zone_words(zone: str) -> str:
 def away(instant: datetime, now: datetime, zone: str) -> str:
     """Say how far an instant is in one rounded unit, as cards do; days are counted by their midnights: `in 3 days`."""
     span = abs(instant - now)
-    if span < timedelta(seconds=1):
+    if span < _NOW_BELOW:
         return "now"
     if span >= _DAYS_FROM:
         home = zones.load(zone)

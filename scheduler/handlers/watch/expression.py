@@ -100,7 +100,7 @@ def condition(argument: str, text: str) -> Expression:
     except NotEvaluated:
         met = False
     if met:
-        problem = f"{text[:80]!r} holds already of an answer that says nothing"
+        problem = f"{text[:80]!r} is already true for an empty answer (null)"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED_CONDITION, example=_corrected(text, found._tree))  # noqa: SLF001 - its own
     return found
 

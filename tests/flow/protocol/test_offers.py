@@ -128,7 +128,8 @@ def test_a_model_does_not_approve_its_own_work(peer: Peer, action: str) -> None:
     assert refused["isError"]
     said = refused["content"][0]["text"]
     assert "Only the user approves or rejects a task" in said
-    assert "This host does not declare that it shows cards" in said  # it may be a card that asks
+    assert "This host shows no cards" in said
+    assert "ask the user to run `duetime approve ID` or `duetime reject ID`" in said
     assert peer.call("get_task", task_id=made["id"])["structuredContent"]["state"] == "waiting"
 
 

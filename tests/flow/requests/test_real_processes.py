@@ -41,7 +41,7 @@ DUETIME: Final = ["-m", "tests.flow.requests.turned_clock"]
 PATIENCE_S: Final = 60
 
 SAID: Final = (
-    (re.compile(r"(?<= is )(?:scheduled for|(?:ready to start|running)\. Its time was) (.+, now\.)"), r"due \1"),
+    (re.compile(r"(?<= is )(?:scheduled for .+, now\.|(?:ready to start|running)\. It is due now\.)"), "due now."),
     (re.compile(r"(?<= by )(?:w|\S+-\d+-\S+)(?= |$)", re.MULTILINE), "a worker"),
     (re.compile(r"(?<= by local) \([^)]+\)"), ""),
 )

@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 @st.composite
 def graphs(draw: st.DrawFn) -> list[Waiter]:
-    """Return the edges of a graph without a circle: each task comes after some of those with smaller numbers."""
+    """Return the edges of a graph without a cycle: each task comes after some of those with smaller numbers."""
     size = draw(st.integers(1, 7))
     tiers = [draw(st.sampled_from(Tier)) for _ in range(size)]
     deadlines = [draw(st.none() | st.integers(-60, 600).map(lambda n: NOW + n * MINUTE)) for _ in range(size)]

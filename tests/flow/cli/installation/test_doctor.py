@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -182,6 +183,7 @@ def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
 def test_a_damaged_row_is_wrong(doctor: Doctor, home: Path) -> None:
     with build(load_settings()) as app:
         view = app.scheduler.schedule("Call John", when="now")
+    assert re.fullmatch(r"\d+ rows read, none damaged", doctor()[1]["rows"]["said"])
     with sqlite3.connect(home / "duetime.db") as connection:
         connection.execute("UPDATE tasks SET priority = 'urgent'")
     code, checks = doctor()

@@ -56,7 +56,7 @@ def test_a_run_that_waits_for_an_event_as_well_shows_both_and_then_what_is_left(
     explained = cli("explain", task_id).out
     assert ("approval" in explained, "the event 'ready'" in explained) == (False, True)
     assert cli("event", "send", "ready").out.endswith(
-        "1 task waits for it no more and starts once it is due and not paused. An event cannot be taken back.\n"
+        "It released 1 task, which starts when due (unless paused). An event cannot be taken back.\n"
     )
     assert re.search(r"wait_began.*\n(.*\n)*.*created", cli("history", task_id).out)
     assert "scheduled" in cli("show", task_id).out

@@ -38,13 +38,13 @@ def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Sai
     waits = "\n  it waits for the event 'invoice.paid' with «number = 7», until"
     assert waits in said("schedule", "Thank", "--wait-for", WAIT)
     assert said("event", "send", "invoice.paid", "--data", '{"number": 8}', "--id", "pay-8") == (
-        "The event 'invoice.paid' (pay-8) was sent: no task went on by it. An event cannot be taken back.\n"
+        "The event 'invoice.paid' (pay-8) was sent. It released no task. An event cannot be taken back.\n"
     )
     assert json.loads(said("show", task_id, "--json"))["state"] == "waiting"
     send = ("event", "send", "invoice.paid", "--data", '{"number": 7}', "--id", "pay-7")
     assert said(*send) == (
-        "The event 'invoice.paid' (pay-7) was sent: 2 tasks wait for it no more and start once they are due and not "
-        "paused. An event cannot be taken back.\n"
+        "The event 'invoice.paid' (pay-7) was sent. It released 2 tasks, which start when due (unless paused). "
+        "An event cannot be taken back.\n"
     )
     assert "so nothing was done now" in said(*send)
     assert json.loads(said("show", task_id, "--json"))["state"] == "scheduled"

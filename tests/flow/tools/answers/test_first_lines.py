@@ -166,6 +166,27 @@ def test_an_ended_task_says_when_and_names_the_call_that_runs_it_again(ask: Ask,
     assert ask("reschedule_task", task_id=task["id"], when="now")[1]["state"] == "scheduled"
 
 
+@pytest.mark.parametrize(
+    ("late", "said"), [(0, "It is due now."), (5, "Its time was Sat 21 Nov 2026 18:05 New York time, ")]
+)
+def test_a_task_that_is_ready_says_when_it_was_due_or_that_it_is_due_now(
+    ask: Ask, store: Store, clock: Clock, late: int, said: str
+) -> None:
+    _, made = ask("schedule_task", title="Call", action="render", when="in 5 minutes")
+    clock.now += timedelta(minutes=5)
+    store.claims.make_ready(limit=1)
+    clock.now += timedelta(seconds=late)
+    text, _ = ask("get_task", task_id=made["id"])
+    assert text.startswith(f"The task is ready to start. {said}"), text
+
+
+def test_a_task_that_may_not_start_before_its_time_says_so(ask: Ask) -> None:
+    text, _ = ask("schedule_task", title="Call", when="in 5 minutes", approval=True)
+    first = text.splitlines()[0]
+    time = "Sat 21 Nov 2026 18:05 New York time, in 5 minutes"
+    assert first == f"The reminder is waiting for the user's answer. It starts no earlier than {time}."
+
+
 def test_a_message_is_not_repeated_as_the_outcome_of_its_reminder(ask: Ask, store: Store, clock: Clock) -> None:
     text, task = after(ask, store, clock, Done("Bring  coffee"), payload={"message": "Bring coffee"})
 

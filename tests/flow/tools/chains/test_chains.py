@@ -61,7 +61,10 @@ def test_one_call_stores_every_step_as_a_task_that_waits_for_those_that_it_names
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}], "come after itself: a -> b -> a"),
+        (
+            [{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}],
+            "come after itself: a -> b -> a. Accepted: steps without a cycle",
+        ),
         ([{"name": "a", "after": ["a"]}], "come after itself: a -> a"),
         ([{"name": "load", "after": ["fetsh"]}, FETCH], "load -> fetsh: there is no such step; did you mean fetch"),
         ([FETCH, FETCH], "two steps are named fetch"),
@@ -579,7 +582,7 @@ def test_a_chain_says_and_explains_what_its_next_step_asks_and_what_later_ones_a
     for view in (made, scheduler.get(made.chain.id)):
         assert view.waiting_for == (asks, asks_later)
         text = task_text(task_payload(view))
-        assert text.startswith("The chain is waiting for an answer of the user.")
+        assert text.startswith("The chain is waiting for the user's answer.")
         assert f"Waiting for {asks}. Waiting for {asks_later}." in text
     assert scheduler.explain(made.chain.id)[1] == [f"a: {asks}", f"b: {asks_later}"]
     scheduler.approve(made.chain.steps[0].task_id)

@@ -108,7 +108,7 @@ def test_models_are_told_the_names_that_a_call_has_to_use() -> None:
 
 def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
     action = TOOLS[0].read().table["action"].about
-    said = "Action to run: reminder, webhook, watch. Default reminder: it only notifies the user, and does no work"
+    said = "Action to run: reminder, webhook, watch. Default reminder: only notifies the user, does no work"
     assert action == said
     assert TOOLS[3].read().table["timezone"].about == "IANA name; default: the task's own zone"
 

