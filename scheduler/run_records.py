@@ -60,14 +60,14 @@ class ReadyRun:
 class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
-    `pools` is the revision of the pools and of the policy at that moment. `late_at` is when the next wait for a signal
+    `settings_revision` rises with each change of a pool or of the policy. `late_at` is when the next wait for a signal
     is over, and `resume_at` when the next pause is over. `series_at` is when the next series continues whatever its run
     does.
     """
 
     wake_at: datetime | None
     drop_at: datetime | None
-    pools: int = 0
+    settings_revision: int = 0
     late_at: datetime | None = None
     series_at: datetime | None = None
     resume_at: datetime | None = None

@@ -19,7 +19,7 @@ from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
-from duetime.scheduler.store.dispatch import due_runs, expire, leases, recover
+from duetime.scheduler.store.dispatch import due_runs, expire, leases, recover, timers
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
@@ -37,7 +37,7 @@ _NOT_RELAXED: Final = Blame("run", "its deadline has passed, but it cannot get a
 
 
 class Claims:
-    """The only way to start and end runs. `on_pools` is called with the revision of the pools."""
+    """The only way to start and end runs. `on_settings` is called with the revision of the settings."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Claims:
         forms: Forms,
         dependencies: Dependencies,
         *,
-        on_pools: Callable[[int], None] = lambda _: None,
+        on_settings: Callable[[int], None] = lambda _: None,
         pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
@@ -54,16 +54,16 @@ class Claims:
         self._notify_freed = dependencies.notify
         self._now = now
         self._forms = forms
-        self._seen = on_pools
+        self._on_settings = on_settings
         self._pools = pools
 
     def next_times(self) -> NextTimes:
         """Return when the next run is due, and when the next deadline timer fires.
 
-        Runs of paused tasks are left out until a resume. Calls `on_pools` with the revision of the pools, read along.
+        Runs of paused tasks are left out until a resume. Calls `on_settings` with the revision, read along.
         """
-        times = self._database.look(expire.next_times)
-        self._seen(times.pools)
+        times = self._database.look(timers.next_times)
+        self._on_settings(times.settings_revision)
         return times
 
     def make_ready(

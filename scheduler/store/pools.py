@@ -70,7 +70,7 @@ class Pools:
         self._seen: int | None = None
 
     def see(self, revision: int) -> None:
-        """Note the newest revision of the pools."""
+        """Note the newest revision of the pools and of the policy."""
         if revision != self._seen:
             self._seen = revision
             self.on_change()

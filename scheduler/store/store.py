@@ -85,11 +85,11 @@ class Store:
         self.series, self.blocked = SeriesTimers(*parts), BlockedRuns(database, clock)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
-        self.pools = Pools(database, clock)
-        self.policies = PolicyVersions(database, clock)
-        self.decisions = Decisions(database, cursors)
-        self.usage = Usage(database)
-        self.claims = Claims(database, clock, forms, self.dependencies, on_pools=self.pools.see, pools=self.usage.pools)
+        self.pools, self.policies = Pools(database, clock), PolicyVersions(database, clock)
+        self.decisions, self.usage = Decisions(database, cursors), Usage(database)
+        self.claims = Claims(
+            database, clock, forms, self.dependencies, on_settings=self.pools.see, pools=self.usage.pools
+        )
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
         self.dead_letters = DeadLetters(database, clock, cursors, self.dependencies)

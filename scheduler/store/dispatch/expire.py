@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import blocked_by, check_move
 from duetime.scheduler.rules.time.times import describe_deadline, rough_length
-from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
+from duetime.scheduler.run_records import Claim, Expired, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.damage import is_damaged, next_time
+from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import IS_PAUSED, NOT_PAUSED, task_and_run
-from duetime.scheduler.store.schema.tables.policies import NEWEST_POLICY
-from duetime.scheduler.store.schema.tables.pools import POOL_REVISION
-from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
@@ -31,11 +27,10 @@ from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd, C
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding, unclaimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
-from duetime.scheduler.store.statements.series import pause_ends, timers
-from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, true, update
+from sqlalchemy import Connection, bindparam, false, null, select, true, update
 
 _NOT_RUNNING = runs.c.state != State.RUNNING
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
@@ -88,55 +83,6 @@ _REDATE = Batch(
     .where(runs.c.id == bindparam("run_id"), runs.c.drop_at.is_not(None), runs.c.ended_at.is_(None))
     .values(drop_at=bindparam("at"))
 )
-
-_WAKE = (
-    select(runs.c.wake_at)
-    .select_from(RUNS_OF_TASKS)
-    .where(runs.c.wake_at.is_not(None), NOT_PAUSED, tasks.c.paused == false())
-    .order_by(runs.c.wake_at)
-    .limit(1)
-)
-_DROP = (
-    select(runs.c.drop_at)
-    .select_from(RUNS_OF_TASKS)
-    .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, _NOT_RUNNING))
-    .order_by(runs.c.drop_at)
-    .limit(1)
-)
-
-
-SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subquery()
-"""A number that rises with each change of a pool or of the policy."""
-
-
-_TIMERS = (
-    (_WAKE, runs.c.id),
-    (_DROP, runs.c.id),
-    (kept_waits.NEXT_LATE, signal_waits.c.waiter_id),
-    (timers.NEXT_OVERTAKE, runs.c.id),
-    (pause_ends.NEXT_PAUSE_END, tasks.c.id),
-)
-"""Selects the time at which each timer fires next, with the column by which damaged rows are left out of it."""
-
-
-def _all_times(selects: Sequence[Select[Any]]) -> Select[Any]:
-    """Return the statement that reads all these times, and the revision of the settings, at once."""
-    return select(*(each.scalar_subquery() for each in selects), SETTINGS_REVISION)
-
-
-_ALL_TIMES = _all_times([time for time, _ in _TIMERS])
-"""The statement for a database without damaged rows, which is compiled once."""
-
-
-def next_times(connection: Connection) -> NextTimes:
-    """Return when the timers must look next; damaged rows that are left alone do not count."""
-    times = [unreadable.without(connection, time, key) for time, key in _TIMERS]
-    some_left_out = any(time is not usual for time, (usual, _) in zip(times, _TIMERS, strict=True))
-    found, _ = unreadable.every(connection, _all_times(times) if some_left_out else _ALL_TIMES)
-    [(wake_at, drop_at, late_at, series_at, resume_at, pools)] = found
-    series = None if is_damaged([series_at]) else series_at  # such a run fails when it starts; nothing overtakes it
-    pause = None if is_damaged([resume_at]) else resume_at  # such a task is paused until somebody resumes it
-    return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), series, pause)
 
 
 def lost(connection: Connection, limit: int, now: datetime, *, held: bool = False) -> list[str]:

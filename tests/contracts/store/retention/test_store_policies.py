@@ -32,9 +32,9 @@ def test_versions_are_listed_newest_first(store: Store) -> None:
 
 
 def test_every_look_for_due_runs_sees_a_new_version(store: Store) -> None:
-    before = store.claims.next_times().pools
+    before = store.claims.next_times().settings_revision
     seen: list[int] = []
     store.pools.on_change = lambda: seen.append(1)
     store.policies.add({}, ACT, based_on=0)
-    assert store.claims.next_times().pools > before
+    assert store.claims.next_times().settings_revision > before
     assert seen == [1]
