@@ -81,6 +81,7 @@ def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: 
     assert states(target, ids) == [State.CANCELLED, State.CANCELLED, State.SCHEDULED]
 
 
+@on_each_database
 def test_a_filter_whose_tasks_another_call_has_changed_says_what_became_of_them(target: Desk) -> None:
     ids = three(target)
     target.scheduler.bulk.change("cancel", where=JOHN, expect=2, reason="John is away")

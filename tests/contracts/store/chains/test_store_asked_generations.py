@@ -14,8 +14,11 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Overlap, Run, State
 
 from tests.builders import Clock, runs_of
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
 from tests.contracts.store.hourly_chain import STEPS, Hourly
+
+pytestmark = on_each_database
 
 DONE, RUNNING, SCHEDULED = State.SUCCEEDED, State.RUNNING, State.SCHEDULED
 EXPIRED, SKIPPED, WAITING = State.EXPIRED, State.SKIPPED, State.WAITING

@@ -14,6 +14,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk
 from tests.contracts.store.hourly_chain import STEPS, Hourly
 
@@ -44,6 +45,7 @@ def is_paused(desk: Desk, chain: Hourly) -> bool:
     return desk.scheduler.get(chain.id).record.task.paused
 
 
+@on_each_database
 def test_overtaken_generations_that_fail_one_after_the_other_pause_the_chain_and_the_message_says_so(
     desk: Desk,
 ) -> None:
@@ -59,6 +61,7 @@ def test_overtaken_generations_that_fail_one_after_the_other_pause_the_chain_and
     assert "2 generations in a row failed" in str(desk.scheduler.explain(chain.id))
 
 
+@on_each_database
 def test_a_generation_that_ends_well_in_between_begins_the_count_again(desk: Desk) -> None:
     chain, (first, second, third) = begun(desk, 2)
     desk.end([first], AWAY)
@@ -83,6 +86,7 @@ def test_the_count_goes_on_in_a_generation_that_overtakes(desk: Desk) -> None:
     assert count(desk, chain) == 1
 
 
+@on_each_database
 def test_a_generation_counts_once_its_last_step_has_ended_and_once_alone(desk: Desk) -> None:
     steps = [*STEPS, {"name": "clean", "after": ["fetch"], "after_failure": "run_anyway"}]
     chain = Hourly(desk, steps, policy={"pause_after": 2})  # type: ignore[arg-type]  # a step of its own
@@ -95,6 +99,7 @@ def test_a_generation_counts_once_its_last_step_has_ended_and_once_alone(desk: D
     assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
 
 
+@on_each_database
 @pytest.mark.parametrize("outcome", [AWAY, Done("late")])
 def test_a_replay_counts_neither_way(desk: Desk, outcome: Done | Failed) -> None:
     chain, (first, second) = begun(desk, 2, 2)

@@ -21,8 +21,11 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from sqlalchemy import Connection, event, insert, select
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk
 from tests.contracts.store.hourly_chain import Hourly
+
+pytestmark = on_each_database
 
 GENERATION_COUNT = 3_000
 MAX_ROWS_READ = 100

@@ -241,6 +241,7 @@ def test_a_generation_that_has_spawned_tasks_holds_the_next_one_back(desk: Desk)
     assert chain.runs("fetch") == {1: DONE, 2: SCHEDULED}
 
 
+@on_each_database
 def test_the_steps_of_an_older_generation_wait_for_what_its_run_spawns_and_the_newer_ones_do_not(desk: Desk) -> None:
     chain = Hourly(desk)
     [first] = desk.start(9)

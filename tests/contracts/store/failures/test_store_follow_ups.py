@@ -207,6 +207,7 @@ def test_a_tier_that_its_user_raised_while_it_ran_is_not_lowered(store: Store, s
     assert store.tasks.get(TENANT, record.task.id).task.priority is Tier.CRITICAL
 
 
+@on_each_database
 def test_a_tier_that_its_user_lowered_while_it_ran_is_raised_again(
     store: Store, scheduler: Scheduler, clock: Clock
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_tier_that_its_user_lowered_while_it_ran_is_raised_again(
     assert store.tasks.get(TENANT, record.task.id).task.priority is Tier.HIGH
 
 
+@on_each_database
 def test_of_two_runs_that_fail_at_once_the_one_with_the_most_urgent_tier_raises_it(
     store: Store, scheduler: Scheduler, clock: Clock
 ) -> None:

@@ -204,6 +204,7 @@ def test_the_last_of_a_series_ends_it_while_an_older_run_goes_on(desk: Desk) -> 
     assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SUCCEEDED}
 
 
+@on_each_database
 def test_the_earliest_occurrence_in_progress_becomes_current_whichever_was_tried_again_last(desk: Desk) -> None:
     task_id = desk.hourly(overlap="allow_all", max_runs=3)
     desk.run(9, (9, 1), Retry("away", after=timedelta(minutes=89)))

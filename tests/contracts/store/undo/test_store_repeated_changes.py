@@ -17,6 +17,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 
 from tests.builders import Clock
+from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk
 
 BOB = Principal(user="bob")
@@ -57,6 +58,7 @@ def hours(desk: Desk, ids: list[str]) -> list[int]:
     return [desk.scheduler.get(task_id).record.run.scheduled_for.hour for task_id in ids]
 
 
+@on_each_database
 def test_equal_calls_a_minute_apart_are_each_taken_back_the_last_one_first(desk: Desk) -> None:
     ids, done = two(desk), list[BulkResult]()
     for _ in range(2):
@@ -81,6 +83,7 @@ def test_equal_calls_that_mean_other_tasks_are_each_taken_back(desk: Desk) -> No
     assert [desk.scheduler.get(task_id).record.run.state for task_id in ids] == [State.SCHEDULED] * 2
 
 
+@on_each_database
 def test_equal_moves_of_a_chain_are_each_taken_back_the_last_one_first(desk: Desk) -> None:
     steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
     chain_id = desk.scheduler.schedule("Report", when="tomorrow 9am", steps=steps).record.task.id
