@@ -56,14 +56,16 @@ _CANCELLED_WITH = (
 _heir = runs.alias("heir")
 _HEIRS = (
     select(runs.c.id, runs.c.number, runs.c.scheduled_for, runs.c.slot, _heir.c.id.label("heir_id"))
+    .add_columns(_heir.c.scheduled_for.label("heir_for"))
     .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), IS_CURRENT)
     .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
     .where(
         ~exists().where(chain_steps.c.task_id == runs.c.task_id).correlate(runs)
     )  # replays: the next generation follows on its own
-    .order_by(_heir.c.scheduled_for.desc(), _heir.c.id.desc())
 )
+"""Without an order, for which SQLite would read the whole history of the task."""
+
 NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _SUCCEED = Batch(
     update(runs)
@@ -87,7 +89,8 @@ def succeed(connection: Connection, ending: Sequence[str]) -> None:
     if not ending:
         return
     heirs = unreadable.rows(connection, _HEIRS, {"run_ids": ending})
-    found = {row.id: row for row in heirs if row.heir_id not in ending}  # rows are sorted, so the earliest one stays
+    latest_first = sorted(heirs, key=lambda row: (row.heir_for, row.heir_id), reverse=True)
+    found = {row.id: row for row in latest_first if row.heir_id not in ending}  # the earliest one stays
     NOT_CURRENT.run(connection, [{"run_id": run_id} for run_id in found])
     passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
     places = [{"heir": row.heir_id, "of_number": row.number + 1, "passed": passed[row.id]} for row in found.values()]
