@@ -158,6 +158,49 @@ def test_an_older_dead_letter_leaves_a_step_that_has_ended_in_the_generation_und
     assert failed.runs("fetch", number=2) == before[:1]
 
 
+@pytest.mark.parametrize("way", ["a replay of the chain", "run now of the chain"])
+def test_a_replay_of_a_chain_is_of_its_last_generation_though_an_older_one_has_a_dead_letter(
+    failed: Daily, way: str
+) -> None:
+    [older] = letters(failed.scheduler)
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.fail()
+    failed.end("clean")
+    [newer] = {*letters(failed.scheduler)} - {older}
+    failed.scheduler.letters.discard([newer], reason="it is known")
+    failed.clock.forward(minutes=10)
+    WAYS[way](failed.scheduler, failed.id, failed.steps["fetch"])
+    assert [run.repeats for run in failed.runs("fetch", number=2)] == [None, newer]
+    assert letters(failed.scheduler) == [older]
+
+
+def test_the_undo_of_a_replay_brings_the_dead_letter_back(failed: Daily) -> None:
+    before = letters(failed.scheduler)
+    undo = failed.scheduler.act(failed.id, "run_now").undo
+    failed.scheduler.act(failed.id, "undo", undo=undo)
+    assert failed.states("fetch") == [State.FAILED, State.CANCELLED]
+    assert letters(failed.scheduler) == before
+
+
+def test_the_generation_to_come_goes_on_while_a_replay_runs(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    replayed = failed.start("fetch")
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.store.claims.recover_lapsed(epoch=None, held=[replayed.run.id], before=failed.clock())
+    for name in STEPS:
+        failed.end(name["name"], again=False)
+    assert [run.state for run in failed.to_come()] == [State.SUCCEEDED] * 4
+    assert failed.states("fetch", number=3) == [State.SCHEDULED]
+    failed.store.claims.settle([settlement(replayed)])
+    assert failed.states("load", number=3) == [State.WAITING]
+
+
+def test_the_end_of_a_replay_decides_nothing_in_the_generation_to_come(failed: Daily) -> None:
+    failed.scheduler.act(failed.id, "run_now")
+    failed.end("fetch")
+    assert failed.states("load", number=2) == [State.WAITING]
+
+
 @pytest.mark.parametrize("replay_first", [True, False])
 def test_tasks_of_a_replay_and_of_the_run_of_its_generation_are_all_stored_where_both_end_at_once(
     failed: Daily, *, replay_first: bool
