@@ -94,7 +94,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 @pytest.fixture
 def today(browser: Browser, host_script: str, live: LiveServer) -> Iterator[Page]:
-    """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server."""
+    """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server.
+
+    A file with it takes no `chat`: the browser has one page, and to open another closes that of the file.
+    """
     with opened(browser, viewport=SIZE, timezone_id="America/Denver") as page:
         begin(page, host_script)
         yield page

@@ -72,16 +72,19 @@ def test_the_buttons_of_a_card_change_the_real_task(today: Page, live: LiveServe
     assert chat.problems == []
 
 
-def daily(live: LiveServer) -> dict[str, Any]:
-    """Schedule a task for each day, next at an hour that is not near: nothing fires in the middle of a test."""
+def daily(live: LiveServer, title: str) -> dict[str, Any]:
+    """Schedule a task for each day, next at an hour that is not near: nothing fires in the middle of a test.
+
+    Each test has a title of its own: an equal call within a minute gets the task of the one before.
+    """
     hour = 18 if datetime.now(ZoneInfo(DENVER)).hour < 12 else 6
-    asked = {"title": "Notes", "repeat": f"every day at {hour}:00"}
+    asked = {"title": title, "repeat": f"every day at {hour}:00"}
     task: dict[str, Any] = live.call("schedule_task", asked)["structuredContent"]
     return task
 
 
 def test_changes_by_the_buttons_are_undone_on_the_real_server(today: Page, live: LiveServer) -> None:
-    scheduled = daily(live)
+    scheduled = daily(live, "Notes")
     chat = Chat(today, live.serve)
     chat.load("task-card", timeZone=DENVER)
     chat.show(scheduled)
@@ -98,7 +101,7 @@ def test_changes_by_the_buttons_are_undone_on_the_real_server(today: Page, live:
 
 
 def test_one_occurrence_moves_or_all_that_follow_as_the_card_says(today: Page, live: LiveServer) -> None:
-    scheduled = daily(live)
+    scheduled = daily(live, "Minutes")
     day, hour = scheduled["when"]["local"][:10], scheduled["when"]["local"][11:13]
     chat = Chat(today, live.serve)
     chat.load("task-card", timeZone=DENVER)
