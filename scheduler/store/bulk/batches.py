@@ -117,7 +117,7 @@ class Batches:
 
         A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
         Of tasks that come after one another the last is cancelled first, and any other change begins with the first.
-        `entry` makes the audit entry, if any; `takes_back` is that which an undo takes back. A `dry_run` stores nothing.
+        `entry` makes the audit entry, if any; `takes_back` is what an undo takes back. A `dry_run` stores nothing.
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
