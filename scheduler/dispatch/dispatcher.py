@@ -195,7 +195,11 @@ class Dispatcher:
         fired = until_other_timer <= 0 and self._fire_timers()
         ready = False
         with self._parts.isolated("due runs"):
-            ready = until_ready <= 0 and self._make_ready()
+            ready = until_ready <= 0 and bool(
+                self._store.claims.make_ready(
+                    limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD, on_ready=self._place_ready
+                )
+            )
         if ready or fired:
             return 0.0
         until_next = until_due if self._parts.failed else min(until_due, until_other_timer)
@@ -233,12 +237,6 @@ class Dispatcher:
         if moved:
             for run in self._store.decisions.ready_runs(moved, self._store.now()):
                 self._queue.rescore(run.run_id, self._placement.key(run))
-
-    def _make_ready(self) -> bool:
-        limit, epoch = MAX_RUNS_PER_BATCH, self._epoch
-        return bool(
-            self._store.claims.make_ready(limit=limit, epoch=epoch, ahead=READY_AHEAD, on_ready=self._place_ready)
-        )
 
     def _place_ready(self, ready: Sequence[ReadyRun]) -> None:
         """Queue runs that are ready from now on, before anything else that may fail: no later step finds them."""

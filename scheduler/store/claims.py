@@ -19,7 +19,8 @@ from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
-from duetime.scheduler.store.dispatch import due_runs, expire, leases, recover, timers
+from duetime.scheduler.store.dispatch import expire, leases, recover, timers
+from duetime.scheduler.store.dispatch.due_runs import DueRuns
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
@@ -50,10 +51,10 @@ class Claims:
         pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
-        self._ending = dependencies.ending
-        self._notify_freed = dependencies.notify
+        self._ending, self._notify_freed = dependencies.ending, dependencies.notify
         self._now = now
         self._forms = forms
+        self._due_runs = DueRuns(database, now, forms.move_to_ready, self._ending)
         self._on_settings = on_settings
         self._pools = pools
 
@@ -75,14 +76,13 @@ class Claims:
         when `epoch` is not the newest. A run that is asked for, or needs an event, waits for that instead. Waits begin
         in another transaction, which may fail; before it, `on_ready` is called with the ready runs.
         """
-        timer = due_runs.DueRuns(self._database, self._now, self._forms.move_to_ready, self._ending)
         found: list[ReadyRun] = []
-        for ready, held in timer.made_ready(limit, epoch, ahead):
+        for ready, held in self._due_runs.make_ready(limit, epoch, ahead):
             found += ready
             if on_ready:
                 on_ready(ready)
             self._notify_freed(held.approval_tasks)
-            timer.begin_waits(held.awaited, ahead)
+            self._due_runs.begin_waits(held.awaited, ahead)
         return found
 
     def note_paused(self, *, limit: int) -> int:

@@ -41,23 +41,22 @@ class DueRuns:
         self._move = move
         self._ending = ending
 
-    def made_ready(self, limit: int, epoch: int | None, ahead: timedelta) -> Iterator[MadeReady]:
+    def make_ready(self, limit: int, epoch: int | None, ahead: timedelta) -> Iterator[MadeReady]:
         """Yield after each commit the runs that are ready by it."""
 
         def work(only: Only) -> MadeReady:
-            held = missed_runs.Held()
-
-            def once(connection: Connection) -> list[ReadyRun]:
-                held.clear()  # it may run twice
-                now, leave_out = self._now(), partial(missed_runs.without, held=held)
-                until, move = now + ahead, self._move
-                return start.make_ready(connection, limit, epoch, now, until, move=move, leave_out=leave_out, only=only)
-
-            return self._database.write(once, durable=False, stored=commit_check.made_ready), held
+            once = partial(self._once, limit=limit, epoch=epoch, ahead=ahead, only=only)
+            return self._database.write(once, durable=False, stored=_is_stored)
 
         now = self._now()
         due = partial(start.due, limit=limit, now=now, until=now + ahead)
         return row_by_row.each(self._database, work, due, _NOT_READY)
+
+    def _once(self, connection: Connection, limit: int, epoch: int | None, ahead: timedelta, only: Only) -> MadeReady:
+        now = self._now()
+        due = start.lock_due(connection, limit, epoch, now, now + ahead, only=only)
+        left, held = missed_runs.without(connection, due, now)
+        return start.make_ready(connection, left, now, move=self._move), held
 
     def begin_waits(self, run_ids: Sequence[str], ahead: timedelta) -> None:
         """Let due runs wait for their events."""
@@ -68,3 +67,8 @@ class DueRuns:
 
         if run_ids:
             list(row_by_row.each(self._database, work, lambda _: run_ids, _NOT_WAITING))
+
+
+def _is_stored(connection: Connection, made: MadeReady) -> bool:
+    ready, _ = made
+    return commit_check.made_ready(connection, ready)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Change, ChangeOrigin
@@ -32,25 +31,19 @@ MISSED_REASON = "missed: nothing ran at its time"
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Held:
+class Held(NamedTuple):
     """Due runs that may not run yet: the `approval_tasks` ask first, and the `awaited` runs need an event first."""
 
-    approval_tasks: list[str] = field(default_factory=list)
-    awaited: list[str] = field(default_factory=list)
-
-    def clear(self) -> None:
-        """Remove all, before another search."""
-        self.approval_tasks.clear()
-        self.awaited.clear()
+    approval_tasks: Sequence[str]
+    awaited: Sequence[str]
 
 
-def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, held: Held) -> list[Row[Any]]:
-    """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
+def without(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> tuple[Sequence[Row[Any]], Held]:
+    """Return the rows of runs that may run, and those that are held.
 
-    An open run of their series may hold others up. Runs that are asked for first wait now. Runs that need an event
-    first are left as they are. So are those whose wait has not ended yet: the transaction that ends it decides whether
-    the event came in time.
+    Missed ones are skipped, and the occurrence that stands for them follows. An open run of their series may hold
+    others up. Runs that are asked for first wait now. Runs that need an event first are left as they are. So are those
+    whose wait has not ended yet: the transaction that ends it decides whether the event came in time.
     """
     if suspended := [row.id for row in found if row.state is State.SUSPENDED and now - row.wake_at < MAX_TIME_TO_END]:
         still_open = run_waits.still_open(connection, suspended)
@@ -62,10 +55,10 @@ def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *,
     left = [row for row in found if row.id not in replaced]
     if changed := {row.task_id for row in left if _may_be_held_up(row)}:
         left = moved_turns.without_held(connection, left, changed, now)
-    if needing := [row.id for row in left if _needs_event(row)]:
-        held.awaited += own_waits.yet_to_wait(connection, needing)
-        left = [row for row in left if row.id not in held.awaited]
-    return occurrences.without_unasked(connection, left, now, held.approval_tasks)
+    needing = [row.id for row in left if _needs_event(row)]
+    awaited = own_waits.yet_to_wait(connection, needing) if needing else []
+    ready, asked = occurrences.without_unasked(connection, [row for row in left if row.id not in awaited], now)
+    return ready, Held(asked, awaited)
 
 
 def _may_be_held_up(row: Row[Any]) -> bool:

@@ -43,9 +43,6 @@ Conditions = Sequence[ColumnElement[bool]]
 Move = Callable[[Connection, Sequence[Row[Any]], datetime], None]
 """Moves due runs to ready and writes their events, in the form of one kind of database."""
 
-LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
-"""Returns the due runs that may become ready now."""
-
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
@@ -124,18 +121,16 @@ def due(connection: Connection, limit: int, now: datetime, until: datetime) -> l
     return list(connection.execute(wanted, {"now": now, "until": until, "most": limit}).scalars())
 
 
-def make_ready(
+def lock_due(
     connection: Connection,
     limit: int,
     epoch: int | None,
     now: datetime,
     until: datetime,
     *,
-    move: Move,
-    leave_out: LeaveOut,
     only: Collection[str] | None = None,
-) -> list[ReadyRun]:
-    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed, others are left out.
+) -> Sequence[Row[Any]]:
+    """Lock and return runs that are due, or will be `until` then; damaged ones end as failed.
 
     With `only` just these. If more are due, critical and high ones go first.
     """
@@ -147,9 +142,11 @@ def make_ready(
         wanted = unreadable.without(connection, _DUE_LOCKED, runs.c.id, urgent)
         first, more_damaged = unreadable.every(connection, wanted, values)
         found, some_damaged = [*first, *found][:limit], some_damaged or more_damaged
-    if some_damaged:
-        found = repair.whole(connection, found, now)
-    found = leave_out(connection, found, now)
+    return repair.whole(connection, found, now) if some_damaged else found
+
+
+def make_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, move: Move) -> list[ReadyRun]:
+    """Move due runs to ready."""
     if not found:
         return []
     defaults.give(connection, found, now)

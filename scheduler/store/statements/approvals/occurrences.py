@@ -64,16 +64,15 @@ _IN_THIS_WAIT = (
 
 
 def without_unasked(
-    connection: Connection, found: Sequence[Row[Any]], now: datetime, asked: list[str]
-) -> list[Row[Any]]:
-    """Return the rows of due runs that need no approval; the others now wait for one, and `asked` gets their tasks."""
+    connection: Connection, found: Sequence[Row[Any]], now: datetime
+) -> tuple[Sequence[Row[Any]], Sequence[str]]:
+    """Return the rows of due runs that need no approval, and the tasks of the others, which now wait for one."""
     asking = [row.id for row in found if row.asks is not None and ANSWER_MEMBER in row.asks and row.attempt == 0]
     if not asking:
-        return list(found)
+        return found, ()
     unasked = set(asking).difference(connection.execute(_APPROVED, {"run_ids": asking}).scalars())
-    if unasked:
-        asked += _ask(connection, sorted(unasked), now)
-    return [row for row in found if row.id not in unasked]
+    asked = _ask(connection, sorted(unasked), now) if unasked else []
+    return [row for row in found if row.id not in unasked], asked
 
 
 def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
