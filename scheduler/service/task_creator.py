@@ -174,10 +174,10 @@ class TaskCreator:
         return answer_of(view_of(record, now, created=False, warnings=(repeat_note(record),), facts=facts))
 
     def _views_of_added(self, made: Sequence[tuple[Added, Plan]], now: datetime) -> list[TaskView]:
-        unserved = self._facts.unserved([added.record for added, _ in made])
+        no_worker = self._facts.no_worker_reasons([added.record for added, _ in made])
         views = [(added.record.run.id, self._view_of_added(added, plan, now)) for added, plan in made]
         return [
-            replace(view, waits=(*view.waits, *reasons)) if (reasons := unserved.get(run_id)) else view
+            replace(view, waits=(*view.waits, *reasons)) if (reasons := no_worker.get(run_id)) else view
             for run_id, view in views
         ]
 

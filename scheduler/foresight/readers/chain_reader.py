@@ -95,8 +95,8 @@ class ChainReader:
     def view_of_new(self, found: ChainRecord, *, created: bool, warnings: Sequence[str]) -> TaskView:
         """Return the view of a chain to the call that made it, with why no worker can take what is due already."""
         view = self.view_of(found, created=created, warnings=warnings)
-        unserved = self._facts.unserved([step.record for step in front_steps(found)])
-        each_once = {reason.sentence: reason for reasons in unserved.values() for reason in reasons}
+        reasons_by_run = self._facts.no_worker_reasons([step.record for step in front_steps(found)])
+        each_once = {reason.sentence: reason for reasons in reasons_by_run.values() for reason in reasons}
         return replace(view, waits=(*view.waits, *each_once.values()))
 
     def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:

@@ -49,14 +49,18 @@ class RunFactReader:
             return found
         return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
 
-    def unserved(self, records: Sequence[TaskRecord]) -> Mapping[str, tuple[WaitReason, ...]]:
+    def no_worker_reasons(self, records: Sequence[TaskRecord]) -> Mapping[str, tuple[WaitReason, ...]]:
         """Return why no worker can take those new runs that are due already, by run; the queue is not asked."""
         explainer, now = self._explainer, self._store.now()
         if explainer is None:
             return {}
         due = [each for each in records if is_due_now(each, now)]
         of_actions = {each.task.action: each for each in due}
-        reasons = {action: _unserved(action, explainer.served(each)) for action, each in of_actions.items()}
+        reasons: dict[str, tuple[WaitReason, ...]] = {}
+        for action, each in of_actions.items():
+            served = explainer.served(each)
+            found = unserved(action, working=served.working, drained=served.drained, known=served.known)
+            reasons[action] = tuple(found)
         return {each.run.id: reasons[each.task.action] for each in due}
 
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
@@ -84,10 +88,6 @@ class RunFactReader:
             run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, side_approvals=wait.side_approvals)
             for run_id, wait in open_waits(self._store, records).items()
         }
-
-
-def _unserved(action: str, served: RunFacts) -> tuple[WaitReason, ...]:
-    return tuple(unserved(action, working=served.working, drained=served.drained, known=served.known))
 
 
 def last_skipped(store: Store, record: TaskRecord) -> Run | None:

@@ -41,7 +41,7 @@ def no_handler(action: str) -> WaitReason:
 
 
 def is_due_now(record: TaskRecord, now: datetime) -> bool:
-    """Whether a run of the task is due that is not in the queue yet, as after `run_now`."""
+    """Whether a run of the task is due and has not started, as after `run_now`."""
     unstarted = (run for run in (record.run, *record.side_runs) if run.state in {State.SCHEDULED, State.READY})
     return not record.task.paused and any((run.wake_at or run.scheduled_for) <= now for run in unstarted)
 
