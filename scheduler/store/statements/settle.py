@@ -61,7 +61,8 @@ def settle(
     """Settle attempts; with `again`, those that have ended just so are settled too: the reply to it was lost."""
     if not settlements:
         return []
-    settlements = run_waits.admitted(connection, settlements, now)
+    names = run_waits.lock_wait_names(connection, settlements)
+    settlements = run_waits.without_room_retry(connection, settlements, names, now)
     claims = claimed(connection, [settlement.run_id for settlement in settlements])
     verdicts, holding = [], []
     for settlement in settlements:

@@ -35,10 +35,17 @@ _MIDDLE_RATIO: Final = 0.5
 """Jitter of the next attempt of a run for whose wait there is no room."""
 
 
-def admitted(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> Sequence[Settlement]:
-    """Lock the names for which runs are to wait, before any other row; an attempt without room for its wait fails."""
+def lock_wait_names(connection: Connection, settlements: Sequence[Settlement]) -> Sequence[tuple[str, str]]:
+    """Lock the names of the events for which runs are to wait, before any other row; return them with their tenants."""
     names = sorted({(each.claim.task.tenant, each.awaits.name) for each in settlements if each.awaits and each.claim})
     name_locks.share(connection, names)
+    return names
+
+
+def without_room_retry(
+    connection: Connection, settlements: Sequence[Settlement], names: Sequence[tuple[str, str]], now: datetime
+) -> Sequence[Settlement]:
+    """Return the settlements, in which an attempt without room for its wait fails; `names` are locked."""
     full = {name: refused for name in names if (refused := _refusal(connection, *name))}
     return [_fitting(each, full, now) for each in settlements] if full else settlements
 
