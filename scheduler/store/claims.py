@@ -145,21 +145,21 @@ class Claims:
         claims = tried.result or []
         started = {claim.run.id for claim in claims}
         left = [wish for wish in starts if wish.run_id not in started]
-        doubtful = tried.unanswered or bool(claims)  # earlier parts may have started runs
+        may_be_stored = tried.may_be_stored or bool(claims)  # earlier parts may have started runs
         if claims and not left:
             return claims
 
         def work(connection: Connection) -> list[Claim]:
-            return self._forms.start(connection, left, now=self._now(), again=doubtful, **how)
+            return self._forms.start(connection, left, now=self._now(), may_be_stored=may_be_stored, **how)
 
         stored = commit_check.started
         try:
-            return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
+            return claims + self._database.write(work, durable=False, stored=stored, may_be_stored=may_be_stored)
         except DAMAGE_ERRORS as problem:  # what a server cannot compute with, fails the whole statement
             if not is_damage(problem):
                 raise
         self._fail([wish.run_id for wish in left])
-        return claims + self._database.write(work, durable=False, stored=stored, doubtful=True)
+        return claims + self._database.write(work, durable=False, stored=stored, may_be_stored=True)
 
     def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
         """Start runs in one round trip if each has a token, which identifies started runs after a lost reply."""
@@ -171,7 +171,7 @@ class Claims:
             if not is_damage(problem):
                 raise
             self._fail([wish.run_id for wish in starts])
-            return Tried(unanswered=True)
+            return Tried(may_be_stored=True)
 
     def expire(self, *, limit: int, conclude: Conclude | None = None, held: bool = False) -> list[Expired]:
         """End at most `limit` waiting runs whose hard deadline cannot be met, or those `held` up by their series.
@@ -216,18 +216,18 @@ class Claims:
         tried = self._database.attempt(lambda each: self._forms.settle_at_once(each, settlements, self._now()))
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
-        rest = iter(self._settled(left, doubtful=tried.unanswered, again=again) if left else ())
+        rest = iter(self._settled(left, may_be_stored=tried.may_be_stored, again=again) if left else ())
         return [_SETTLED if n in ended else next(rest) for n in range(len(settlements))]
 
-    def _settled(self, settlements: Sequence[Settlement], *, doubtful: bool, again: bool) -> list[Verdict]:
+    def _settled(self, settlements: Sequence[Settlement], *, may_be_stored: bool, again: bool) -> list[Verdict]:
         def work(connection: Connection) -> list[Verdict]:
-            return settle.settle(connection, settlements, self._now(), again=again or doubtful)
+            return settle.settle(connection, settlements, self._now(), may_be_stored=again or may_be_stored)
 
         def stored(connection: Connection, verdicts: Sequence[Verdict]) -> bool:
             ended = {end.run_id for end, verdict in zip(settlements, verdicts, strict=True) if verdict is _SETTLED}
             return ended <= commit_check.settled(connection, settlements)
 
-        return self._ending(work, doubtful=doubtful, stored=stored)
+        return self._ending(work, may_be_stored=may_be_stored, stored=stored)
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Store the progress of a running attempt; False when the run is not running this attempt."""

@@ -77,7 +77,7 @@ class Tasks:
             form, now = self._forms.store_new, self._now()
             if admission and items:
                 tenant_counts.admit(connection, items[0].task.tenant, now, admission)
-            return add.add(connection, items, now, store_new=form, twins=twins, again=tried.unanswered)
+            return add.add(connection, items, now, store_new=form, twins=twins, may_be_stored=tried.may_be_stored)
 
         tried: Tried[list[Added]] = Tried()
         if admission is None and _is_one_statement(items):
@@ -86,7 +86,7 @@ class Tasks:
             return tried.result
         dependent = any(isinstance(item, DependentTask) for item in items)
         write = self._dependencies.ending if dependent else self._database.write
-        return write(work, stored=commit_check.added, doubtful=tried.unanswered)
+        return write(work, stored=commit_check.added, may_be_stored=tried.may_be_stored)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still names, None without one; raises `IdempotencyConflict` as `add` does."""

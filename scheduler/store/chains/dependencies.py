@@ -121,7 +121,9 @@ class Dependencies:
             self.ending(once)
         return found[0]
 
-    def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
+    def ending(
+        self, work: Callable[[Connection], T], *, may_be_stored: bool = False, stored: Stored[T] | None = None
+    ) -> T:
         """Run `work`, which ends runs or changes waits, in one transaction; after the commit, call the listeners."""
         notes = CommitNotes()
 
@@ -130,7 +132,7 @@ class Dependencies:
             with collected(connection) as notes:
                 return work(connection)
 
-        result = self._database.write(once, doubtful=doubtful, stored=stored)
+        result = self._database.write(once, may_be_stored=may_be_stored, stored=stored)
         if notes.freed:
             self._on_freed(notes.freed)
         if notes.rescored:

@@ -25,11 +25,11 @@ BUSY_TIMEOUT_S = 5
 class Tried(Generic[T]):
     """Result of a single statement: without a `result` nothing is known.
 
-    `unanswered`: the connection broke, so the statement may be stored, or may yet be.
+    `may_be_stored`: the connection broke, so the statement may be stored, or may yet be.
     """
 
     result: T | None = None
-    unanswered: bool = False
+    may_be_stored: bool = False
 
 
 class Database(ABC):
@@ -75,7 +75,7 @@ class Database(ABC):
 
     @abstractmethod
     def write(
-        self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None, doubtful: bool = False
+        self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None, may_be_stored: bool = False
     ) -> T:
         """Run `work` and commit; `work` must be pure, because it may run twice after a failure that stored nothing.
 
@@ -83,9 +83,9 @@ class Database(ABC):
         all later writes. Use it for steps that are simply repeated.
 
         `stored` checks whether the result of `work` was committed, in a new transaction after the connection broke
-        during the commit. Without it, or when it returns False, this raises `StoreUnavailable`. With `doubtful` an
-        earlier statement may be stored, and `work` finds out. It runs until the database replies, or has been away for
-        the busy timeout.
+        during the commit. Without it, or when it returns False, this raises `StoreUnavailable`. With
+        `may_be_stored` an earlier try may be, and `work` finds out. It runs until the database replies, or has been
+        away for the busy timeout.
         """
 
     def migrate(self, work: Work[None]) -> None:

@@ -113,7 +113,7 @@ class Postgres(Database):
             result = work(connection)
         except DBAPIError as error:
             if error.connection_invalidated:
-                return Tried(unanswered=True)
+                return Tried(may_be_stored=True)
             if _code(error.orig) in _OUTRUN:
                 return Tried()
             raise
@@ -126,10 +126,10 @@ class Postgres(Database):
         *,
         durable: bool = True,  # noqa: ARG002 - its crash may leave workers alive
         stored: Stored[T] | None = None,
-        doubtful: bool = False,
+        may_be_stored: bool = False,
     ) -> T:
         with self.last_write.watched():
-            return self._patiently(work) if doubtful else self._stored(work, stored)
+            return self._patiently(work) if may_be_stored else self._stored(work, stored)
 
     def _stored(self, work: Work[T], stored: Stored[T] | None) -> T:
         try:

@@ -92,7 +92,7 @@ class Sqlite(Database):
         *,
         durable: bool = True,
         stored: Stored[T] | None = None,  # noqa: ARG002 - a file's commits do not get lost on the way
-        doubtful: bool = False,  # noqa: ARG002 - as above
+        may_be_stored: bool = False,  # noqa: ARG002 - as above
     ) -> T:
         with self._lock, self.last_write.watched(), translated():
             self._synchronise(durable=durable)

@@ -130,15 +130,15 @@ def start(
     now: datetime,
     lease: timedelta,
     actions: Collection[str] | None = None,
-    again: bool = False,
+    may_be_stored: bool = False,
 ) -> list[Claim]:
-    """Start runs that may; `again`: those that run by the same wish already count as started."""
+    """Start runs that may; `may_be_stored`: those that an earlier try started count as started."""
     check_epoch(connection, epoch)
     if not starts:
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
-    mine = _mine(connection, wanted, worker) if again else []
+    mine = _mine(connection, wanted, worker) if may_be_stored else []
     left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
     return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease, actions=actions)
 

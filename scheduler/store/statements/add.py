@@ -55,16 +55,16 @@ def add(
     *,
     store_new: StoreNew,
     twins: bool = False,
-    again: bool = False,
+    may_be_stored: bool = False,
 ) -> list[Added]:
     """Store the new tasks; for a known key, return the stored task.
 
-    `again`: an earlier try may have stored them.
+    `may_be_stored`: an earlier try may have stored them.
     """
     firsts = _firsts(items)
     new = [item for item in items if item.key is None or firsts[name_of(item)] is item]
     entries = [entry for item in new for entry in _events(item, now)]
-    there = _there(connection, new) if again else {}
+    there = _there(connection, new) if may_be_stored else {}
     left = [item for item in new if item.task.id not in there]
     stored = there | store_new(connection, left, entries, now=now, twins=twins)
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]

@@ -56,9 +56,9 @@ _CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 
 
 def settle(
-    connection: Connection, settlements: Sequence[Settlement], now: datetime, *, again: bool = False
+    connection: Connection, settlements: Sequence[Settlement], now: datetime, *, may_be_stored: bool = False
 ) -> list[Verdict]:
-    """Settle attempts; with `again`, those that have ended just so are settled too: the reply to it was lost."""
+    """Settle attempts; with `may_be_stored`, those that have ended just so are settled too: a reply was lost."""
     if not settlements:
         return []
     names = run_waits.lock_wait_names(connection, settlements)
@@ -72,7 +72,7 @@ def settle(
         if claim and verdict is Verdict.SETTLED:
             del claims[settlement.run_id]  # a second settlement of a run is late
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
-    if again and Verdict.FENCED in verdicts:
+    if may_be_stored and Verdict.FENCED in verdicts:
         verdicts = _known(connection, settlements, verdicts)
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)

@@ -188,9 +188,9 @@ def start(
     now: datetime,
     lease: timedelta,
     actions: Collection[str] | None = None,
-    again: bool = False,  # noqa: ARG001 - the signature of both forms; here a write that stands was answered
+    may_be_stored: bool = False,  # noqa: ARG001 - the signature of both forms; here a write that stands was answered
 ) -> list[Claim]:
-    """Start runs that may start; `again`: runs that this same request started before count as started."""
+    """Start runs that may start; `may_be_stored`: those that an earlier try started count as started."""
     check_epoch(connection, epoch)
     if not starts:
         return []

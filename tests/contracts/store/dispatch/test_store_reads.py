@@ -40,7 +40,7 @@ def test_each_kind_of_write_finds_rows_by_an_index_and_has_no_time_limit(postgre
     assert isinstance(database, postgres.Postgres)
     attempted = database.attempt(settings)
     assert attempted.result == WRITES
-    for written in (database.write(settings), database.write(settings, doubtful=True), database.command(settings)):
+    for written in (database.write(settings), database.write(settings, may_be_stored=True), database.command(settings)):
         assert written == WRITES
     store.close()
 
