@@ -1,4 +1,4 @@
-"""What is edited on a card is saved: the real server says afterwards what the card says."""
+"""Edits on a card are saved: the real server says afterwards what the card says."""
 
 from __future__ import annotations
 
