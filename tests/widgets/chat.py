@@ -57,6 +57,7 @@ class Chat:
     def clear(self) -> None:
         """Make it an empty chat at `NOW`, over an empty server."""
         self.page.evaluate("() => host.clear()")
+        self.page.mouse.move(-1, -1)
         self.page.set_viewport_size(SIZE)
         self.page.emulate_media(media="null")
         self.page.clock.set_system_time(NOW)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.widgets.chat import SIZE, Chat
 from tests.widgets.sample import NOW, soon
@@ -51,3 +52,16 @@ def test_an_answer_that_was_held_back_and_a_server_that_was_away_do_not_reach_th
     chat.press("Cancel")
     assert [name for name, _ in chat.calls()] == ["cancel_task"]
     assert chat.server.tasks[soon()["id"]]["state"] == "cancelled"
+
+
+def test_the_pointer_does_not_stay_where_the_test_before_left_it(chat: Chat) -> None:
+    hovered = chat.card.locator(".button:hover")
+    chat.show_task(soon())
+    chat.fit()
+    chat.button("Cancel").hover()
+    expect(hovered).to_have_count(1)
+
+    chat.clear()
+    chat.show_task(soon())
+    chat.fit()
+    assert hovered.count() == 0
