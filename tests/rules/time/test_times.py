@@ -450,6 +450,8 @@ def test_whether_a_phrase_is_a_length_of_time_is_read_once(monkeypatch: pytest.M
         return found
 
     monkeypatch.setattr(durations, "read_span", noted)
+    for kept in (parser._span_named, parser._read_of_day):
+        kept.cache_clear()
     for text in ("tomorrow at 9:18", "in 218 minutes"):
         for now in (NOW, NOW + timedelta(days=1)):
             resolve(text, now)

@@ -63,12 +63,14 @@ def _add(connection: Connection, chain: Hourly) -> None:
     ended = [runs.c.task_id.in_(chain.steps.values()), runs.c.number == 1]
     first = [row._asdict() for row in connection.execute(select(*columns).where(*ended))]
     assert len(first) == len(STEPS)
+    more = list[dict[str, Any]]()
     for place in range(1, GENERATION_COUNT):
         apart = {"number": 1 - place if place % 2 else 1 + place}
         back = timedelta(minutes=place)
         times = ("scheduled_for", "ended_at", "started_at", "listed_at")
         rows = [{**row, **{name: row[name] - back for name in times}, **apart} for row in first]
-        connection.execute(insert(runs), [{**row, "id": f"{row['id']}{place}"} for row in rows])
+        more += [{**row, "id": f"{row['id']}{place}"} for row in rows]
+    connection.execute(insert(runs), more)
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("ANALYZE runs")
 
