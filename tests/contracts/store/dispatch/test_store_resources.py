@@ -234,7 +234,7 @@ def test_two_first_words_of_one_worker_at_once_make_one_row(url: str) -> None:
 
 
 def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) -> None:
-    worker = WorkerProcess("w1", "host-a", 4711, threads=8, started_at=NOON)
+    worker = WorkerProcess("w1", "host-a", 4711, threads=8, started_at=NOON, key_ids=("k2", "k1"))
     store.workers.beat(worker)
     other = replace(worker, id="w2", started_at=NOON + timedelta(seconds=1))
     store.workers.beat(other)
