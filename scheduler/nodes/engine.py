@@ -72,8 +72,8 @@ class DispatchEngine:
         self._loops = [self._dispatcher.loop, self.maintenance, Loop("audit", self._seal)]
 
     def start(self) -> None:
-        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
-        self._store.dependencies.listen_for_ends(self._notifier.ended)
+        self._store.commits.listen_for_urgency(self._dispatcher.rescore)
+        self._store.commits.listen_for_ends(self._notifier.ended)
         for loop in self._loops:
             loop.start()
 
@@ -148,7 +148,7 @@ class Engine(DispatchEngine):
             self._loops.append(self._heartbeat.loop)
 
     def start(self) -> None:
-        self._store.dependencies.listen(self._freed)
+        self._store.commits.listen(self._freed)
         self.worker.start()
         super().start()
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
@@ -45,16 +45,16 @@ class Claims:
         database: Database,
         now: Callable[[], datetime],
         forms: Forms,
-        dependencies: Dependencies,
+        commits: Commits,
         *,
         on_settings: Callable[[int], None] = lambda _: None,
         pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
-        self._ending, self._notify_freed = dependencies.ending, dependencies.notify
+        self._commits = commits
         self._now = now
         self._forms = forms
-        self._due_runs = DueRuns(database, now, forms.move_to_ready, self._ending)
+        self._due_runs = DueRuns(database, now, forms.move_to_ready, commits)
         self._on_settings = on_settings
         self._pools = pools
 
@@ -81,7 +81,7 @@ class Claims:
             found += ready
             if on_ready:
                 on_ready(ready)
-            self._notify_freed(held.approval_tasks)
+            self._commits.notify(held.approval_tasks)
             self._due_runs.begin_waits(held.awaited, ahead)
         return found
 
@@ -108,14 +108,14 @@ class Claims:
 
         def work(only: Only) -> list[Expired]:
             wanted = sorted(only or found)
-            return self._ending(lambda connection: repair.end_unfound(connection, wanted, self._now()))
+            return self._commits.write(lambda connection: repair.end_unfound(connection, wanted, self._now()))
 
         ended = collect(self._database, work, lambda _: found, _NOT_FAILED) if found else []
         return [run.run_id for run in ended]
 
     def _fail(self, run_ids: Sequence[str]) -> None:
         """End those of the runs that are damaged, and ready or running, as failed."""
-        self._ending(lambda connection: repair.end(connection, run_ids, self._now(), only=repair.CLAIMABLE))
+        self._commits.write(lambda connection: repair.end(connection, run_ids, self._now(), only=repair.CLAIMABLE))
 
     def never_started(self, run_ids: Sequence[str]) -> int:
         """Return how many of these runs are ready for their first attempt."""
@@ -180,7 +180,7 @@ class Claims:
         """
 
         def work(only: Only) -> list[Expired]:
-            return self._ending(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
+            return self._commits.write(lambda each: expire.expire(each, only, limit, conclude, self._now(), held=held))
 
         lost = partial(expire.lost, limit=limit, now=self._now(), held=held)
         return collect(self._database, work, lost, _NOT_EXPIRED) if not held or self._database.read(lost) else []
@@ -227,7 +227,7 @@ class Claims:
             ended = {end.run_id for end, verdict in zip(settlements, verdicts, strict=True) if verdict is _SETTLED}
             return ended <= commit_check.settled(connection, settlements)
 
-        return self._ending(work, may_be_stored=may_be_stored, stored=stored)
+        return self._commits.write(work, may_be_stored=may_be_stored, stored=stored)
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Store the progress of a running attempt; False when the run is not running this attempt."""
@@ -257,7 +257,7 @@ class Claims:
         how: dict[str, Any] = {"epoch": epoch, "conclude": conclude, "pools": self._pools()}
 
         def end(only: Only) -> dict[str, str]:
-            return self._ending(lambda each: recover.recover(each, only, now=self._now(), **how))
+            return self._commits.write(lambda each: recover.recover(each, only, now=self._now(), **how))
 
         orphans = partial(recover.orphans, epoch=epoch)
         return sum(len(ended) for ended in row_by_row.each(self._database, end, orphans, _NOT_RECOVERED))
@@ -288,13 +288,13 @@ class Claims:
         of the caller, read after `before`: a later claim has a newer lease. Any number of processes may call this at
         once; one of them recovers a run. Raises `RunnerReplaced` for a run when `epoch` is not the newest.
         """
-        orphans = set(self.lapsed(before) if only is None else only).difference(held)
-        if not orphans:
+        lost = set(self.lapsed(before) if only is None else only).difference(held)
+        if not lost:
             return {}
         how: dict[str, Any] = {"epoch": epoch, "before": before, "conclude": conclude, "pools": self._pools()}
 
         def end(only: Only) -> dict[str, str]:
-            return self._ending(lambda each: recover.recover_lapsed(each, only or orphans, now=self._now(), **how))
+            return self._commits.write(lambda each: recover.recover_lapsed(each, only or lost, now=self._now(), **how))
 
-        ended = row_by_row.each(self._database, end, lambda _: sorted(orphans), _NOT_RECOVERED)
+        ended = row_by_row.each(self._database, end, lambda _: sorted(lost), _NOT_RECOVERED)
         return dict(chain.from_iterable(tokens.items() for tokens in ended))

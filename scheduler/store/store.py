@@ -22,6 +22,7 @@ from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.bulk.batches import Batches
 from duetime.scheduler.store.chains.approvals import Approvals
 from duetime.scheduler.store.chains.chains import Chains
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database import transaction_order
@@ -78,24 +79,22 @@ class Store:
     ) -> None:
         self._database, self._clock = database, clock
         forms, cursors = forms_of(database), Cursors(database)
-        self.dependencies = Dependencies(database, clock)
-        parts = (database, clock, self.dependencies)
+        self.commits = Commits(database)
+        parts = (database, clock, self.commits)
+        self.dependencies = Dependencies(*parts)
         self.approvals, self.batches = Approvals(*parts), Batches(*parts)
         self.signals, self.fire_addresses = Signals(*parts), FireAddresses(*parts)
         self.series, self.blocked = SeriesTimers(*parts), BlockedRuns(database, clock)
-        self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
-        self.chains = Chains(database, clock, forms, self.dependencies)
+        self.tasks = Tasks(database, clock, forms, cursors, self.commits)
+        self.chains = Chains(database, clock, forms, self.commits)
         self.pools, self.policies = Pools(database, clock), PolicyVersions(database, clock)
         self.decisions, self.usage = Decisions(database, cursors), Usage(database)
-        self.claims = Claims(
-            database, clock, forms, self.dependencies, on_settings=self.pools.see, pools=self.usage.pools
-        )
+        self.claims = Claims(database, clock, forms, self.commits, on_settings=self.pools.see, pools=self.usage.pools)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
-        self.dead_letters = DeadLetters(database, clock, cursors, self.dependencies)
+        self.dead_letters = DeadLetters(database, clock, cursors, self.commits)
         self.run_history = RunHistory(database, cursors)
-        self.run_logs = RunLogs(database)
-        self.inbox = Inbox(database, clock)
+        self.run_logs, self.inbox = RunLogs(database), Inbox(database, clock)
         self.deliveries, self.quiet_hours = Deliveries(database, clock), UserQuietHours(database, clock)
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)

@@ -12,7 +12,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Added, Change, Changed, ChangeOrigin, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, schedule_list, task_list, tenant_counts
@@ -39,10 +39,10 @@ class Tasks:
         now: Callable[[], datetime],
         forms: Forms,
         cursors: Cursors,
-        dependencies: Dependencies,
+        commits: Commits,
     ) -> None:
         self._database = database
-        self._dependencies = dependencies
+        self._commits = commits
         self._cursors = cursors
         self._now = now
         self._forms = forms
@@ -85,7 +85,7 @@ class Tasks:
         if tried.result is not None:
             return tried.result
         dependent = any(isinstance(item, DependentTask) for item in items)
-        write = self._dependencies.ending if dependent else self._database.write
+        write = self._commits.write if dependent else self._database.write
         return write(work, stored=commit_check.added, may_be_stored=tried.may_be_stored)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
@@ -279,7 +279,7 @@ class Tasks:
                 idempotency.store_change(connection, changed.task, key)
             return Changed(changed)
 
-        return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
+        return self._commits.rehearse(work) if dry_run else self._commits.write(work)
 
     def forget_keys(self, *, limit: int = 500) -> int:
         """Examine `limit` idempotency keys that may have expired, and remove those that have; return how many."""

@@ -21,7 +21,7 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.bulk import chain_rows, related_tasks, undo_records, undo_refusal
 from duetime.scheduler.store.bulk.change_sequence import ChangeSequence
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import task_list
@@ -41,9 +41,9 @@ _READ = read.TASK_AND_RUN.where(_THESE, IS_CURRENT)
 class Batches:
     """Many tasks of a tenant at once. The changes of a transaction are stored together with how they are taken back."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database
-        self._dependencies = dependencies
+        self._commits = commits
         self._now = now
 
     def matching(self, tenant: str, where: TaskFilter, most: int) -> list[TaskRecord]:
@@ -141,7 +141,7 @@ class Batches:
             _remember(connection, tenant, write, done, takes_back=takes_back, entry=entry and entry(done), now=now)
             return done
 
-        return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
+        return self._commits.rehearse(work) if dry_run else self._commits.write(work)
 
     def reopen(
         self,

@@ -9,7 +9,7 @@ from typing import Final
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Changed, IdempotencyKey
 from duetime.scheduler.store.chains import approval_answers, approval_undo
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.row_by_row import Blame
@@ -26,9 +26,9 @@ _NOT_ANSWERED: Final = Blame("run", "cannot give its question the default answer
 class Approvals:
     """Approvals of runs. An answer, its event and its consequences are one transaction."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database
-        self._ending = dependencies.ending
+        self._commits = commits
         self._now = now
 
     def open_of(self, tenant: str, run_ids: Sequence[str]) -> Mapping[str, Approval]:
@@ -74,7 +74,7 @@ class Approvals:
                 approval_answers.store(connection, question, approval_answers.Answered(answer, actor, reason, via), now)
             return Changed(read.record(connection, tenant, found), repeated=question is None)
 
-        return self._ending(work)
+        return self._commits.write(work)
 
     def answer_all(
         self,
@@ -104,7 +104,7 @@ class Approvals:
                     approval_answers.store(connection, question, by, now)
             return bool(unanswered)
 
-        return self._ending(work)
+        return self._commits.write(work)
 
     def take_back(
         self,
@@ -140,7 +140,7 @@ class Approvals:
                 idempotency.store_change(connection, found[0].task, key)
             return queued
 
-        return self._ending(work)
+        return self._commits.write(work)
 
     @staticmethod
     def _token(connection: Connection, run_id: str) -> str:
@@ -176,4 +176,4 @@ class Approvals:
             record = read.locked_record(connection, due.tenant, due.task_id)
             return approval_answers.store_default(connection, record, due.run_id, self._now())
 
-        return any(row_by_row.alone(self._database, due.run_id, lambda: self._ending(work), _NOT_ANSWERED))
+        return any(row_by_row.alone(self._database, due.run_id, lambda: self._commits.write(work), _NOT_ANSWERED))

@@ -11,7 +11,7 @@ from duetime.scheduler.chain.chain import Chain, ChainAdded, ChainRecord, NewCha
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.records import Added
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.forms import Forms
@@ -50,11 +50,9 @@ _NAMES = (
 class Chains:
     """The chains of a tenant."""
 
-    def __init__(
-        self, database: Database, now: Callable[[], datetime], forms: Forms, dependencies: Dependencies
-    ) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms, commits: Commits) -> None:
         self._database = database
-        self._ending = dependencies.ending
+        self._commits = commits
         self._now = now
         self._forms = forms
 
@@ -79,7 +77,7 @@ class Chains:
                 connection.execute(_FOLLOWED, {"task_ids": [item.task.id for item in new.steps.values()]})
             return ChainAdded(new.chain.id, (made, *behind))
 
-        return self._ending(work, stored=_stored)
+        return self._commits.write(work, stored=_stored)
 
     def get(self, tenant: str, chain_id: str) -> ChainRecord:
         """Return a chain with its steps. Raises `TaskNotFound`."""

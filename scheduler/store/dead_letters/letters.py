@@ -24,7 +24,7 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change, ChangeOrigin
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
@@ -68,11 +68,9 @@ NONE_TRIED = TriedReplays({}, {})
 class DeadLetters:
     """Runs that are out of attempts. A letter is closed once: by a replay, or by a discard."""
 
-    def __init__(
-        self, database: Database, now: Callable[[], datetime], cursors: Cursors, dependencies: Dependencies
-    ) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], cursors: Cursors, commits: Commits) -> None:
         self._database = database
-        self._ending = dependencies.ending
+        self._commits = commits
         self._now = now
         self._cursors = cursors
 
@@ -224,7 +222,7 @@ class DeadLetters:
             goes_on = change.extra_run is not None and record.run.ended_at is None
             return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if goes_on else None)
 
-        return self._ending(work)
+        return self._commits.write(work)
 
     def discard(self, tenant: str, run_id: str, entry: AuditEntry, key: ClosingKey | None = None) -> ClosedLetter:
         """Close a letter without a run, and store the audit entry in the same transaction; raises as `replay` does."""

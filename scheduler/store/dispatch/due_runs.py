@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
-from duetime.scheduler.store.database.database import Database, Work
+from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.row_by_row import Blame, Only
 from duetime.scheduler.store.dispatch import missed_runs
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -21,25 +22,18 @@ from sqlalchemy import Connection
 _NOT_READY: Final = Blame("run", "it is due, but cannot become ready", runs)
 _NOT_WAITING: Final = Blame("run", "it is due, but cannot wait for its event", runs)
 
-T = TypeVar("T")
 MadeReady = tuple[list[ReadyRun], missed_runs.Held]
 """Runs that are ready now, and those that wait for something first."""
-
-
-class Ending(Protocol):
-    """Runs work in one transaction, and reports what follows from it."""
-
-    def __call__(self, work: Work[T]) -> T: ...
 
 
 class DueRuns:
     """Makes due runs ready. A run that cannot be written holds up no other, and is left alone for a while."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], move: start.Move, ending: Ending) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], move: start.Move, commits: Commits) -> None:
         self._database = database
         self._now = now
         self._move = move
-        self._ending = ending
+        self._commits = commits
 
     def make_ready(self, limit: int, epoch: int | None, ahead: timedelta) -> Iterator[MadeReady]:
         """Yield after each commit the runs that are ready by it."""
@@ -63,7 +57,7 @@ class DueRuns:
 
         def work(only: Only) -> None:
             wanted = run_ids if only is None else list(only)
-            self._ending(lambda each: due_waits.begin(each, wanted, now := self._now(), now + ahead))
+            self._commits.write(lambda each: due_waits.begin(each, wanted, now := self._now(), now + ahead))
 
         if run_ids:
             list(row_by_row.each(self._database, work, lambda _: run_ids, _NOT_WAITING))

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.row_by_row import Blame, Only
@@ -22,16 +22,16 @@ _NOT_RESUMED: Final = Blame("task", "cannot resume it at the end of its pause", 
 class SeriesTimers:
     """The series of tasks that recur. Any number of processes may call; a series that cannot continue holds up none."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database
         self._now = now
-        self._ending = dependencies.ending
+        self._commits = commits
 
     def overtake(self, *, limit: int) -> Overtaken:
         """Let the next occurrence overtake at most `limit` open runs whose policy says so."""
 
         def work(only: Only) -> Overtaken:
-            return self._ending(lambda connection: overtake.overtake(connection, only, limit, self._now()))
+            return self._commits.write(lambda connection: overtake.overtake(connection, only, limit, self._now()))
 
         due = partial(overtake.due, limit=limit, now=self._now())
         moved, cancelled = list[str](), list[str]()
@@ -44,7 +44,7 @@ class SeriesTimers:
         """Resume at most `limit` tasks whose pause is over, and return them."""
 
         def work(only: Only) -> list[str]:
-            return self._ending(lambda connection: pause_ends.end_due(connection, only, limit, self._now()))
+            return self._commits.write(lambda connection: pause_ends.end_due(connection, only, limit, self._now()))
 
         due = partial(pause_ends.due, limit=limit, now=self._now())
         return row_by_row.collect(self._database, work, due, _NOT_RESUMED)

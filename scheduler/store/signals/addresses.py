@@ -11,7 +11,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
@@ -37,10 +37,10 @@ _DELETE = delete(fire_addresses).where(
 class FireAddresses:
     """The fire addresses of all tenants."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database
         self._now = now
-        self._ending = dependencies.ending
+        self._commits = commits
 
     def find(self, address_id: str) -> FireAddress | None:
         """Return the address with this public id."""
@@ -103,7 +103,7 @@ class FireAddresses:
             found = _of_task(connection, address.tenant, address.task_id)
             return fire(connection, address, found, signal, via=via, clock=self._now)
 
-        return self._ending(work)
+        return self._commits.write(work)
 
 
 def _of_task(connection: Connection, tenant: str, task_id: str) -> FireAddress | None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.row_by_row import Blame, Only
@@ -28,22 +28,22 @@ log = logging.getLogger(__name__)
 class Signals:
     """The signals. The listener of `Dependencies` is notified of what continues by one, after the commit."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], commits: Commits) -> None:
         self._database = database
         self._now = now
-        self._ending = dependencies.ending
+        self._commits = commits
 
     def send(self, tenant: str, signal: ReceivedSignal, *, actor: str) -> SentSignal:
         """Store a signal, and end all waits for it, in one transaction; one whose id is known does nothing.
 
         Many waiters continue in several transactions. Where one cannot be stored, the repair of dependencies continues.
         """
-        answer, left = self._ending(
+        answer, left = self._commits.write(
             lambda connection: send_signal.send(connection, tenant, signal, actor=actor, clock=self._now)
         )
         try:
             for page in chunks(left, send_signal.MAX_WAITERS_LET_GO):
-                answer = self._ending(
+                answer = self._commits.write(
                     partial(send_signal.let_go, tenant=tenant, page=page, answer=answer, now=self._now())
                 )
         except StoreUnavailable as error:
@@ -69,7 +69,7 @@ class Signals:
         """End at most `limit` waits that no signal has ended in time; return the tasks that waited."""
 
         def end(only: Only) -> list[str]:
-            return self._ending(lambda connection: wait_timeouts.end_late(connection, only, limit, self._now()))
+            return self._commits.write(lambda connection: wait_timeouts.end_late(connection, only, limit, self._now()))
 
         late = partial(wait_timeouts.late, limit=limit, now=self._now())
         return row_by_row.collect(self._database, end, late, _TOO_LATE)

@@ -1,6 +1,6 @@
 """Notes of a transaction for its commit: tasks whose runs continue by it, runs that need a new place, and ended runs.
 
-Statements take these notes deep down, and `Dependencies.ending` notifies with them. A transaction without them must
+Statements take these notes deep down, and `Commits.write` notifies with them. A transaction without them must
 take none: they would be lost, and the runs would wait for the next repair.
 """
 
@@ -44,7 +44,7 @@ def notes_of(connection: Connection) -> CommitNotes:
     """Return the notes of the transaction under way. Raises LookupError where nothing collects them."""
     notes: CommitNotes | None = connection.info.get(_INFO)
     if notes is None:
-        raise LookupError("this transaction notifies nobody; run it in Dependencies.ending")
+        raise LookupError("this transaction notifies nobody; run it in Commits.write")
     return notes
 
 

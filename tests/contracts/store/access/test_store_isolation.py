@@ -70,10 +70,10 @@ OF_NO_TENANT = {
     "batches.remember",  # stores what its caller did, and answers nothing
     "batches.is_changed_since",  # batches that were read for the tenant
     "batches.reopen",  # a batch that was read for the tenant
-    "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
-    "dependencies.listen_for_ends",  # likewise
-    "dependencies.rehearsal",  # runs what its caller gives
-    "dependencies.notify", "dependencies.repair", "approvals.expire",  # likewise
+    "commits.listen", "commits.listen_for_urgency", "commits.write",  # of the processes that run tasks
+    "commits.listen_for_ends",  # likewise
+    "commits.rehearse",  # runs what its caller gives
+    "commits.notify", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
     "history.latest", "history.since", "history.last_id", "history.tenants",  # subscriptions, tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it

@@ -73,7 +73,7 @@ def change(store: Store, record: TaskRecord, kind: EventKind, decide: Any) -> Ta
 
 def test_a_run_waits_for_a_yes_and_goes_in_the_transaction_that_stores_it(store: Store, clock: Clock) -> None:
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     record = asking(store)
     assert (record.run.state, store.claims.next_times().wake_at) == (State.WAITING, None)
     assert inbox(store) == [(State.WAITING, "Pay 90 EUR?")]

@@ -495,7 +495,7 @@ def test_two_processes_that_look_at_once_ask_once(desk: Desk) -> None:
 
 def test_a_watcher_of_a_task_is_notified_when_it_asks(desk: Desk) -> None:
     heard: list[str] = []
-    desk.store.dependencies.listen(heard.extend)
+    desk.store.commits.listen(heard.extend)
     task_id = payroll(desk)
     assert asked(desk, 9)
     assert heard == [task_id]

@@ -150,7 +150,7 @@ def test_a_dry_run_of_a_reschedule_names_nothing_as_that_of_a_schedule_does(
 @on_each_database
 def test_a_dry_run_stores_nothing_notifies_nobody_and_shows_the_present_revision(desk: Desk) -> None:
     task_id, heard = awaits(desk), list[str]()
-    desk.store.dependencies.listen(heard.extend)
+    desk.store.commits.listen(heard.extend)
     before = desk.scheduler.get(task_id).record
     tried = desk.scheduler.reschedule(task_id, remove=["wait_for"], title="Other", dry_run=True)
     assert (tried.record.task.title, tried.record.task.revision, tried.undo) == ("Other", before.task.revision, None)

@@ -62,7 +62,7 @@ def run_again(store: Store, record: TaskRecord) -> None:
 
 def test_a_run_waits_and_goes_on_in_the_transaction_that_ends_the_last_upstream(store: Store, clock: Clock) -> None:
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     first, second = added(store), added(store, title="Fetch")
     task = after(store, first, second)
     assert task.run.state is State.WAITING
@@ -163,7 +163,7 @@ def test_every_way_in_which_an_upstream_ends_counts(
         task, run = a_task()
     first = store.tasks.add(task, run, actor="alice").record
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     waits, anyway = after(store, first), after(store, first, policy=ANYWAY)
     ends(store, first, clock)
     assert (state(store, waits), state(store, anyway)) == (follows, State.SCHEDULED)

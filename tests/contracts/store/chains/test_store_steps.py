@@ -114,7 +114,7 @@ def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their
 
 def test_a_cancel_of_many_reports_the_tasks_that_go_on_by_it(store: Store) -> None:
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     alice = Principal(TENANT, "alice")
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known))
     first = store.tasks.add(*a_task(), actor="alice").record.task.id

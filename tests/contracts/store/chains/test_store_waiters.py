@@ -34,7 +34,7 @@ def after(store: Store, *upstreams: TaskRecord, due: timedelta | None = None, **
 @pytest.fixture
 def rescored(store: Store) -> list[str]:
     told: list[str] = []
-    store.dependencies.listen_for_urgency(told.extend)
+    store.commits.listen_for_urgency(told.extend)
     return told
 
 
@@ -107,5 +107,5 @@ def test_a_refused_insertion_notifies_nobody(store: Store, rescored: list[str]) 
 
 
 def test_a_statement_that_would_notify_is_refused_in_a_transaction_that_notifies_nobody(store: Store) -> None:
-    with pytest.raises(LookupError, match=r"run it in Dependencies\.ending"):
+    with pytest.raises(LookupError, match=r"run it in Commits\.write"):
         store._database.write(lambda connection: waiters.note(connection, ["t_000000000000"]))

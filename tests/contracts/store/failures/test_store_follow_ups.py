@@ -74,7 +74,7 @@ def test_a_failure_makes_one_task_with_it_as_input(
     store: Store, scheduler: Scheduler, *, outcome: Outcome, why: str
 ) -> None:
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     record = a_task(scheduler, {"run": HOOK}, labels=["crm"], priority="high", notify="failure")
     claim = ended(store, record, outcome)
     [task] = made(store)

@@ -61,7 +61,7 @@ def test_a_spawned_task_is_stored_with_the_end_of_its_run_and_waited_for(
     store: Store, scheduler: Scheduler, fan_out: FanOut
 ) -> None:
     freed: list[str] = []
-    store.dependencies.listen(freed.extend)
+    store.commits.listen(freed.extend)
     chain_id = a_chain(scheduler)
     claim = restarted(store, store.tasks.get(TENANT, ids(scheduler, chain_id)["pages"]))
     spawned = tuple(fan_out.plan(claim.task, PAGES))

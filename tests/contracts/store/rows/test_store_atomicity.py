@@ -150,7 +150,7 @@ def recovering(store: Store) -> Operation:
     newer = store.runners.take_over(pid=2, endpoint="", token="")
     how: dict[str, Any] = {"epoch": newer, "conclude": None, "now": NOON, "pools": {}}
     # The transaction itself: where it fails, the store recovers each run in one of its own.
-    return lambda: store.claims._ending(lambda connection: recover(connection, None, **how))
+    return lambda: store.commits.write(lambda connection: recover(connection, None, **how))
 
 
 def test_an_interrupt_within_a_statement_stays_one_and_the_store_works(store: Store) -> None:

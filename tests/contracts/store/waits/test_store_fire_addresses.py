@@ -63,7 +63,7 @@ def change(store: Store, record: TaskRecord, kind: EventKind, decide: Callable[.
 
 def test_a_call_starts_a_task_that_is_to_come_and_its_run_has_the_data(store: Store, clock: Clock) -> None:
     told: list[str] = []
-    store.dependencies.listen(told.extend)
+    store.commits.listen(told.extend)
     record = added(store, NOON + HOUR)
     made = address(store, record)
     assert fire(store, made, order=7) == Fired(record.task.id, "e1")

@@ -655,7 +655,7 @@ def test_two_processes_that_look_at_once_let_it_wait_once(desk: Desk) -> None:
 
 def test_a_watcher_of_a_task_is_notified_when_it_begins_to_wait(desk: Desk) -> None:
     heard: list[str] = []
-    desk.store.dependencies.listen(heard.extend)
+    desk.store.commits.listen(heard.extend)
     task_id = report(desk)
     assert waits(desk, 9)
     assert heard == [task_id]

@@ -66,7 +66,7 @@ def test_a_run_goes_on_with_its_checkpoint_when_its_event_comes(store: Store, cl
     told: list[str] = []
     record = suspended(store, match={"order": 7})
     assert (record.run.state, store.claims.make_ready(limit=9)) == (State.SUSPENDED, [])
-    store.dependencies.listen(told.extend)
+    store.commits.listen(told.extend)
     clock.forward(minutes=5)
     assert (send(store, order=8).freed, send(store, tenant="globex", order=7).freed) == (0, 0)
     assert (send(store, event_id="e2", order=7).freed, told) == (1, [record.task.id])
@@ -116,7 +116,7 @@ def test_an_event_that_came_before_the_wait_is_found_within_its_lookback(store: 
     store.claims.settle([suspension(store, claim, lookback=timedelta(minutes=4))])
     assert last_wait(store, store.tasks.get(TENANT, claim.task.id)).is_open
     told: list[str] = []
-    store.dependencies.listen(told.extend)
+    store.commits.listen(told.extend)
     record = suspended(store, lookback=NOON)
     assert (told, record.run.wake_at) == ([record.task.id], clock())
     assert restarted(store, record).run.attempt == 2

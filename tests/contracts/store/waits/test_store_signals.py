@@ -58,7 +58,7 @@ def last_reason(store: Store, record: TaskRecord) -> tuple[EventKind, str | None
 
 def test_a_signal_lets_the_tasks_go_that_wait_for_its_name_and_its_members(store: Store, clock: Clock) -> None:
     told: list[str] = []
-    store.dependencies.listen(told.extend)
+    store.commits.listen(told.extend)
     meant = waiting(store, a_wait(match={"order.id": 7}))
     other = waiting(store, a_wait(match={"order.id": 8}))
     named = waiting(store, a_wait("shipped"))
