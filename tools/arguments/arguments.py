@@ -11,7 +11,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import ArgumentType, is_blank
-from duetime.tools.arguments.unknown_names import TEXT_ACTIONS, UnknownNames, as_call, is_short, meant_parts, nearest
+from duetime.tools.arguments.unknown_names import UnknownNames, as_call, is_short, is_text_action, meant_parts, nearest
 
 if TYPE_CHECKING:
     from duetime.scheduler.principal import Principal
@@ -59,12 +59,12 @@ class Argument:
 
     def problem(self, problem: str, given: Json = None, *, action: Json = None) -> InvalidArgument:
         own = self.example
-        if self.examples and action not in TEXT_ACTIONS:
+        if self.examples and not is_text_action(action):
             own = self.examples.get(str(action), "")
         if isinstance(self.kind, Choices):
             own = self.kind.elsewhere(given) or own
         meant = meant_parts(self.kind, self.name, given)
-        if self.examples and action in TEXT_ACTIONS and isinstance(given, str) and is_short(given):
+        if self.examples and is_text_action(action) and isinstance(given, str) and is_short(given):
             meant = {self.name: {"message": given}}
         example = as_call(meant) if meant else own
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) and not meant else None

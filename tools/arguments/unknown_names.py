@@ -17,9 +17,6 @@ from duetime.tools.arguments.meant_names import Meaning, meanings
 from duetime.tools.arguments.time_text import TimeText
 from duetime.tools.arguments.types import ArgumentType, Correctable, Object, Parted, shown
 
-TEXT_ACTIONS: Final = frozenset({None, "", "reminder"})
-"""Actions, as a call gives them, whose payload is the text that a user is shown."""
-
 _OF_OTHER_TOOLS: Final = frozenset({"state", "query", "minutes", "undo", "cursor", "limit"})
 """Arguments of some tools, which are no slips of a name that other ones have."""
 
@@ -43,6 +40,11 @@ class Kinded(Protocol):
 
 
 Table = Mapping[str, Kinded]
+
+
+def is_text_action(action: Json) -> bool:
+    """Whether the payload of an action, as a call gives it, is the text that a user is shown."""
+    return action is None or (isinstance(action, str) and action in {"", "reminder"})
 
 
 def nearest(name: str, table: Collection[str]) -> str | None:
@@ -112,7 +114,7 @@ class UnknownNames:
         """Return the argument with a value that it takes, or what the value means there; nothing for neither."""
         kind = self._table[name].kind
         if name == "payload" and isinstance(value, str):
-            return {name: {"message": value}} if self._action in TEXT_ACTIONS else {}
+            return {name: {"message": value}} if is_text_action(self._action) else {}
         with suppress(ValueError):
             kind.read(value)
             return {name: value}
@@ -124,7 +126,8 @@ class UnknownNames:
         if isinstance(payload, dict) and isinstance(added, dict):
             rest = {name: value for name, value in found.items() if name != "payload"}
             return {} if any(payload.get(name) for name in added) else {**self._fitting(rest), **found}
-        if self._given.get("action") in TEXT_ACTIONS and self._action == "webhook" and "payload" in found:
+        is_request = is_text_action(self._given.get("action")) and self._action == "webhook"
+        if is_request and "action" in self._table and "payload" in found:
             found = {"action": "webhook", **found}
         overrides = by is not None and by.refines
         return {} if any(self._given.get(name) and not overrides and name != "action" for name in found) else found
@@ -156,12 +159,12 @@ class UnknownNames:
     def _action(self) -> Json:
         """The action of the call; one with an address, and no action that does work, is meant as a request."""
         given = self._given.get("action")
-        return "webhook" if given in TEXT_ACTIONS and any(name in ADDRESSES for name in self.names) else given
+        return "webhook" if is_text_action(given) and any(name in ADDRESSES for name in self.names) else given
 
     def _payload_members(self) -> Collection[str]:
         """Return the members that a payload usually has, of an action that takes more than a message."""
         kind = self._table["payload"].kind if "payload" in self._table else None
-        usual = kind.usual if isinstance(kind, Object) and self._action not in TEXT_ACTIONS else {}
+        usual = kind.usual if isinstance(kind, Object) and not is_text_action(self._action) else {}
         return [name for name in usual if name != "message"]
 
 
@@ -177,7 +180,10 @@ def meant_parts(kind: ArgumentType, name: str, given: Json) -> dict[str, Json]:
 
 
 def _as_object(kind: ArgumentType, value: Json) -> Mapping[str, Json]:
-    read = value if isinstance(value, dict) else kind.read(value)
+    """Return a value as an object; an empty one for what the kind does not take, or does not read as one."""
+    read = value
+    with suppress(ValueError):
+        read = value if isinstance(value, dict) else kind.read(value)
     return read if isinstance(read, dict) else {}
 
 

@@ -93,6 +93,11 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (S, {"function": "webhook", "args": HOOK}, {"action": "webhook", "payload": HOOK}),
     (S, {"url": HOOK["url"], "method": "POST"}, {"action": "webhook", "payload": {**HOOK, "method": "POST"}}),
     (S, {"action": {"type": "webhook", **HOOK}}, {"action": "webhook", "payload": HOOK}),
+    (
+        S,
+        {"run_at": "in 1 hour", "action": {"type": "webhook", **HOOK}},
+        {"when": "in 1 hour", "action": "webhook", "payload": HOOK},
+    ),
     (S, {"when": "tomorrow", "priority": "medium"}, {"when": "tomorrow", "priority": "normal"}),
     (S, {"when": "tomorrow", "max_attempts": 3}, {"when": "tomorrow", "retry": {"max_attempts": 3}}),
     (
