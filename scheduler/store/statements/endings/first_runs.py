@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from duetime.scheduler.rules.states import NOT_RUN_PREFIX
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import Run, State
-from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, and_, bindparam, case, func, not_, or_, select, true
 
 NOT_LEFT_OUT: ColumnElement[bool] = or_(
     runs.c.state != State.SKIPPED, runs.c.error.is_not(None), runs.c.summary.is_not(None)
@@ -15,8 +16,14 @@ NOT_LEFT_OUT: ColumnElement[bool] = or_(
 """A generation that is left out whole uses up no number: the next one has the same. A step that is skipped says why."""
 
 _IDS: BindParameter[Sequence[str]] = bindparam("task_ids", expanding=True)
+_NOT_RUN: ColumnElement[bool] = func.coalesce(runs.c.summary, "").startswith(NOT_RUN_PREFIX)
+_WAS_TAKEN_AWAY: ColumnElement[bool] = and_(
+    (runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None), not_(_NOT_RUN)
+)
+"""A cancel ended it before it started: a later run of its generation is there because that was taken back."""
+
 _FIRST = (
-    select(func.min(runs.c.id))
+    select(func.coalesce(func.min(case((not_(_WAS_TAKEN_AWAY), runs.c.id))), func.min(runs.c.id)))
     .where(runs.c.task_id.in_(_IDS), runs.c.number == bindparam("of_number"), NOT_LEFT_OUT)
     .group_by(runs.c.task_id)
 )

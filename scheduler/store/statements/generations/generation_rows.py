@@ -12,6 +12,7 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import with_deadline_like
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
+from duetime.scheduler.rules.series.overlap import Continuation, continuation_after
 from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -66,6 +67,11 @@ class Generation(NamedTuple):
         series, run = self.chain.as_series(self.steps[0][0], counts=counts, opened=self.opened)
         moved_to = min(each.scheduled_for for _, each in self.steps)
         return series, replace(run, scheduled_for=max(run.scheduled_for, moved_to))
+
+    def continuation(self, now: datetime) -> Continuation:
+        """Return how the chain continues once all of this has ended; a generation that was skipped whole is no run."""
+        counts = any(run.state is not State.SKIPPED for _, run in self.steps)
+        return continuation_after(*self.as_series(counts=counts), now)
 
 
 _CHAIN = columns_of(Chain, chains)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from duetime.scheduler.chain.chain import SPAWNED_MARK
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.overlap import continuation_after, pause_after_failures
+from duetime.scheduler.rules.series.overlap import pause_after_failures
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store.schema.rows import IS_CURRENT
@@ -69,8 +69,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     task, first = last.steps[0]
     if not _let_go_on(connection, [run for _, run in last.all]):
         return []
-    counts = any(run.state is not State.SKIPPED for _, run in last.steps)
-    after = continuation_after(*last.as_series(counts=counts), now)
+    after = last.continuation(now)
     if after.next_run is None:
         return []
     ids = [task.id for task, _ in last.steps]

@@ -12,6 +12,7 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from sqlalchemy import event
 
 from tests.builders import Clock
 from tests.contracts.store.databases import on_each_database
@@ -120,3 +121,72 @@ def test_a_chain_without_a_limit_counts_nothing_for_overtaken_generations(desk: 
     desk.end([first], AWAY)
     desk.clock.at += timedelta(minutes=1)
     assert (count(desk, chain), is_paused(desk, chain)) == (0, False)
+
+
+@on_each_database
+def test_an_overtaken_generation_that_fails_last_pauses_no_chain_that_is_over(desk: Desk) -> None:
+    chain, (first, last) = begun(desk, 1, 2, max_runs=2)
+    desk.end([last])
+    desk.end([claim for claim in desk.start(10, 1) if claim.run.number == 2])
+    desk.end_anew([first], AWAY)
+    assert not is_paused(desk, chain)
+    assert [message.text for message in desk.scheduler.inbox.unread() if "paused" in message.text] == []
+
+
+@on_each_database
+def test_an_overtaken_generation_that_fails_after_a_cancel_in_the_current_one_pauses_nothing(desk: Desk) -> None:
+    chain = Hourly(desk, [{"name": "fetch"}, {"name": "check"}], policy={"pause_after": 1})
+    first = {claim.task.id: claim for claim in desk.start(9)}
+    desk.end([first.pop(chain.steps["check"])])
+    second = chain.overtaken(10)
+    assert len(second) == 2
+    desk.scheduler.cancel(chain.steps["check"])
+    desk.end_anew(list(first.values()), AWAY)
+    assert not is_paused(desk, chain)
+
+
+@on_each_database
+def test_a_generation_that_ends_with_an_overtaken_failure_lets_the_chain_go_on_and_pause(desk: Desk) -> None:
+    chain, (first, second) = begun(desk, 1, 2)
+    desk.end([second])
+    [load] = [claim for claim in desk.start(10, 1) if claim.run.number == 2]
+    desk.end([first, load], AWAY)
+    assert is_paused(desk, chain)
+
+
+@on_each_database
+def test_a_cancel_that_is_taken_back_keeps_the_count_and_the_generation_that_it_brings_back_counts(
+    desk: Desk,
+) -> None:
+    chain, (first, second, third) = begun(desk, 3)
+    desk.end([second], AWAY)
+    desk.end([first, third])
+    assert count(desk, chain) == 1
+    cancelled = desk.scheduler.cancel(chain.id)
+    desk.scheduler.act(chain.id, "undo", undo=cancelled.undo)
+    assert count(desk, chain) == 1
+    [load] = [claim for claim in desk.start(11, 1) if claim.run.number == 1]
+    desk.end([load], AWAY)
+    assert count(desk, chain) == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_count_locks_all_steps_before_the_chain_as_the_end_of_any_step_does(desk: Desk) -> None:
+    chain, (first, _) = begun(desk, 2, 2)
+    desk.end([first])
+    [load] = desk.start(10, 1)
+    locks = list[tuple[str, object]]()
+
+    def note(_connection: object, _cursor: object, sql: str, values: object, *_: object) -> None:
+        if "FOR UPDATE" in sql:
+            locks.append((sql, values))
+
+    engine = desk.store._database.engine
+    event.listen(engine, "before_cursor_execute", note)
+    desk.end([load], AWAY)
+    event.remove(engine, "before_cursor_execute", note)
+    of_chain = next(place for place, (sql, _) in enumerate(locks) if "FROM chains" in sql)
+    of_tasks = [values for sql, values in locks[:of_chain] if "FROM tasks" in sql]
+    assert all(step in str(of_tasks) for step in chain.steps.values()), locks
+    assert count(desk, chain) == 1
