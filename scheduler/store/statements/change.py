@@ -69,7 +69,7 @@ def apply(
     moves = _move_side_runs(connection, stored, change.cancelled_side_runs)
     # Log: the events of the task first, then those of its side runs.
     by = replace(by, kind=kind, reason=by.reason or same_time_note(change) or None)
-    is_noted = run != old or next_run or relinked or not touches_side_runs(change)
+    is_noted = run != old or next_run or relinked or not touches_side_runs(change) or kind is EventKind.UNDONE
     entries = entries_of(record, task, run, next_run and stored.current, by=by, at=now) if is_noted else []
     entries = [*relink.with_links(entries, relinked), *_begin_side_runs(connection, stored, change, by)]
     ready_runs.follow_pause(connection, record, task)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.events import UNDOABLE_KINDS, Event, EventKind
 from duetime.scheduler.records import LastChange
@@ -23,7 +23,9 @@ MAX_REVISIONS_READ: Final = 40
 
 _RUNS = select(*RUN_FIELDS).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _MADE = tuple_(events.c.task_id, events.c.revision)
-_UNDOS = select(events.c.task_id).where(events.c.kind == EventKind.UNDONE)
+_UNDOS = select(events.c.task_id, events.c.run_id, events.c.before).where(
+    events.c.kind.in_((EventKind.UNDONE, EventKind.CANCEL_UNDONE))
+)
 _BEGAN = (
     select(events.c.id)
     .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
@@ -34,14 +36,14 @@ _BEGAN = (
 
 def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
     """Whether a run took the place of another one by the change that stood before this revision of its task."""
-    stood = _standing(connection, [(task.id, task.revision - 1)]).get(task.id, task.revision - 1)
+    stood = _standing(connection, [(task.id, task.revision - 1)]).revisions.get(task.id, task.revision - 1)
     given = {"of_task": task.id, "of_run": run.id, "before": stood}
     return connection.execute(_BEGAN, given).first() is not None
 
 
 def last_changes(connection: Connection, of: Iterable[Task]) -> dict[str, LastChange]:
     """Return the last changes by actors that stand, by task: those after them were taken back. A new task has none."""
-    revisions = _standing(connection, [(task.id, task.revision) for task in of if task.revision > 1])
+    revisions, successors = _standing(connection, [(task.id, task.revision) for task in of if task.revision > 1])
     if not revisions:
         return {}
     made = (tuple_(events.c.task_id, events.c.revision).in_(list(revisions.items())), events.c.kind.in_(UNDOABLE_KINDS))
@@ -49,25 +51,44 @@ def last_changes(connection: Connection, of: Iterable[Task]) -> dict[str, LastCh
     ids = [each for event in found for each in (event.run_id, (event.before or {}).get(FOLLOWED)) if each]
     touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN_FIELDS, {"run_ids": ids})}
     by_task = groupby(found, key=lambda event: event.task_id)
-    return {task_id: _change_of(list(some), touched, revisions[task_id]) for task_id, some in by_task}
+    changes = {task_id: _change_of(list(some), touched, revisions[task_id]) for task_id, some in by_task}
+    return {task_id: _followed(change, successors) for task_id, change in changes.items()}
 
 
-def _standing(connection: Connection, revisions: Sequence[tuple[str, int]]) -> dict[str, int]:
+def _followed(change: LastChange, successors: Mapping[str, str]) -> LastChange:
+    """Return the change as one of the run that came back after a cancel of its own run."""
+    current = change.current
+    while current in successors:
+        current = successors[current]
+    return change if current == change.current else replace(change, current=current)
+
+
+class _Standing(NamedTuple):
+    """The `revisions` of changes that stand, by task; `successors` of runs whose cancel was taken back since."""
+
+    revisions: dict[str, int]
+    successors: dict[str, str]
+
+
+def _standing(connection: Connection, revisions: Sequence[tuple[str, int]]) -> _Standing:
     """Return which change of each of these tasks stands at a revision, where one does: undos leave that before them.
 
     Makes one query where none of the revisions was made by an undo.
     """
     standing, left = dict(revisions), {task_id: (revision, 0) for task_id, revision in revisions}
+    successors = dict[str, str]()
     for _ in range(MAX_REVISIONS_READ):
         given = [(task_id, revision) for task_id, (revision, _) in left.items()]
-        undone = set(connection.execute(_UNDOS.where(_MADE.in_(given))).scalars()) if given else set[str]()
+        found = connection.execute(_UNDOS.where(_MADE.in_(given))).all() if given else []
+        undone = {row.task_id for row in found}
+        successors |= {row.before[FOLLOWED]: row.run_id for row in found if FOLLOWED in (row.before or {})}
         left = {
             task_id: (revision - 1, taken_back + 1 if task_id in undone else taken_back - 1)
             for task_id, (revision, taken_back) in left.items()
             if revision > 1 and (task_id in undone or taken_back)
         }
         standing |= {task_id: revision for task_id, (revision, taken_back) in left.items() if not taken_back}
-    return standing
+    return _Standing(standing, successors)
 
 
 def _change_of(found: Sequence[Event], touched: Mapping[str, Run], revision: int) -> LastChange:

@@ -401,3 +401,27 @@ def test_the_undo_of_a_deadline_is_refused_once_the_next_run_has_it(target: Desk
 
     assert changed.undo is not None
     assert "has run since" in refused(target, task_id, changed.undo)
+
+
+@on_each_database
+def test_the_undo_of_a_run_now_lets_the_change_before_it_be_undone(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    before = shown(target.scheduler.get(task_id))
+    titled = target.scheduler.reschedule(task_id, title="First")
+    started = target.scheduler.act(task_id, "run_now")
+    back = target.scheduler.act(task_id, "undo", undo=started.undo)
+
+    assert "has no change" in refused(target, task_id, "u_9")
+    assert "was taken back" in refused(target, task_id, f"u_{back.record.task.revision}")
+    assert shown(target.scheduler.act(task_id, "undo", undo=titled.undo)) == before
+
+
+@on_each_database
+def test_the_undo_of_a_cancel_lets_the_change_before_it_be_undone(target: Desk) -> None:
+    task_id = target.schedule(when="tomorrow 9am")
+    before = shown(target.scheduler.get(task_id))
+    moved = target.scheduler.reschedule(task_id, when="tomorrow 10am")
+    cancelled = target.scheduler.cancel(task_id)
+    target.scheduler.act(task_id, "undo", undo=cancelled.undo)
+
+    assert shown(target.scheduler.act(task_id, "undo", undo=moved.undo)) == before
