@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from duetime.scheduler.rules.time.durations import read_span
+from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.recurrence_words import in_words, on_days
 
-_LENGTH: Final = re.compile(r"\d.*[a-z]", re.IGNORECASE)
 _IN_UNITS: Final = re.compile(r"(?:(.*)_)?(second|sec|minute|min|hour|hr|day)s?")
 """A name that says its unit: `delay_seconds`, `in_minutes`, `hours`."""
 
@@ -36,9 +37,7 @@ def _object(given: Json, _call: Call) -> Json:
 def _in_time(given: Json, _call: Call) -> Json:
     """Return a length as the time after it: `in 10 minutes`; anything else as it is."""
     text = f"{given} seconds" if isinstance(given, int | float) and not isinstance(given, bool) else given
-    if not isinstance(text, str) or text.lower().startswith("in ") or not _LENGTH.match(text):
-        return text
-    return f"in {text}"
+    return f"in {text}" if _is_length(text) else text
 
 
 def _text(given: Json, _call: Call) -> Json:
@@ -59,7 +58,18 @@ def _on_days(given: Json, call: Call) -> Json:
 
 def _later(given: Json, _call: Call) -> Json:
     """Return a length as the time that much later than a task is due."""
-    return f"{given} later" if isinstance(given, str) and _LENGTH.match(given) else None
+    return f"{given} later" if _is_length(given) else None
+
+
+def _is_length(given: Json) -> bool:
+    """Whether this is a length of time in words; one of ISO 8601, `PT2H`, is a time already."""
+    if not isinstance(given, str):
+        return False
+    try:
+        row = tokens(given)
+        return read_span(row) is not None and row.done
+    except (Misread, Unknown):
+        return False
 
 
 def _once(given: Json, _call: Call) -> Json:

@@ -133,14 +133,18 @@ class UnknownNames:
         return {} if any(self._given.get(name) and not overrides and name != "action" for name in found) else found
 
     def _spread(self, value: Json) -> dict[str, Json]:
-        """Return the arguments of an object that holds some of them, as `changes` and `filter` do."""
+        """Return the arguments of an object that holds some of them, as `changes` and `filter` do.
+
+        None are returned where another name in it means an argument that the call gives: one of the two is wrong.
+        """
         if not isinstance(value, dict) or len(value) > MAX_PROBLEMS:
             return {}
         inner = UnknownNames(self._tool, self._table, value)
         if not all(inner._values[name] for name in inner.names):
             return {}
         known = {name: each for name, each in value.items() if name in self._table and name not in self._given}
-        return {**known, **{name: inner._joined(name) for values in inner._values.values() for name in values}}
+        renamed = {name: inner._joined(name) for values in inner._values.values() for name in values}
+        return {} if any(self._given.get(name) for name in renamed) else {**known, **renamed}
 
     def _joined(self, name: str) -> Json:
         """Return the value of an argument that several names mean: a date and a time are one text, objects are one."""

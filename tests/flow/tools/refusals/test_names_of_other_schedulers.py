@@ -76,6 +76,11 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (S, {"delay_seconds": 600}, {"when": "in 600 seconds"}),
     (S, {"delayMinutes": 10}, {"when": "in 10 minutes"}),
     (S, {"hours": 2}, {"when": "in 2 hours"}),
+    (S, {"delay": "90 minutes"}, {"when": "in 90 minutes"}),
+    (S, {"delay": "in 90 minutes"}, {"when": "in 90 minutes"}),
+    (S, {"delay": "PT90M"}, {"when": "PT90M"}),
+    (S, {"delay": "2026-12-01T09:00"}, {"when": "2026-12-01T09:00"}),
+    (S, {"wait": "9am"}, {"when": "9am"}),
     (S, {"due_date": "2026-12-24", "due_time": "09:00"}, {"when": "2026-12-24 09:00"}),
     (S, {"time": "09:00", "date": "2026-12-24"}, {"when": "2026-12-24 09:00"}),
     (
@@ -171,6 +176,26 @@ def test_the_example_is_the_call_that_was_meant(
         assert again == (tool, meant)
     accepted, said = answer(tool, {**meant, **({"dry_run": True} if tool in {S, R, C} else {})})
     assert accepted, said
+
+
+@pytest.mark.parametrize(
+    ("given", "never"),
+    [
+        ({"when": "9:00", "recurrence": {"frequency": "daily", "count": 5}, "max_runs": 3}, "max_runs"),
+        ({"when": "tomorrow", "options": {"body": "Two"}, "payload": {"message": "One"}}, "payload"),
+    ],
+)
+def test_no_example_overrides_what_the_call_gives(answer: Answer, given: dict[str, Any], never: str) -> None:
+    accepted, said = answer(S, {"title": "A", **given})
+    assert not accepted
+    assert f"{never}=" not in said.partition("Example: ")[2]
+
+
+@pytest.mark.parametrize("postpone", ["2026-12-01T09:00", "9am", "1 daybreak", "1 € day"])
+def test_a_time_to_postpone_to_is_no_length(answer: Answer, one: str, postpone: str) -> None:
+    accepted, said = answer(R, {"task_id": one, "postpone": postpone})
+    assert not accepted
+    assert "later" not in said.partition("Example: ")[2]
 
 
 @pytest.mark.parametrize("tool", ["get_task", "cancel_task", R])
