@@ -56,7 +56,7 @@ def secrets_rotate(server: RemoteServer, params: Params) -> None:
     """Encrypt secrets again."""
     done = server.post("/secrets/rotate", reason_of(params))
     unreadable = [f"{each['name']} of {each['tenant']}" for each in done["unreadable"]]
-    secrets.say_rotated(done["encrypted"], unreadable, done["workers_without_key"])
+    secrets.say_rotated(done["encrypted"], unreadable, done.get("workers_without_key", ()))
 
 
 def _secret(name: str) -> str:

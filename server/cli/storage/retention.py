@@ -53,9 +53,9 @@ def show_status(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> No
         output.say(f"Archive: {archive}" if archive else "No archive: rows are only deleted.")
     else:
         output.say(NO_RULES)
-    if found["former_rules"]:
+    if former := found.get("former_rules"):  # a server of an earlier release has none
         headings = ("FORMER RULE", "OLDER THAN", "STATES", "TENANT", "UNTIL")
-        output.table(headings, map(_former, found["former_rules"]), spare=("STATES", "TENANT"))
+        output.table(headings, map(_former, former), spare=("STATES", "TENANT"))
         output.say("A former rule deletes nothing: `duetime audit verify` accepts what it deleted until its last day.")
 
 
