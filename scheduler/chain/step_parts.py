@@ -13,6 +13,8 @@ from typing import Any, Final
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.task import RetryPolicy
 
+_ATTEMPTS: Final = re.compile(r"(\d{1,3})(?: (times|retries|attempts|tries))?(?:[,.;].*)?")
+
 
 def is_text(value: Any) -> bool:
     return isinstance(value, str)
@@ -94,8 +96,9 @@ def _as_member(name: str) -> Callable[[Any], dict[str, Any] | None]:
 
 
 def _as_attempts(value: Any) -> dict[str, int] | None:
-    number = re.match(r"\d+", str(value))
-    return {"max_attempts": int(number[0])} if number and not isinstance(value, bool | Mapping) else None
+    """Return how many attempts a number or words mean: `3 times` come after the first one, `3 attempts` count it."""
+    found = _ATTEMPTS.fullmatch(str(value).strip().lower())
+    return {"max_attempts": int(found[1]) + (found[2] in {"times", "retries"})} if found else None
 
 
 def _as_amounts(value: Any) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -70,6 +71,24 @@ def test_a_step_takes_the_same_words(ask: Ask) -> None:
     text, _ = ask("schedule_task", title="Import", steps=steps)
     assert "up to 5 times, about 30 s apart" in text
     assert "up to 2 times, about 1 s to 2 s apart" in text
+
+
+@pytest.mark.parametrize(
+    ("retry", "attempts"),
+    [("3 times, mondays", 4), ("3 retries, mondays", 4), ("3 attempts, mondays", 3), ("99 Times; mondays", 100)],
+)
+def test_a_step_and_a_task_are_corrected_to_the_same_attempts(ask: Ask, retry: str, attempts: int) -> None:
+    said = re.escape(f"{{'max_attempts': {attempts}}}")
+    with pytest.raises(AssertionError, match=f"retry={said}"):  # of an answer without structured content
+        ask("schedule_task", title="Import", when="tomorrow", retry=retry)
+    with pytest.raises(AssertionError, match=f"'retry': {said}"):
+        ask("schedule_task", title="Import", steps=[{"name": "a", "when": "tomorrow", "retry": retry}])
+
+
+@pytest.mark.parametrize("retry", ["30 s apart, mondays", "3 mondays", "100 times, mondays"])
+def test_a_step_whose_retries_are_not_clear_is_shown_without_them(ask: Ask, retry: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape("steps=[{'name': 'a', 'when': 'tomorrow'}]")):
+        ask("schedule_task", title="Import", steps=[{"name": "a", "when": "tomorrow", "retry": retry}])
 
 
 @pytest.mark.parametrize("retry", [{"max_attempts": 3, "backoff": "30 s"}, {"backoff": "30 s", "max_backoff": "1 min"}])
