@@ -222,7 +222,9 @@ def _verdict(
     run_id = step.run.id
     if run_id in failing:
         return LinkVerdict(State.FAILED, words=failing[run_id])
-    return judge(step.links, awaited.get(run_id), approval_open=run_id in unanswered)
+    passes = before_run(step.task).passes_open_links(step.run)
+    links = [link for link in step.links if link.outcome is not None] if passes else step.links
+    return judge(links, awaited.get(run_id), approval_open=run_id in unanswered)
 
 
 def _runs_again(step: _Behind) -> bool:

@@ -89,6 +89,18 @@ def test_a_no_leaves_out_the_steps_of_its_generation_alone(desk: Desk) -> None:
     assert (states(desk, chain), states(desk, chain, "mail")) == ([SKIPPED, WAITING], [SKIPPED, WAITING])
 
 
+def test_a_step_that_was_run_now_and_then_overtaken_starts_with_the_yes(desk: Desk) -> None:
+    chain = Hourly(desk, [{"name": "fetch"}, ASKS])
+    desk.start(9)
+    desk.scheduler.act(chain.steps["load"], "run_now")
+    desk.nothing_due(9, 1)
+    chain.overtaken(10)
+    load = of(desk, chain, "load", 1)
+    assert load.state is WAITING
+    desk.scheduler.approve(load.id)
+    assert [claim.run.id for claim in desk.start(10, 2)] == [load.id]
+
+
 def test_the_default_ends_the_question_of_each_generation_at_its_own_time(desk: Desk) -> None:
     chain = held_twice(desk, ASKS)
     desk.clock.at = at(10, 31)
