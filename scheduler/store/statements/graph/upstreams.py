@@ -48,6 +48,18 @@ _LATEST = (
 )
 """The run of an upstream whose result is read; its index holds the runs of a task by their numbers."""
 
+_last = runs.alias("last")
+_LAST_TO_END = (
+    select(_last.c.id)
+    .where(_last.c.task_id == tasks.c.id, _last.c.ended_at.is_not(None), _last.c.started_at.is_not(None))
+    .order_by(_last.c.ended_at.desc(), _last.c.generation.desc())
+    .limit(1)
+    .correlate(tasks)
+    .scalar_subquery()
+)
+_RESULTS_OF_OTHERS = (
+    select(tasks.c.id, runs.c.result).join_from(tasks, runs, runs.c.id == _LAST_TO_END).where(tasks.c.id.in_(_IDS))
+)
 _RESULTS = (
     select(
         runs.c.id,
@@ -126,6 +138,7 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
 def results(connection: Connection, tenant: str, task_id: str, run: Run | None = None) -> Mapping[str, Json]:
     """Return the last results of what a task comes after: steps of its chain by names, others by ids.
 
+    Of several runs of a step of its chain the one with the highest number counts; of others the one that ended last.
     Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`. Of
     steps of its chain a `run` gets no results of later generations, and none of one that ended unstarted in its own.
     Next to the current generation it also gets those of the tasks that were spawned in its own.
@@ -135,14 +148,24 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     unstarted = _unstarted(connection, rows, run.number) if run else ()
     rows = [row for row in rows if row.task_id not in unstarted]
     cause = follow_ups.failure(connection, tenant, task_id)
+    others = _results_of_others(connection, [row.task_id for row in rows if not row.name])
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
-    found: dict[str, Any] = {row.name or row.task_id: row.result for row in rows if row.chain_id not in whole}
+    result_of = {row.task_id: row.result for row in rows} | others
+    found: dict[str, Any] = {
+        row.name or row.task_id: result_of[row.task_id] for row in rows if row.chain_id not in whole
+    }
     for row in rows:
         if row.chain_id in whole:
-            found.setdefault(row.chain_id, {})[row.step] = row.result
+            found.setdefault(row.chain_id, {})[row.step] = result_of[row.task_id]
     if run and not run.current:
         found |= spawned_rows.results(connection, [row.id for row in rows if row.name])
     return {**found, "failure": cause.as_input()} if cause else found
+
+
+def _results_of_others(connection: Connection, task_ids: Sequence[str]) -> dict[str, Json]:
+    """Return the results of tasks that are no steps of the same chain: those of the runs that ended last."""
+    found = unreadable.rows(connection, _RESULTS_OF_OTHERS, {"task_ids": task_ids}) if task_ids else ()
+    return {row.id: row.result for row in found}
 
 
 def _unstarted(connection: Connection, rows: Sequence[Any], number: int) -> set[str]:

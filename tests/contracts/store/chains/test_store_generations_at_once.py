@@ -264,3 +264,15 @@ def test_the_store_finds_nothing_to_repair_in_generations_at_once(desk: Desk) ->
     chain.overtaken(10)
     assert desk.store.dependencies.repair(limit=9) == 0
     assert chain.runs("load") == {1: WAITING, 2: WAITING}
+
+
+@on_each_database
+def test_a_task_outside_the_chain_reads_the_result_of_the_run_that_ended_last(desk: Desk) -> None:
+    chain = Hourly(desk)
+    [first] = desk.start(9)
+    [second] = chain.overtaken(10)
+    mail = desk.scheduler.schedule("Mail", after=[chain.steps["fetch"]]).record.task.id
+    desk.end_anew([second], Done("newer", result="of 10"))
+    desk.clock.at = at(10, 1)
+    desk.end_anew([first], Done("older", result="of 9"))
+    assert desk.store.dependencies.results("local", mail) == {chain.steps["fetch"]: "of 9"}
