@@ -20,10 +20,10 @@ from duetime.scheduler.store.retention.parts import RowsOfTable, itself, one_of,
 from duetime.scheduler.store.retention.preview import CountedRows
 from duetime.scheduler.store.retention.row_conditions import TABLES, RowCondition
 from duetime.scheduler.store.retention.selection import RowKey, Selected
-from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, spawned_tasks
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
-from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, exists, func, select, update
 
 RowCounts = Counter[str]
 """Rows by table."""
@@ -36,6 +36,7 @@ _UNLABEL = delete(labels).where(
     labels.c.label == bindparam("of_label"),
     labels.c.task_id == bindparam("of_task"),
 )
+_FORGET_SPAWNED = delete(spawned_tasks).where(~exists().where(tasks.c.id == spawned_tasks.c.task_id))
 _CHANGES_HISTORY = frozenset({RetentionKind.RUNS, RetentionKind.EVENTS})
 
 
@@ -63,6 +64,11 @@ def delete_batch(
     for table, condition in parts(rule.kind, keys):
         found[table.name] += _delete(connection, table, condition, now)
     return +found, False
+
+
+def forget_spawned(connection: Connection) -> None:
+    """Delete what tells of spawned tasks that are gone: processes of an older version delete these without it."""
+    connection.execute(_FORGET_SPAWNED)
 
 
 def _delete(connection: Connection, table: Table, condition: RowCondition, now: datetime) -> int:

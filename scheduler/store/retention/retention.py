@@ -164,6 +164,8 @@ class Retention:
         def work(connection: Connection) -> None:
             statement = dialect_of(connection).insert(sweeps).values(values)
             connection.execute(statement.on_conflict_do_update(index_elements=["kind"], set_=values))
+            if kind is RetentionKind.TASKS:
+                deletion.forget_spawned(connection)
 
         self._database.write(work)
 

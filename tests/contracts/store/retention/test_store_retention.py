@@ -22,11 +22,12 @@ from duetime.scheduler.store.retention.row_conditions import TABLES
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
+from duetime.scheduler.store.schema.tables.chains import spawned_tasks
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from tests.builders import (
     NOON,
@@ -43,6 +44,7 @@ from tests.builders import (
     settlement,
     started,
 )
+from tests.contracts.store.databases import on_each_database
 from tests.invariants import assert_sound
 
 DAYS_90 = timedelta(days=90)
@@ -451,3 +453,16 @@ def test_all_events_are_gone_with_their_tasks(store: Store, clock: Clock) -> Non
     clock.forward(days=91)
     swept(store)
     assert store._database.read(lambda connection: connection.execute(select(events.c.id)).all()) == []
+
+
+@on_each_database
+def test_a_sweep_forgets_a_spawned_task_that_an_older_process_deleted(store: Store, clock: Clock) -> None:
+    task = added(store)
+    noted = [
+        {"task_id": each, "tenant": TENANT, "name": "a/b", "run_id": task.run.id} for each in ("t_x", task.task.id)
+    ]
+    store._database.write(lambda connection: connection.execute(insert(spawned_tasks), noted))
+    assert "spawned_tasks" in {each.table for each in store.integrity.examine().findings}
+    swept(store)
+    assert store.integrity.examine().findings == ()
+    assert rows(store)["spawned_tasks"] == 1
