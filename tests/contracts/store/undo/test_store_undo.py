@@ -12,7 +12,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.settlement import refresh
 from duetime.scheduler.run_records import Verdict
@@ -425,3 +425,19 @@ def test_the_undo_of_a_cancel_lets_the_change_before_it_be_undone(target: Desk) 
     target.scheduler.act(task_id, "undo", undo=cancelled.undo)
 
     assert shown(target.scheduler.act(task_id, "undo", undo=moved.undo)) == before
+
+
+@on_each_database
+def test_the_undo_of_a_replay_next_to_a_series_lets_the_change_before_it_be_undone(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.clock.at = day(1)
+    [claim] = target.start()
+    target.settle(claim, Failed("away"))
+    was = target.scheduler.get(task_id).record.task.title
+    titled = target.scheduler.reschedule(task_id, title="First")
+    replay = target.scheduler.letters.replay([claim.run.id])
+    assert len(target.scheduler.get(task_id).record.side_runs) == 1
+    target.scheduler.bulk.change("undo", undo=replay.undo)
+
+    back = target.scheduler.act(task_id, "undo", undo=titled.undo).record
+    assert (back.task.title, back.side_runs) == (was, ())
