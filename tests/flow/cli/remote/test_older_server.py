@@ -16,7 +16,7 @@ class OlderServer(RemoteServer):
     def get(self, path: str, **query: Any) -> dict[str, Any]:  # noqa: ARG002 - the signature of the client
         return {"schema": "duetime.retention/1", "rules": [], "sweeps": []}
 
-    def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> dict[str, Any]:  # noqa: ARG002
+    def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> dict[str, Any]:  # noqa: ARG002 - as above
         return {"schema": "duetime.secrets_rotated/1", "encrypted": 2, "unreadable": []}
 
 
