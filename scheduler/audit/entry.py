@@ -39,6 +39,7 @@ class AuditKind(StrEnum):
     BACKUP_MADE = "backup_made"
     DEAD_LETTER_REPLAYED = "dead_letter_replayed"
     DEAD_LETTER_DISCARDED = "dead_letter_discarded"
+    DELIVERIES_SENT_AGAIN = "deliveries_sent_again"
     QUIET_HOURS_SET = "quiet_hours_set"
     QUIET_HOURS_CLEARED = "quiet_hours_cleared"
     TASKS_CHANGED = "tasks_changed"

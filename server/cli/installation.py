@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 from duetime.server.settings.layers import config_path, default_config_path
 from duetime.server.settings.source import config_json
 from duetime.server.setup import background_service, client_file, mcp_clients, service_alternatives
@@ -93,7 +94,8 @@ def doctor(
         found = [checks.misconfigured(error)]
     else:
         invocation = opened.invocation()
-        asked = {"config": opened.config, "send_test": send_test, "send_again": send_again, "deep": deep}
+        again = send_again and AuditEntry.by(cli_caller(), AuditKind.DELIVERIES_SENT_AGAIN, send_again)
+        asked = {"config": opened.config, "send_test": send_test, "send_again": again, "deep": deep}
         found = checks.examine(settings, invocation, **asked)
     show_doctor({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]}, as_json=as_json)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.ids import new_id
@@ -16,6 +17,9 @@ from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
 from duetime.server.settings.secret_keys import SettingSecrets, store_keys
+
+MAX_NAME_CHARS = 60
+"""The most of an unknown name that is repeated."""
 
 
 def opened(settings: Settings) -> Store:
@@ -45,13 +49,20 @@ def channel_checks(settings: Settings, *, send_test: bool) -> Iterator[Check]:
         channels.close()
 
 
-def deliveries_check(store: Store, *, send_again: str | None = None) -> Check:
+def deliveries_check(store: Store, settings: Settings, *, send_again: AuditEntry | None = None) -> Check:
     """Look for channels whose deliveries were given up, or fail again and again.
 
-    Deliveries that were given up for `send_again` become due first.
+    Deliveries that were given up for the subject of `send_again` become due first; a channel that is neither configured
+    nor failing is wrong.
     """
-    sent = [_sent_again(store, send_again)] if send_again else []
     found = store.deliveries.failing()
+    sent = []
+    if send_again is not None:
+        known = {*settings.channels, "desktop", *(each.name for each in found)}
+        if send_again.subject not in known:
+            return _unknown(str(send_again.subject), sorted(known))
+        sent = [_sent_again(store, send_again)]
+        found = store.deliveries.failing()
     if not found:
         return Check("deliveries", CheckVerdict.OK, " ".join(sent) or "none was given up")
     said = "; ".join(f"{each.name}: {_failures(each)} ({each.error or 'no error is known'})" for each in found)
@@ -69,8 +80,15 @@ def _failures(channel: FailingChannel) -> str:
     return ", ".join(filter(None, (given_up, failing)))
 
 
-def _sent_again(store: Store, channel: str) -> str:
-    count = store.deliveries.send_again(channel)
+def _unknown(channel: str, known: list[str]) -> Check:
+    said = f"there is no channel {channel[:MAX_NAME_CHARS]!r}, so nothing is sent again."
+    advice = f"Accepted: {', '.join(known)}. Example: `duetime doctor --send-again {known[0]}`"
+    return Check("deliveries", CheckVerdict.WRONG, said, advice)
+
+
+def _sent_again(store: Store, act: AuditEntry) -> str:
+    channel = str(act.subject)
+    count = store.deliveries.send_again(channel, act)
     return f"{count:,} that {'was' if count == 1 else 'were'} given up for {channel} will be sent again."
 
 

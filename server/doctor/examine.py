@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from platform import python_version
 
+from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable, StoreUnwritable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
@@ -61,12 +62,12 @@ def examine(
     config: Path | None = None,
     send_test: bool = False,
     deep: bool = False,
-    send_again: str | None = None,
+    send_again: AuditEntry | None = None,
     running: Store | None = None,
 ) -> list[Check]:
     """Look at everything; `config` is the file that the command line named, if any.
 
-    Deliveries that were given up for the channel `send_again` become due.
+    Deliveries that were given up for a channel, the subject of `send_again`, become due.
 
     `running` is the store of a process that serves: it has the keys of its start, whatever their file has now.
     """
@@ -93,7 +94,7 @@ def _configuration(settings: Settings, config: Path | None) -> Check:
 
 
 def _database(
-    settings: Settings, running: Store | None, *, deep: bool, send_again: str | None = None
+    settings: Settings, running: Store | None, *, deep: bool, send_again: AuditEntry | None = None
 ) -> Iterator[Check]:
     if settings.distributed:
         yield redis_check(settings)
@@ -116,7 +117,7 @@ def _database(
             yield _safely("indexes", indexes_check, store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
-        yield _safely("deliveries", partial(deliveries_check, send_again=send_again), store)
+        yield _safely("deliveries", partial(deliveries_check, settings=settings, send_again=send_again), store)
         yield _safely("secrets", secrets_check, running or store)
         if deep:
             yield from integrity_checks(store)

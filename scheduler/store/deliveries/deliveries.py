@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
@@ -163,10 +166,20 @@ class Deliveries:
 
         return self._database.read(work)
 
-    def send_again(self, channel: str) -> int:
-        """Make all deliveries due that were given up for a channel, under the keys that they had; return how many."""
-        values = {"of_channel": channel, "now": self._now()}
-        return self._database.write(lambda connection: connection.execute(_SEND_AGAIN, values).rowcount)
+    def send_again(self, channel: str, act: AuditEntry | None = None) -> int:
+        """Make all deliveries due that were given up for a channel, under the keys that they had; return how many.
+
+        The entry says how many there were.
+        """
+        now = self._now()
+
+        def work(connection: Connection) -> int:
+            count = connection.execute(_SEND_AGAIN, {"of_channel": channel, "now": now}).rowcount
+            if act is not None:
+                entries.store(connection, replace(act, detail={"deliveries": count}), now)
+            return count
+
+        return self._database.write(work)
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""

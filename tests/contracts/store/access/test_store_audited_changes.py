@@ -19,6 +19,7 @@ from duetime.scheduler.store.audit import entries
 
 from tests.builders import NOON, Clock
 from tests.canary import CANARY, KEY
+from tests.contracts.store.failures.test_store_failing_channels import fire
 
 DAY = timedelta(days=1)
 LAPTOP = ApiKey("7k3m9qx2w4hb", "acme", "ann", ("tasks",), "laptop", "ab" * 32, NOON, NOON + 30 * DAY)
@@ -49,6 +50,9 @@ CHANGES: dict[AuditKind, tuple[Callable[[Store], object], Any]] = {
     AuditKind.SECRETS_ROTATED: (
         lambda it: it.secrets.rotate(act(AuditKind.SECRETS_ROTATED)), {"encrypted": 1, "unreadable": 0}
     ),
+    AuditKind.DELIVERIES_SENT_AGAIN: (
+        lambda it: it.deliveries.send_again("crm", act(AuditKind.DELIVERIES_SENT_AGAIN)), {"deliveries": 1}
+    ),
 }  # fmt: skip
 
 
@@ -57,11 +61,18 @@ def filled(store: Store, clock: Clock) -> Store:
     store.secrets = Secrets(store._database, clock, Cipher([read_key(KEY)]))
     store.api_keys.add(LAPTOP)
     store.secrets.set("acme", "crm", CANARY, by="ann")
+    fire(store, "Backup", "crm")
+    due = [delivery.id for delivery, _ in store.deliveries.due(limit=9)]
+    assert store.deliveries.settle_failed(due, 0, "HTTP 410", next_at=None)
     return store
 
 
 def _stored(store: Store) -> object:
-    return store.api_keys.all(), [(each.tenant, each.name, each.token) for each in store.secrets.all()]
+    return (
+        store.api_keys.all(),
+        [(each.tenant, each.name, each.token) for each in store.secrets.all()],
+        store.deliveries.failing(),
+    )
 
 
 def _entries(store: Store) -> tuple[AuditEntry, ...]:

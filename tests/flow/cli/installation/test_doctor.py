@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 import time_machine
+from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.foresight import lateness
 from duetime.scheduler.handlers import Context, handler
@@ -56,9 +57,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def doctor(home: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    def examined(*options: str) -> tuple[int, dict[str, dict[str, str]]]:
+    def examined(*options: str, config: Path | None = None) -> tuple[int, dict[str, dict[str, str]]]:
         capsys.readouterr()
-        code = run(["doctor", "--json", *options])
+        code = run([*(["--config", str(config)] if config else []), "doctor", "--json", *options])
         checks = json.loads(capsys.readouterr().out)["checks"]
         return code, {check["name"]: check for check in checks}
 
@@ -400,6 +401,29 @@ def test_a_copy_of_a_database_is_not_run_by_the_process_of_the_original(
         assert doctor()[1]["runner"]["said"] == "no process is running tasks."
 
 
+def test_a_channel_that_is_not_known_is_refused_with_those_that_are(doctor: Doctor, home: Path) -> None:
+    (home / "duetime.toml").write_text(f'[channels.slack]\nwebhook = "http://127.0.0.1:9/"\nsecret = "{SECRET}"\n')
+    with build(load_settings(home / "duetime.toml")) as app:
+        fire(app.store, "Backup", "crm")
+        due = [delivery for delivery, _ in app.store.deliveries.due(limit=9)]
+        assert app.store.deliveries.settle_failed([each.id for each in due], 0, "HTTP 410", next_at=None)
+    code, checks = doctor("--send-again", "slcak", config=home / "duetime.toml")
+    assert (code, checks["deliveries"]) == (
+        1,
+        {
+            "name": "deliveries",
+            "verdict": "wrong",
+            "said": "there is no channel 'slcak', so nothing is sent again.",
+            "advice": "Accepted: crm, desktop, slack. Example: `duetime doctor --send-again crm`",
+        },
+    )
+    with build(load_settings()) as app:
+        assert app.store.audit.page("local", AuditFilter(), limit=9).entries == ()
+        assert app.store.deliveries.failing()
+    again = doctor("--send-again", "slack", config=home / "duetime.toml")[1]["deliveries"]
+    assert again["said"].startswith("0 that were given up for slack will be sent again. crm: 1 given up")
+
+
 def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) -> None:
     with build(load_settings()) as app:
         fire(app.store, "Backup", "crm")
@@ -418,4 +442,7 @@ def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) 
     )
     sent = doctor("--send-again", "crm")[1]["deliveries"]
     assert sent["said"] == "1 that was given up for crm will be sent again."
+    with build(load_settings()) as app:
+        [entry] = app.store.audit.page("local", AuditFilter(), limit=9).entries
+    assert (entry.kind, entry.subject, entry.detail) == ("deliveries_sent_again", "crm", {"deliveries": 1})
     assert doctor()[1]["deliveries"]["verdict"] == "ok"
