@@ -46,6 +46,9 @@ _UNITS: Final = {
 _NO_UNITS: Final = frozenset({"interval", "cron", "recurring", "rrule", "custom"})
 """Types of a recurrence that its other parts say."""
 
+_OWN_ARGUMENTS: Final = ("until", "max_runs", "timezone")
+"""Parts that are arguments of their own, not of the sentence."""
+
 _DAY_CODES: Final = {"mo": "mon", "tu": "tue", "we": "wed", "th": "thu", "fr": "fri", "sa": "sat", "su": "sun"}
 _ALL_DAYS: Final = {"mon-fri": "weekday", "mo-fr": "weekday", "weekdays": "weekday", "weekends": "weekend"}
 
@@ -102,39 +105,43 @@ def refuse_no_runs(repeat: str | None, sent: Mapping[str, Json]) -> None:
 
 
 def recurrence_of(given: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return the sentence of a recurrence in parts as `repeat`, with its end and zone; None for a part not known."""
+    """Return the sentence of a recurrence in parts as `repeat`, with its end and zone; None for a part without use."""
     parts: dict[str, Json] = {}
     for name, value in given.items():
         plain = re.sub(r"[\s_-]", "", name.lower())
         if plain.rstrip("s") in _UNITS and isinstance(value, int) and plain not in _PARTS:
-            parts |= {"unit": plain, "interval": value}
-        elif plain in _PARTS and str(value).lower() not in _NO_UNITS:
-            parts[_PARTS[plain]] = value
-        elif plain not in _PARTS:
+            named: dict[str, Json] = {"unit": plain, "interval": value}
+        elif plain in _PARTS:
+            named = {} if str(value).lower() in _NO_UNITS else {_PARTS[plain]: value}
+        else:
+            return None
+        if any(parts.setdefault(part, each) != each for part, each in named.items()):
             return None
     sentence = _sentence(parts)
     if sentence is None or not is_recurrence(sentence):
         return None
-    rest = {name: parts[name] for name in ("until", "max_runs", "timezone") if parts.get(name) is not None}
+    rest = {name: parts[name] for name in _OWN_ARGUMENTS if parts.get(name) is not None}
     return {"repeat": sentence, **rest}
 
 
 def _sentence(parts: Mapping[str, Json]) -> str | None:
     if "rule" in parts:
-        return str(parts["rule"])
+        return str(parts["rule"]) if set(parts) <= {"rule", *_OWN_ARGUMENTS} else None
     interval, named = parts.get("interval") or 1, parts.get("unit")
     if isinstance(interval, str) and not interval.isdecimal():
         if _unit(interval) is None:
-            return in_words(interval) if set(parts) <= {"interval", "unit"} else None
+            return in_words(interval) if set(parts) <= {"interval", *_OWN_ARGUMENTS} else None
+        if _unit(named or interval) != _unit(interval):
+            return None
         interval, named = 1, interval
     unit = _unit(named or ("week" if "days" in parts else "month" if "month_day" in parts else "day"))
-    days = _on(parts)
-    if unit is None or days is None:
+    on, at = _on(parts, unit), _at(parts)
+    if unit is None or on is None or at is None or (at and unit in {"minute", "hour"}):
         return None
     every = f"every {interval} {unit}s" if str(interval) != "1" else f"every {unit}"
-    if str(interval) == "1" and days.startswith(" on ") and "days" in parts:
-        every, days = "every", days.removeprefix(" on")
-    return f"{every}{days}{_at(parts)}"
+    if str(interval) == "1" and "days" in parts:
+        every, on = "every", on.removeprefix(" on")
+    return f"{every}{on}{at}"
 
 
 def _unit(given: Json) -> str | None:
@@ -142,13 +149,16 @@ def _unit(given: Json) -> str | None:
     return _UNITS.get(word) or _UNITS.get(word.rstrip("s"))
 
 
-def _on(parts: Mapping[str, Json]) -> str | None:
-    """Return the days of a recurrence, with a blank before; nothing where it names none, None where they are none."""
+def _on(parts: Mapping[str, Json], unit: str | None) -> str | None:
+    """Return the days of a recurrence, with a blank before; nothing where it names none, None where one is not used."""
     if "month_day" in parts:
         day = parts["month_day"]
-        return f" on the {ordinal_text(int(str(day)))}" if str(day).isdecimal() else None
-    days = _days(parts.get("days"))
-    return f" on {days}" if days else None if "days" in parts else ""
+        is_day = unit == "month" and "days" not in parts and str(day).isdecimal()
+        return f" on the {ordinal_text(int(str(day)))}" if is_day else None
+    if "days" not in parts:
+        return ""
+    days = _days(parts["days"])
+    return f" on {days}" if days and unit in {"day", "week"} else None
 
 
 def _days(given: Json) -> str:
@@ -158,9 +168,18 @@ def _days(given: Json) -> str:
     return " and ".join(_ALL_DAYS.get(name) or _DAY_CODES.get(name, name) for name in plain)
 
 
-def _at(parts: Mapping[str, Json]) -> str:
-    if parts.get("time"):
+def _at(parts: Mapping[str, Json]) -> str | None:
+    """Return the times of a day, with a blank before; nothing where it names none, None where one is not used."""
+    clock = {"hour", "minute"} & set(parts)
+    if "time" in parts:
         times = parts["time"] if isinstance(parts["time"], list) else [parts["time"]]
-        return f" at {' and '.join(map(str, times))}"
-    hour, minute = parts.get("hour"), parts.get("minute") or 0
-    return f" at {hour:02}:{minute:02}" if isinstance(hour, int) and isinstance(minute, int) else ""
+        return f" at {' and '.join(map(str, times))}" if all(times) and times and not clock else None
+    if not clock:
+        return ""
+    hour, minute = _number(parts.get("hour")), _number(parts.get("minute", 0))
+    return None if hour is None or minute is None else f" at {hour:02}:{minute:02}"
+
+
+def _number(given: Json) -> int | None:
+    is_number = type(given) is int or (isinstance(given, str) and given.isdecimal())
+    return int(str(given)) if is_number else None

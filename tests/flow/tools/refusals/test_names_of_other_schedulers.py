@@ -51,6 +51,7 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"repeat": "every day at 9am", "until": "2026-12-31", "timezone": "Asia/Tokyo"},
     ),
     (S, {"repeat": {"frequency": "daily", "count": 5}}, {"repeat": "every day", "max_runs": 5}),
+    (S, {"repeat": {"minute": "0", "hour": "9"}}, {"repeat": "every day at 09:00"}),
     (S, {"repeat": {"phase": "full moon"}}, {"repeat": "every weekday at 9:00"}),
     (S, {"when": "9:00", "days": ["mon", "wed"]}, {"when": "9:00", "repeat": "every mon and wed"}),
     (S, {"repeat": "daily at 9", "days": ["mon", "wed"]}, {"repeat": "every mon and wed at 9"}),
