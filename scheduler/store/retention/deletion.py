@@ -67,7 +67,7 @@ def delete_batch(
 
 
 def forget_spawned(connection: Connection) -> None:
-    """Delete what tells of spawned tasks that are gone: processes of an older version delete these without it."""
+    """Delete rows of spawned tasks that are gone: processes of an older version delete these tasks without them."""
     connection.execute(_FORGET_SPAWNED)
 
 
