@@ -43,7 +43,7 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
 RETRY_ACCEPTED: Final = (
-    "an object with max_attempts, backoff_seconds and max_backoff_seconds, or words: '5 times, 30 s apart'"
+    "an object with max_attempts (1 to 100), backoff_seconds and max_backoff_seconds, or words: '5 times, 30 s apart'"
 )
 RetryWords = RetryPolicy | Mapping[str, int | str] | str | int
 """A retry policy, its members, or words for it, as the Python API takes it."""
