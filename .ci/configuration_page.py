@@ -49,8 +49,7 @@ KINDS: Mapping[Any, str] = {
     int: "a whole number",
     float: "a number",
     Decimal: "a decimal number",
-    str: "text",
-    SecretStr: "text",
+    **dict.fromkeys((str, SecretStr), "text"),
     Path: "a path",
 }
 
