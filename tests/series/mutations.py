@@ -405,9 +405,9 @@ MUTATIONS = (
         "a generation that nobody wanted counts as one",
         (
             (
-                "generations/renewal.py",
-                "counts = any(run.state is not State.SKIPPED for _, run in last.steps)",
-                "counts = bool(last.steps)",
+                "generations/generation_rows.py",
+                "counts = any(run.state is not State.SKIPPED for _, run in self.steps)",
+                "counts = bool(self.steps)",
             ),
         ),
         CHAINS,
