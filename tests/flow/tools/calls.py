@@ -19,6 +19,8 @@ from mcp.types import CallToolResult, TextContent
 from tests.widgets.published import assert_published
 
 Ask = Callable[..., tuple[str, dict[str, Any]]]
+Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
+"""Calls a tool; returns whether the call was accepted, and what a model reads."""
 
 CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 
@@ -37,6 +39,19 @@ def asked_of(scheduler: Scheduler) -> Ask:
         return part.text, answer.structured_content
 
     return ask
+
+
+def answers_of(scheduler: Scheduler) -> Answer:
+    """Return a function that calls a tool, which may refuse."""
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+
+    def call(tool: str, given: dict[str, Any]) -> tuple[bool, str]:
+        found = asyncio.run(tools[tool].run(given, CONTEXT))
+        assert isinstance(found, CallToolResult)
+        assert isinstance(found.content[0], TextContent)
+        return not found.is_error, found.content[0].text
+
+    return call
 
 
 def settled(store: Store, now: datetime, outcome: Outcome, *, traceback: str | None = None) -> None:

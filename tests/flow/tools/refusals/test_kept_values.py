@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,15 +13,12 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.tools.registration import make_tools
-from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 from tests.builders import Clock
-from tests.flow.tools.calls import CONTEXT
+from tests.flow.tools.calls import Answer, answers_of
 from tests.flow.tools.sent_back import corrections
 
-Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
 S, R = "schedule_task", "reschedule_task"
 TIMED = {"title": "A", "when": "tomorrow 9am"}
 WATCH = {"url": "https://example.com/order"}
@@ -98,16 +94,7 @@ def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
 
 @pytest.fixture
 def answer(scheduler: Scheduler) -> Answer:
-    """Call a tool; return whether the call was accepted, and what a model reads."""
-    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
-
-    def call(tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-        found = asyncio.run(tools[tool].run(arguments, CONTEXT))
-        assert isinstance(found, CallToolResult)
-        assert isinstance(found.content[0], TextContent)
-        return not found.is_error, found.content[0].text
-
-    return call
+    return answers_of(scheduler)
 
 
 @pytest.mark.parametrize(("wrong", "example"), KEPT, ids=lambda value: str(value)[:80])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,15 +13,12 @@ from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.tools.registration import make_tools
 from duetime.tools.schedule_task import REMINDER, schedule_task
-from mcp.types import CallToolResult, TextContent
 
 from tests.builders import Clock
-from tests.flow.tools.calls import CONTEXT
+from tests.flow.tools.calls import Answer, answers_of
 from tests.flow.tools.sent_back import corrections
 
-Answer = Callable[[str, dict[str, Any]], tuple[bool, str]]
 S, R, A, C = "schedule_task", "reschedule_task", "act_on_task", "change_tasks"
 WATCH = {"url": "https://example.com/order", "condition": "status == 'shipped'"}
 HOOK = {"url": "https://example.com/hook"}
@@ -384,16 +380,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
 
 @pytest.fixture(scope="module")
 def answer(scheduler: Scheduler) -> Answer:
-    """Call a tool; return whether it accepts, and what it says."""
-    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
-
-    def call(tool: str, given: dict[str, Any]) -> tuple[bool, str]:
-        found = asyncio.run(tools[tool].run(given, CONTEXT))
-        assert isinstance(found, CallToolResult)
-        assert isinstance(found.content[0], TextContent)
-        return not found.is_error, found.content[0].text
-
-    return call
+    return answers_of(scheduler)
 
 
 @pytest.fixture(scope="module")
