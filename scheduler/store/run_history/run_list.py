@@ -29,7 +29,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, false, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
-MAX_RUNS_SEARCHED = 10_000
+MAX_RUNS_SEARCHED = 7_500
 """Runs of a tenant that a page compares with what no index holds: a short page continues behind them."""
 
 MAX_RUNS_LOOKED_UP = 5_000
@@ -107,7 +107,7 @@ class RunSearch:
         found = self._rare()
         if found is None:
             return self._continued(soon, compared, limit)
-        return self._with_words(*found, walk, compared, limit)
+        return self._with_words(found, walk, soon, compared, limit)
 
     def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
         """Compare the runs behind those that were compared, as many as a page may have in all."""
@@ -149,9 +149,15 @@ class RunSearch:
         return None
 
     def _with_words(
-        self, titles: Matches, reasons: Matches, walk: RunWalk, compared: Sequence[Condition], limit: int
+        self,
+        rare: tuple[Matches, Matches],
+        walk: RunWalk,
+        soon: FoundRuns,
+        compared: Sequence[Condition],
+        limit: int,
     ) -> FoundRuns:
         """Look up the runs with rare words; where many runs have them, compare more, first with the matches."""
+        titles, reasons = rare
         run_ids = self._runs_of_events(reasons)
         places = ((runs.c.task_id, titles.ids), (runs.c.id, run_ids))
         if self._are_few(titles):
@@ -159,7 +165,7 @@ class RunSearch:
             return self._looked_up(walk, known, compared, limit)
         sets = [text_search.in_set_of(self.connection, column, ids) for column, ids in places if ids]
         matched = or_(false(), *sets)
-        return _searched(walk, [matched, *compared], limit, MAX_RUNS_SEARCHED)
+        return self._continued(soon, [matched, *compared], limit)
 
     def _runs_of_events(self, reasons: Matches) -> list[str]:
         matching = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))

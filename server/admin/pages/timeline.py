@@ -28,7 +28,7 @@ DEFAULT_WINDOW = "1h"
 MAX_TIMELINE_RUNS = 300
 TIMELINE_PAGE_ROWS = 100
 MAX_PAGES_SEARCHED = 5
-"""Pages of a list whose rows are compared with when they began: each takes up to 10,000 runs."""
+"""Pages of a list whose rows are compared with when they began: each takes up to 7,500 runs."""
 
 LOOK_AHEAD = timedelta(days=1)
 """The time after a window in which the runs end that were at work in it; later ones are left out."""
