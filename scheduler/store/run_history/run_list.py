@@ -93,7 +93,7 @@ class RunSearch:
     behind: RunKey | None
 
     def first(self, limit: int) -> FoundRuns:
-        """Return the first runs: by the index of a label, else on a short walk, else by the index of texts."""
+        """Return the first runs: by the index of a label, else on a walk, short unless it finds many, else by texts."""
         walk = RunWalk(self.connection, self.tenant, self.where, self.behind)
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         known = self._of_few_tasks()
@@ -102,15 +102,20 @@ class RunSearch:
         if not compared:
             return FoundRuns(walk.keys((), limit))
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
+        is_common = len(soon.keys) * MAX_RUNS_SEARCHED >= limit * MAX_RUNS_SEARCHED_FIRST
+        if is_common:
+            soon = self._continued(soon, compared, limit)
         if soon.searched_to is None:
             return soon
         found = self._rare()
         if found is None:
-            return self._continued(soon, compared, limit)
+            return soon if is_common else self._continued(soon, compared, limit)
         return self._with_words(found, walk, soon, compared, limit)
 
     def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
         """Compare the runs behind those that were compared, as many as a page may have in all."""
+        if soon.searched_to is None:
+            return soon
         walk = RunWalk(self.connection, self.tenant, self.where, soon.searched_to)
         most = MAX_RUNS_SEARCHED - MAX_RUNS_SEARCHED_FIRST
         more = _searched(walk, compared, limit - len(soon.keys), most)

@@ -263,6 +263,18 @@ def test_open_runs_are_no_part_of_a_search_for_durations(
     assert every(store, TENANT, RunFilter(states=(State.SCHEDULED,), min_duration=HOUR)) == []
 
 
+def test_rare_words_of_the_newest_runs_are_looked_up_when_comparing_does_not_fill_the_page(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in range(9):
+        added(store, clock.at + hour * HOUR, title="Call the dentist" if hour in {0, 7, 8} else "Call John")
+    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 2)
+    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 4)
+    store.search.advance()
+    page = store.run_history.page(TENANT, RunFilter(title="dentist"), limit=3)
+    assert (len(page.runs), page.searched_to) == (3, None)
+
+
 def test_a_run_says_what_its_task_says_and_what_it_used(store: Store, clock: Clock) -> None:
     fill(store, clock)
     [run] = every(store, TENANT, RunFilter(pool="tokens", min_units=100))
