@@ -18,12 +18,6 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention.preview import CountedRows, Foreseen
 from duetime.scheduler.store.retention.selection import Selected
 
-BATCH_WORK_S = 0.008
-"""Seconds that one batch should take before its commit, which fewer rows would not make shorter.
-
-A writer on SQLite waits for all of it, and on a busy machine for several times as long.
-"""
-
 MIN_BATCH_ROWS, MAX_BATCH_ROWS = 1, 2_000
 FIRST_BATCH_ROWS = 50
 MAX_BATCH_GROWTH_RATIO = 1.5
@@ -48,10 +42,14 @@ log = logging.getLogger(__name__)
 
 
 class BatchSize:
-    """The number of rows that the next batch may have, by the time that the last one took."""
+    """The number of rows that the next batch may have, by the time that the last one took.
 
-    def __init__(self) -> None:
+    `work_s` are the seconds that it should take.
+    """
+
+    def __init__(self, work_s: float) -> None:
         self.rows = FIRST_BATCH_ROWS
+        self._work_s = work_s
 
     def learn(self, weight: int, seconds: float, *, full: bool = False) -> None:
         """Take less at once after a batch that was too slow, and a little more after a full one that was not.
@@ -59,10 +57,10 @@ class BatchSize:
         `seconds` are those before its commit. A batch is `full` that no further row fitted into, even where it weighs
         less than it might.
         """
-        if seconds > BATCH_WORK_S:
-            self.rows = max(MIN_BATCH_ROWS, int(min(weight, self.rows) * BATCH_WORK_S / seconds))
+        if seconds > self._work_s:
+            self.rows = max(MIN_BATCH_ROWS, int(min(weight, self.rows) * self._work_s / seconds))
         elif full or weight >= self.rows:
-            growth = min(MAX_BATCH_GROWTH_RATIO, BATCH_WORK_S / max(seconds, 1e-6))
+            growth = min(MAX_BATCH_GROWTH_RATIO, self._work_s / max(seconds, 1e-6))
             self.rows = min(MAX_BATCH_ROWS, int(self.rows * growth) + 1)
 
     def split(self, rows: Sequence[Selected]) -> tuple[Sequence[Selected], Sequence[Selected]]:
@@ -90,7 +88,7 @@ class Sweep:
         self._store = store
         self._policy = policy
         self._notifier = notifier
-        self._size = BatchSize()
+        self._size = BatchSize(store.retention.batch_work_s)
         self._portion = FIRST_BATCH_ROWS  # that one file of the archive may have
         self.owes = False
         """Whether rows that are in the archive have not been deleted yet."""

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Engine,
     LargeBinary,
     Select,
     Table,
@@ -53,6 +54,9 @@ class StoreDialect(Protocol):
 
     merges_ranges: ClassVar[bool]
     """Whether ranges of an index that UNION ALL puts together are merged in their order, as far as rows are wanted."""
+
+    has_one_writer: ClassVar[bool]
+    """Whether a write transaction makes all others wait, and not those alone that write the same rows."""
 
     ids_follow_commits: ClassVar[bool]
     """Whether whoever sees an id sees all smaller ones: true with one writer at a time."""
@@ -104,6 +108,7 @@ class SqliteDialect:
     has_trigram_indexes = False
     writes_rows_at_once = False
     merges_ranges = True
+    has_one_writer = True
     ids_follow_commits = True
 
     def insert(self, table: Table) -> Upsert:
@@ -153,6 +158,7 @@ class PostgresDialect:
     has_trigram_indexes = True
     writes_rows_at_once = True
     merges_ranges = False
+    has_one_writer = False
     ids_follow_commits = False
 
     def insert(self, table: Table) -> Upsert:
@@ -199,7 +205,7 @@ _TIMESTAMP = postgresql.TIMESTAMP(timezone=True)
 SQLITE, POSTGRES = SqliteDialect(), PostgresDialect()
 
 
-def dialect_of(connection: Connection) -> StoreDialect:
+def dialect_of(connection: Connection | Engine) -> StoreDialect:
     found: StoreDialect = connection.get_execution_options()[DIALECT]
     return found
 

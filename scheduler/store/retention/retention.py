@@ -31,6 +31,13 @@ MAX_KEYS_COUNTED = 500
 RETENTION_LOCK_ID = 0x72657461  # "reta": one process at a time deletes what is old
 
 
+BATCH_WORK_S, LONE_WRITER_BATCH_WORK_S = 0.03, 0.008
+"""Seconds that a batch should take before its commit, which fewer rows would not make shorter.
+
+Others wait for all of it where there is one writer, else those that write the same tasks; on a busy machine for several
+times as long.
+"""
+
 MAX_ROWS_ARCHIVED_TOGETHER = 2_000
 """Rows that are read at once while a file is written."""
 
@@ -64,6 +71,11 @@ class Retention:
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
+
+    @property
+    def batch_work_s(self) -> float:
+        """Seconds that one call of `delete` should take before its commit, so that no writer waits long."""
+        return LONE_WRITER_BATCH_WORK_S if dialect_of(self._database.engine).has_one_writer else BATCH_WORK_S
 
     def alone(self) -> AbstractContextManager[bool]:
         """Whether no other process deletes by rules: then none can begin during the block."""

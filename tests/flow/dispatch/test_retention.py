@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.dispatch import retention
+from duetime.scheduler.dispatch import retention as dispatch
 from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop, Sweep
 from duetime.scheduler.dispatch.retention_run import delete_due
 from duetime.scheduler.handlers import Handlers
@@ -18,7 +18,7 @@ from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
-from duetime.scheduler.store.retention import archive, selection
+from duetime.scheduler.store.retention import archive, retention, selection
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -105,7 +105,9 @@ def test_rows_that_cannot_be_looked_through_keep_no_others(
 def test_runs_that_have_no_time_archive_each_task_once(
     store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: int
 ) -> None:
-    monkeypatch.setattr(retention, "BATCH_WORK_S", 0.0)  # a machine on which each batch but the first is one task
+    monkeypatch.setattr(
+        retention, "LONE_WRITER_BATCH_WORK_S", 0.0
+    )  # a machine on which each batch but the first is one task
     policy = RetentionPolicy(POLICY.rules, archive=tmp_path)
     ids = [cancelled(store, added(store)).task.id for _ in range(14)]
     clock.forward(days=31)
@@ -144,7 +146,7 @@ def test_a_run_that_has_no_time_reads_to_the_end_where_no_row_is_due(
 def test_a_kind_that_stops_behind_its_archive_leaves_the_next_one_its_limit(
     store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_BATCH_ROWS", 1)
+    monkeypatch.setattr(dispatch, "FIRST_BATCH_ROWS", 1)
     for _ in range(3):
         cancelled(store, added(store))
     clock.forward(days=31)

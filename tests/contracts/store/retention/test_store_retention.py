@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from duetime.scheduler.dispatch.retention import BATCH_WORK_S, FIRST_BATCH_ROWS, BatchSize, Sweep
+from duetime.scheduler.dispatch.retention import FIRST_BATCH_ROWS, BatchSize, Sweep
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, scoped_rules
 from duetime.scheduler.records import IdempotencyKey
@@ -18,6 +18,7 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.retention.parts import parts
+from duetime.scheduler.store.retention.retention import BATCH_WORK_S, LONE_WRITER_BATCH_WORK_S
 from duetime.scheduler.store.retention.row_conditions import TABLES
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
@@ -410,8 +411,8 @@ def test_a_poll_of_events_whose_last_one_was_deleted_returns_none_of_the_others_
 
 
 def test_a_batch_that_took_too_long_makes_the_next_one_smaller() -> None:
-    size = BatchSize()
-    size.learn(FIRST_BATCH_ROWS, 10 * BATCH_WORK_S)
+    size = BatchSize(LONE_WRITER_BATCH_WORK_S)
+    size.learn(FIRST_BATCH_ROWS, 10 * LONE_WRITER_BATCH_WORK_S)
     assert size.rows == FIRST_BATCH_ROWS // 10
     size.learn(size.rows, 0.001)
     assert FIRST_BATCH_ROWS // 10 < size.rows < FIRST_BATCH_ROWS // 4
@@ -419,10 +420,24 @@ def test_a_batch_that_took_too_long_makes_the_next_one_smaller() -> None:
 
 @pytest.mark.parametrize("row_seconds", [0.00003, 0.0002, 0.001])
 def test_batches_take_a_small_part_of_what_a_writer_may_wait(row_seconds: float) -> None:
-    size = BatchSize()
+    size = BatchSize(LONE_WRITER_BATCH_WORK_S)
     for _ in range(100):
         size.learn(size.rows, size.rows * row_seconds)
     assert MAX_WRITER_WAIT_S / 10 < size.rows * row_seconds < MAX_WRITER_WAIT_S / 5
+
+
+def test_slow_statements_leave_batches_of_many_rows_where_not_all_writers_wait_for_them() -> None:
+    size = BatchSize(BATCH_WORK_S)
+    for _ in range(100):
+        size.learn(size.rows, 0.012 + size.rows * 0.00003)
+    assert size.rows > 400
+
+
+@on_each_database
+def test_a_batch_takes_longer_only_where_not_all_writers_wait_for_it(store: Store) -> None:
+    has_one_writer = store._database.engine.dialect.name == "sqlite"
+    assert store.retention.batch_work_s < (MAX_WRITER_WAIT_S / 5 if has_one_writer else MAX_WRITER_WAIT_S)
+    assert (store.retention.batch_work_s < BATCH_WORK_S) == has_one_writer
 
 
 def test_a_disk_that_is_slow_to_commit_does_not_make_batches_smaller(
@@ -439,7 +454,7 @@ def test_a_disk_that_is_slow_to_commit_does_not_make_batches_smaller(
 
 
 def test_batches_grow_although_rows_do_not_fill_them_to_the_last() -> None:
-    size = BatchSize()
+    size = BatchSize(LONE_WRITER_BATCH_WORK_S)
     size.learn(size.rows, 0.5)
     rows = [Selected((str(number),), weight=9) for number in range(100)]
     for _ in range(20):
