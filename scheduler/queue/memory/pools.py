@@ -20,7 +20,7 @@ from duetime.scheduler.rules.limits.admission import (
     reserve,
     spent_after_change,
 )
-from duetime.scheduler.rules.limits.breaker import Report, learn
+from duetime.scheduler.rules.limits.breaker import Report, close, learn
 from duetime.scheduler.rules.limits.pool import TEMPLATE_SUFFIX
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.limits.start_log import resize
@@ -241,6 +241,8 @@ class LivePools:
             pool.state.spent = spent_after_change(pool.limits, limits, pool.state, spent)
             pool.state.level = min(pool.state.level, limits.capacity)
             pool.state.relog(resize(pool.state.log, limits.window if limits.slides else 0.0))
+            if not limits.failures:
+                close(pool.state)
             pool.declared, pool.limits = limits, self.time.limits(limits)
         if self._waiting.lanes:
             self._separate(pool, pool.sizes.values(), now)

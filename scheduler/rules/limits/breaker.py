@@ -44,6 +44,11 @@ def learn(limits: Limits, state: PoolState, report: Report, now: float, jitter: 
         _failed(limits, state, now, jitter)
 
 
+def close(state: PoolState) -> None:
+    """Close the breaker: after a probe was answered, and when the pool has none any more. Changes `state`."""
+    state.open_until, state.trips, state.probe = 0.0, 0, ""
+
+
 def _throttled(state: PoolState, report: Report, now: float) -> None:
     """Cut and pause the pool; the breaker does not count it, because a busy provider is not a broken one."""
     state.stopped_until = max(state.stopped_until, now + report.retry_after)
@@ -53,7 +58,7 @@ def _throttled(state: PoolState, report: Report, now: float) -> None:
 
 def _answered(limits: Limits, state: PoolState, report: Report, now: float) -> None:
     if state.open_until > 0:
-        state.open_until, state.trips, state.probe = 0.0, 0, ""
+        close(state)
     state.good += 1
     state.failing = 0
     _count(limits, state, 0.0)

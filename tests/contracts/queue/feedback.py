@@ -173,6 +173,21 @@ class FeedbackContract(QueueCase):
         queue.finish("w", [Finish(run_id, self.token(run_id), reports=(FAILED,))], jitter=0.5)
         assert self.patiently(queue, clock)[0] == 1.25 * COOLDOWN_MS
 
+    @pytest.mark.parametrize("probing", [False, True])
+    def test_a_pool_that_has_no_breaker_any_more_admits_at_once(
+        self, queue: DispatchQueue, clock: Clock, *, probing: bool
+    ) -> None:
+        self.load(queue, clock, breaking())
+        self.ends(queue, FAILED, 3)
+        probe = self.patiently(queue, clock)[1] if probing else []
+        queue.set_pool("api", breaking(failures=9))
+        assert self.state(queue) == ("probing" if probing else "tripped")
+        queue.set_pool("api", slots(2))
+        assert self.state(queue) == "admitting"
+        assert len(self.taken(queue)) == 2 - len(probe)
+        assert self.finish(queue, *probe, reports=(FAILED,) * probing)
+        assert (self.state(queue), len(self.taken(queue))) == ("admitting", len(probe))
+
     def test_without_a_breaker_failures_hold_nobody(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, slots(1))
         self.ends(queue, FAILED, 30)

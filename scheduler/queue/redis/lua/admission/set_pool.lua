@@ -30,6 +30,7 @@ local function change(p, limits, spent, empty)
     if limits.kind ~= 'budget' then s.spent = 0 elseif p.limits.kind ~= 'budget' then s.spent = spent end
     s.level = min(s.level, limits.capacity)
     relog(s, log_resized(s.log, limits.slides and limits.window or 0))
+    if limits.failures == 0 then s.open_until, s.trips, s.probe = 0, 0, '' end -- it has no breaker any more
   else
     p.state = new_state(empty and not limits.slides and 0 or limits.capacity, limits.slides and 0 or spent, s.used)
     if limits.slides and spent > 0 then
