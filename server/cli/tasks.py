@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.calls.reschedule import REMOVABLE_ARGUMENTS, RescheduleCall
+from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, ScheduleArguments
@@ -268,8 +269,14 @@ def undo(
     """Undo a cancel or another change: of a task within 30 seconds, of a chain within 10 minutes."""
     with session(context).scheduler() as scheduler:
         view = scheduler.act(scheduler.tasks.find(task_id), "undo", undo=token, idempotency_key=key)
-    done = "Not undone:" if view.record.run.state is State.CANCELLED else "Undone"
-    show_change(done if token else "Scheduled again", view, as_json)
+    show_change(undo_verb(token, view.record.run.state), view, as_json)
+
+
+def undo_verb(token: str | None, state: str) -> str:
+    """Return the word for what an undo has done, by which a new task is cancelled, and a cancelled one not any more."""
+    if token is None:
+        return "Scheduled again"
+    return "Undone" if state != State.CANCELLED else "Cancelled" if token == UNDOES_SCHEDULING else "Not undone:"
 
 
 def show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:

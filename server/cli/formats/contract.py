@@ -10,7 +10,7 @@ from duetime.scheduler.calls.reschedule import RescheduleArguments
 from duetime.scheduler.request import ScheduleArguments
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Notify, RetryPolicy
-from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry
+from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry, removed_parts
 
 NotifyOption = Annotated[
     Notify | None, typer.Option(help="which outcomes notify the user: always, failure, change or never")
@@ -58,7 +58,7 @@ def changed_terms(
         "on_failure": read_object(on_failure, "on_failure"),
         "origin": read_object(origin, "origin"),  # type: ignore[typeddict-item]  # the service reads it
         "payload": read_object(payload),
-        "remove": [name.replace("-", "_") for name in remove or ()],
+        "remove": removed_parts(remove),
     }
 
 

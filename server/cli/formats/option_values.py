@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,6 +118,11 @@ def read_repeat_policy(pairs: list[str] | None) -> dict[str, Any] | None:
     read = (pair.partition("=") for pair in pairs)
     parts = {name.strip().replace("-", "_"): value for name, _, value in read}
     return {name: value.split(",") if name == "except" else value for name, value in parts.items()}
+
+
+def removed_parts(names: Sequence[str] | None) -> list[str]:
+    """Return the parts that `--remove` names, with hyphens as options have them."""
+    return [name.replace("-", "_") for name in names or ()]
 
 
 def read_approval(parts: list[str] | None) -> ApprovalRequest | bool | None:

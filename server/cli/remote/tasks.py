@@ -16,6 +16,8 @@ from duetime.server.cli.formats.option_values import (
     read_retry,
     read_steps,
     read_units,
+    read_wait,
+    removed_parts,
 )
 from duetime.server.cli.formats.task_list import show_list
 from duetime.server.cli.past import count_tables
@@ -24,7 +26,7 @@ from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.pools import show_explanation
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import CONTEXT, zone_of
-from duetime.server.cli.tasks import UNCHANGED_VERB, show_changed, show_task, verb_of
+from duetime.server.cli.tasks import UNCHANGED_VERB, show_changed, show_task, undo_verb, verb_of
 from duetime.widgets.history import NO_CHANGES
 from duetime.widgets.schema.task import TaskPayload
 
@@ -120,9 +122,8 @@ def _events(server: RemoteServer, params: Params, where: dict[str, Any]) -> None
 def reschedule(server: RemoteServer, params: Params) -> None:
     """Change a task."""
     task_id = found_id(server, params["task_id"])
-    body = {**_body(params), **({"remove": params["remove"]} if params["remove"] else {})}
     headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
-    task = server.send("PATCH", f"/tasks/{task_id}", body, **headers)
+    task = server.send("PATCH", f"/tasks/{task_id}", _body(params), **headers)
     if params["dry_run"]:
         _show_change("Would change", task, params)
     elif NOTHING_CHANGED in task.get("warnings", ()):
@@ -162,8 +163,7 @@ def undo(server: RemoteServer, params: Params) -> None:
     task_id = found_id(server, params["task_id"])
     body = {"undo": params["token"]} if params["token"] else {}
     task = server.post(f"/tasks/{task_id}/undo", body, Idempotency_Key=params["key"])
-    done = "Not undone:" if task["state"] == "cancelled" else "Undone"
-    _show_change(done if params["token"] else "Scheduled again", task, params)
+    _show_change(undo_verb(params["token"], task["state"]), task, params)
 
 
 def explain(server: RemoteServer, params: Params) -> None:
@@ -202,6 +202,9 @@ def _body(params: Params) -> dict[str, Any]:
         "labels": list(params["label"] or ()) or None,
         "steps": read_steps(params.get("steps")) or None,
         "approval": dict(approval) if isinstance(approval, Mapping) else approval,
+        "wait_for": read_wait(params.get("wait_for")),
+        "valid_output": read_object(params.get("valid_output"), "valid_output"),
+        "remove": removed_parts(params.get("remove")) or None,
     }
     pause = {} if params.get("pause") is None else {"pause": params["pause"]}
     return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}

@@ -27,6 +27,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
+from duetime.server.cli.remote import tasks
 from duetime.server.cli.remote.verbs import REMOTE_VERBS
 from duetime.server.cli.verbs import duetime_command
 
@@ -61,6 +62,8 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "schedule": (
         "schedule Pay --when 'in 20 days' --label crm --priority high --deadline 'in 21 days'",
         "schedule Water --repeat 'every day at 9:00' --dry-run",
+        "schedule Ship --wait-for paid",
+        "schedule Load --after {fresh} --valid-output '[]'",
     ),
     "list": (
         *("list", "list --limit 2", "list --state failed", "list --state paused"),
@@ -73,12 +76,14 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "reschedule {fresh} --pause",
         "reschedule {fresh} --title 'Call John'",
         "reschedule {fresh} --title Other --dry-run",
+        "reschedule {fresh} --wait-for paid",
+        "reschedule {fresh} --remove on-failure --title Call",
     ),
     "cancel": (
         "cancel {fresh} --reason 'he called'",
         "cancel {beginning}",
     ),
-    "undo": ("undo {gone}",),
+    "undo": ("undo {gone}", "undo {fresh} u_1"),
     "approve": ("approve {asks} --reason fine",),
     "reject": ("reject {asks} --reason 'too much'",),
     "bulk": (
@@ -415,6 +420,24 @@ def test_a_verb_writes_the_same_whoever_serves_it(verb: str, line: str, sides: t
         (code, here), (code_there, there) = (side.answer(*side.line(line), "--json") for side in sides)
         assert (code, _keys(here)) == (code_there, _keys(there))
         assert code or _keys(here)
+
+
+_IN_HEADERS: Final = frozenset({"key", "revision", "task_id", "as_json"})
+"""Parameters of a verb that are no members of the body of its request."""
+
+_OBJECTS: Final = dict.fromkeys(("payload", "expect", "on_failure", "origin", "valid_output"), '{"a": 1}')
+_LISTS: Final = {"retry": "3", "needs": "gpu=1", "repeat_policy": "overlap=skip", "approval": "Pay?", "label": "crm"}
+
+
+@pytest.mark.parametrize("verb", ["schedule", "reschedule"])
+def test_each_option_of_a_task_is_sent_to_the_server(verb: str, tmp_path: Path) -> None:
+    steps = tmp_path / "steps.json"
+    steps.write_text('[{"name": "fetch"}]')
+    given = {**_OBJECTS, **{name: [text] for name, text in _LISTS.items()}, "steps": [steps], "remove": ["needs"]}
+    options = _options(verb) - _IN_HEADERS
+    none = dict.fromkeys(options)
+    sent = {name: tasks._body({**none, name: given.get(name, "tomorrow")}) for name in options}
+    assert {name for name, body in sent.items() if body == tasks._body(none)} == set()
 
 
 def _keys(said: str) -> list[Any]:

@@ -388,6 +388,13 @@ def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
     assert (late.code, late.err.startswith("duetime: undo: ")) == (4, True)
 
 
+def test_the_undo_that_a_new_task_is_shown_with_says_that_it_is_cancelled(cli: Run) -> None:
+    made = cli("schedule", "Call John", "--when", "in 2 hours").out
+    task_id = re.findall(r"t_\w+", made)[0]
+    assert f"undo within 30 s: duetime undo {task_id} u_1" in made
+    assert cli("undo", task_id, "u_1").out.startswith(f"Cancelled {task_id} 'Call John': ")
+
+
 def test_the_undo_of_a_change_of_many_tasks_is_named_by_its_command(cli: Run) -> None:
     task_id = scheduled(cli, "Call John", "--when", "in 2 hours")["id"]
     token = re.findall(r"duetime bulk undo (u_b\w+)", cli("bulk", "cancel", task_id).err)[0]
