@@ -34,8 +34,8 @@ RETENTION_LOCK_ID = 0x72657461  # "reta": one process at a time deletes what is 
 BATCH_WORK_S, LONE_WRITER_BATCH_WORK_S = 0.03, 0.008
 """Seconds that a batch should take before its commit, which fewer rows would not make shorter.
 
-Others wait for all of it where there is one writer, else those that write the same tasks; on a busy machine for several
-times as long.
+All others wait for it where there is one writer, else those that write the same tasks. On a busy machine they wait
+several times as long.
 """
 
 MAX_ROWS_ARCHIVED_TOGETHER = 2_000
