@@ -35,6 +35,9 @@ DELIVERY_PAUSE: Final = timedelta(seconds=1)
 DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
+MAX_FINISH: Final = timedelta(seconds=5)
+"""Time for which the end of a process waits for sends that are under way."""
+
 MAX_DELIVERY_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=20, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=4))
 """Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night.
@@ -70,6 +73,7 @@ class Deliverer:
         self._draw = draw or random.SystemRandom().random
         self._sendings: list[_Sending] = []
         self._answered = threading.Condition()
+        self._hurried = False
 
     def next_wake(self) -> datetime | None:
         """Return the time of the next useful `tick`; None when nothing is pending."""
@@ -90,10 +94,29 @@ class Deliverer:
             moment = time.monotonic()
             self._hold(moment)
             settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
-            if moment >= ends or self._through(waiting, sent):
+            if self._hurried or moment >= ends or self._through(waiting, sent):
                 return sent
             if not started and not settled:  # otherwise there may be threads for more
                 self._wait(ends - moment)
+
+    def finish(self, now: datetime, grace: timedelta) -> None:
+        """Settle the sends that answer within `grace`, which would be repeated; call it after the last tick.
+
+        Returns within 5 seconds, and soon after `hurry`.
+        """
+        began = moment = time.monotonic()
+        ends = began + min(grace, MAX_FINISH).total_seconds()
+        while True:
+            self._settle_answered(now + timedelta(seconds=moment - began), moment)
+            if self._hurried or moment >= ends or all(sending.settled for sending in self._sendings):
+                return
+            self._wait(ends - moment)
+            moment = time.monotonic()
+
+    def hurry(self) -> None:
+        """Shorten a tick and `finish`, also while they wait. May be called from any thread."""
+        self._hurried = True
+        self._answer()
 
     def _waiting(self, now: datetime) -> list[_Sending]:
         """Return due deliveries that no thread sends yet; those that quiet hours held become one message."""
@@ -177,7 +200,10 @@ class Deliverer:
 
     def _wait(self, seconds: float) -> None:
         with self._answered:
-            self._answered.wait_for(lambda: any(it.answered and not it.settled for it in self._sendings), seconds)
+            self._answered.wait_for(self._is_anything_new, seconds)
+
+    def _is_anything_new(self) -> bool:
+        return self._hurried or any(it.answered and not it.settled for it in self._sendings)
 
     def _answer(self) -> None:
         with self._answered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import NO_NEIGHBOURS, MaintainedWorker, Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.retention import RetentionLoop
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.blocked_checks import BlockedChecks
 from duetime.scheduler.nodes.heartbeat import Heartbeat
@@ -164,6 +166,7 @@ class Engine(DispatchEngine):
 
     def end(self, grace: timedelta) -> None:
         """Stop all loops; running work finishes within `grace` or is handed back."""
+        ends = time.monotonic() + grace.total_seconds()
         for loop in self._loops:
             loop.stop(0)
         if self._heartbeat is not None:
@@ -171,6 +174,7 @@ class Engine(DispatchEngine):
         self.worker.stop(grace)
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
+        self._finish_deliveries(ends - time.monotonic())
         self._decisions.step()
         if self._retention is not None:
             self._retention.close()
@@ -180,6 +184,8 @@ class Engine(DispatchEngine):
     def hurry(self) -> None:
         """Shorten the grace period of `end`, also while it waits."""
         self.worker.hurry()
+        if self._deliverer is not None:
+            self._deliverer.hurry()
 
     def _background(self, handlers: Handlers) -> list[Loop]:
         """Return the loops for which nothing waits."""
@@ -213,6 +219,12 @@ class Engine(DispatchEngine):
             return min(sleep, MAX_DELIVERY_SLEEP_S)
         self._deliverer.tick(self._store.now())
         return 0.0
+
+    def _finish_deliveries(self, seconds_left: float) -> None:
+        """Settle the deliveries that are under way; without that the next process sends them again."""
+        if self._deliverer is not None and self._delivery.stop(0):
+            with suppress(DuetimeError):  # without a database they are sent again
+                self._deliverer.finish(self._store.now(), timedelta(seconds=max(0.0, seconds_left)))
 
     def _index(self) -> float:
         """Add the next events to the index of texts, and return the seconds until the next step."""

@@ -350,6 +350,54 @@ def test_of_any_number_of_hanging_channels_none_delays_a_good_one_for_longer_tha
     assert len(good.sent) == 4
 
 
+class Released(FakeChannel):
+    """A channel that answers once it is released."""
+
+    def __init__(self, name: str = "team") -> None:
+        super().__init__(name)
+        self.began, self.release = threading.Event(), threading.Event()
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        super().send(message, key=key)
+        self.began.set()
+        self.release.wait(60)
+
+
+def test_a_send_that_answers_while_its_process_ends_is_not_repeated(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "DELIVERY_PAUSE", timedelta(0))
+    channel, successor = Released(), FakeChannel()
+    fire(store, "team")
+    publisher = deliverer(store, channel)
+    assert publisher.tick(store.now()) == 1
+    assert channel.began.wait(60)
+    threading.Timer(0.05, channel.release.set).start()
+    publisher.finish(store.now(), timedelta(seconds=60))
+    assert state(store) == (DeliveryState.DELIVERED, 1, None)
+    clock.advance(delivery.DELIVERY_LEASE.total_seconds())
+    assert (deliverer(store, successor).tick(store.now()), successor.sent) == (0, [])
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_a_process_ends_in_time_though_a_channel_hangs(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, *, hurried: bool
+) -> None:
+    monkeypatch.setattr(delivery, "DELIVERY_PAUSE", timedelta(0))
+    monkeypatch.setattr(delivery, "MAX_FINISH", timedelta(hours=1) if hurried else timedelta(0))
+    channel, successor = Released(), FakeChannel()
+    fire(store, "team")
+    publisher = deliverer(store, channel)
+    publisher.tick(store.now())
+    if hurried:
+        threading.Timer(0.05, publisher.hurry).start()
+    publisher.finish(store.now(), timedelta(hours=1))
+    assert state(store) == (DeliveryState.PENDING, 0, None)
+    clock.advance(delivery.DELIVERY_LEASE.total_seconds())
+    assert (deliverer(store, successor).tick(store.now()), len(successor.sent)) == (1, 1)
+    channel.release.set()
+
+
 class LookedBefore:
     """An outbox whose owner has looked for what is due, and was then held up."""
 

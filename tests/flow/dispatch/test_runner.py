@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.delivery import Channels, deliverer
+from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
@@ -25,7 +27,7 @@ from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.task import DeliveryState, InboxMessage, RetryPolicy, State
 from duetime.scheduler.views import TaskRecord
 from duetime.server.telemetry.notice_log import log_notice
 from duetime.server.telemetry.run_log import log_runs
@@ -309,6 +311,36 @@ def test_stopping_lets_running_work_finish_within_the_grace_period(house: House)
     gate.go.set()
     stopping.join(60)
     assert house.record(task_id).run.state is State.SUCCEEDED
+
+
+def test_a_delivery_that_is_under_way_when_its_runner_stops_is_not_sent_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliverer, "DELIVERY_PAUSE", timedelta(0))
+    began, release = threading.Event(), threading.Event()
+
+    class Slow:
+        name = "team"
+
+        def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - it answers, and that is all
+            began.set()
+            release.wait(60)
+
+        def close(self) -> None: ...
+
+    runner = Runner(
+        house.store,
+        Handlers([reminder]),
+        RunnerOptions(house.folder / "runner.lock", grace=timedelta(seconds=60)),
+        deliverer=Deliverer(house.store.deliveries, Channels([Slow()])),
+    )
+    house.runners.append(runner)
+    runner.start()
+    task_id = house.add("reminder", payload={"message": "Stretch"}, deliver_to=("team",))
+    assert began.wait(60)
+    threading.Timer(0.05, release.set).start()
+    runner.stop()
+    assert [each.state for each in house.record(task_id).deliveries] == [DeliveryState.DELIVERED]
 
 
 def test_a_runner_that_is_stopped_while_it_takes_over_starts_nothing(
