@@ -251,7 +251,8 @@ class Worker:
 
     def _run_here(self, held: ActiveRun) -> bool:
         """Run a claim on this thread; return whether the thread may run others."""
-        held.yielding, held.thread = self._broker.draining, threading.current_thread()
+        held.thread = threading.current_thread()
+        held.yielding |= self._broker.draining
         self._preemption.began(held)
         ending = self._preemption.ended(held, self._executor.run(held))
         failpoints.hit(failpoints.Step.HANDLED)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.drain import Drain
+from duetime.scheduler.worker.worker import Worker
 
 from tests.builders import TENANT, added
 from tests.builders import started as claimed
@@ -66,6 +68,28 @@ def test_a_worker_that_drains_now_asks_its_runs_to_yield_and_others_continue_the
     record = house.one(Tier.NORMAL)
     eventually(lambda: house.running, "it runs")
     house.workers["old"].drain.follow(DrainMode.NOW)
+    house.start(threads=2, name="new")
+    eventually(lambda: house.runs(record) and house.where[record.task.id] == "new", "it goes on elsewhere")
+    assert house.seen[record.task.id] == {"turn": 1}
+
+
+def test_a_run_that_gets_its_thread_after_the_drain_began_is_asked_to_yield_as_well(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed, asked, line_up = threading.Event(), threading.Event(), Worker.line_up
+
+    def late(worker: Worker, run_ids: Sequence[str]) -> Sequence[str]:
+        if run_ids:
+            claimed.set()
+            asked.wait(60)
+        return line_up(worker, run_ids)
+
+    monkeypatch.setattr(Worker, "line_up", late)
+    house.start(threads=2, name="old")
+    record = house.one(Tier.NORMAL)
+    assert claimed.wait(60)
+    house.workers["old"].drain.follow(DrainMode.NOW)
+    asked.set()
     house.start(threads=2, name="new")
     eventually(lambda: house.runs(record) and house.where[record.task.id] == "new", "it goes on elsewhere")
     assert house.seen[record.task.id] == {"turn": 1}
