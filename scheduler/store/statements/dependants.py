@@ -184,7 +184,7 @@ def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list
 def _results(connection: Connection, found: Sequence[Any], ends: Ends) -> dict[str, Json]:
     """Return the results, by task, that a dependency compares with a schema."""
     checked = {row.upstream_id for row in found if row.valid_output and ends[row.upstream_id] is State.SUCCEEDED}
-    return read.last_results(connection, checked) if checked else {}
+    return read.last_results(connection, checked)
 
 
 def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) -> dict[str, Any]:

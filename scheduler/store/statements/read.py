@@ -39,6 +39,9 @@ _MIN_PREFIX_CHARS = 3
 """Characters of an id that may stand for it: more than all ids have in common."""
 _MAX_NAMED_ROWS = 6
 
+MAX_RUNS_COMPARED = 100
+"""Newest runs of a task among which the last one to end is found: a long history costs nothing."""
+
 TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
 _ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), IS_CURRENT)
@@ -66,9 +69,18 @@ _COMPARED = (
     .select_from(tasks.join(runs, runs.c.id == _LATEST_SAID.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
+_newest = runs.alias("newest")
+_NEWEST_NUMBER = select(func.max(_newest.c.number)).where(_newest.c.task_id == tasks.c.id).correlate(tasks)
+_LAST_TO_END = (
+    select(_past.c.id)
+    .where(_past.c.task_id == tasks.c.id, _past.c.ended_at.is_not(None), _past.c.started_at.is_not(None))
+    .where(_past.c.number > _NEWEST_NUMBER.scalar_subquery() - MAX_RUNS_COMPARED)
+    .order_by(_past.c.ended_at.desc(), _past.c.generation.desc())
+    .limit(1)
+)
 _LAST_RESULTS = (
     select(tasks.c.id, runs.c.result)
-    .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
+    .select_from(tasks.join(runs, runs.c.id == _LAST_TO_END.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
 _RENEWED = (
@@ -218,9 +230,10 @@ def compared_with(connection: Connection, of: Iterable[Task]) -> dict[str, Run]:
 
 
 def last_results(connection: Connection, task_ids: Iterable[str]) -> dict[str, Json]:
-    """Return the results of the latest runs that ended, by task, whatever their tenant."""
+    """Return the results of the runs that ended last, by task, whatever their tenant: one may overtake another."""
     given = {"task_ids": sorted(task_ids)}
-    return {row.id: row.result for row in unreadable.rows(connection, _LAST_RESULTS, given)}
+    found = unreadable.rows(connection, _LAST_RESULTS, given) if given["task_ids"] else ()
+    return {row.id: row.result for row in found}
 
 
 def ran(run: Run) -> bool:

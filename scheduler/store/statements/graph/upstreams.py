@@ -12,6 +12,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
@@ -48,18 +49,6 @@ _LATEST = (
 )
 """The run of an upstream whose result is read; its index holds the runs of a task by their numbers."""
 
-_last = runs.alias("last")
-_LAST_TO_END = (
-    select(_last.c.id)
-    .where(_last.c.task_id == tasks.c.id, _last.c.ended_at.is_not(None), _last.c.started_at.is_not(None))
-    .order_by(_last.c.ended_at.desc(), _last.c.generation.desc())
-    .limit(1)
-    .correlate(tasks)
-    .scalar_subquery()
-)
-_RESULTS_OF_OTHERS = (
-    select(tasks.c.id, runs.c.result).join_from(tasks, runs, runs.c.id == _LAST_TO_END).where(tasks.c.id.in_(_IDS))
-)
 _RESULTS = (
     select(
         runs.c.id,
@@ -148,7 +137,7 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     unstarted = _unstarted(connection, rows, run.number) if run else ()
     rows = [row for row in rows if row.task_id not in unstarted]
     cause = follow_ups.failure(connection, tenant, task_id)
-    others = _results_of_others(connection, [row.task_id for row in rows if not row.name])
+    others = read.last_results(connection, [row.task_id for row in rows if not row.name])
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
     result_of = {row.task_id: row.result for row in rows} | others
     found: dict[str, Any] = {
@@ -160,12 +149,6 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     if run and not run.current:
         found |= spawned_rows.results(connection, [row.id for row in rows if row.name])
     return {**found, "failure": cause.as_input()} if cause else found
-
-
-def _results_of_others(connection: Connection, task_ids: Sequence[str]) -> dict[str, Json]:
-    """Return the results of tasks that are no steps of the same chain: those of the runs that ended last."""
-    found = unreadable.rows(connection, _RESULTS_OF_OTHERS, {"task_ids": task_ids}) if task_ids else ()
-    return {row.id: row.result for row in found}
 
 
 def _unstarted(connection: Connection, rows: Sequence[Any], number: int) -> set[str]:

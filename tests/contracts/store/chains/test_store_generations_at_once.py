@@ -276,3 +276,18 @@ def test_a_task_outside_the_chain_reads_the_result_of_the_run_that_ended_last(de
     desk.clock.at = at(10, 1)
     desk.end_anew([first], Done("older", result="of 9"))
     assert desk.store.dependencies.results("local", mail) == {chain.steps["fetch"]: "of 9"}
+
+
+@on_each_database
+def test_a_schema_is_compared_with_the_result_that_the_task_behind_it_reads(desk: Desk) -> None:
+    imports = desk.hourly(overlap="allow_all")
+    [first] = desk.start(9)
+    desk.clock.at = at(10)
+    desk.store.series.overtake(limit=9)
+    desk.end_anew(desk.start(10), Done("newer", result="of 10"))
+    rows = {"type": "string"}
+    mail = desk.scheduler.schedule("Mail", after=[imports], valid_output=rows).record.task.id
+    desk.clock.at = at(10, 1)
+    desk.end_anew([first], Done("older", result=9))
+    assert desk.store.dependencies.results("local", mail) == {imports: 9}
+    assert desk.scheduler.get(mail).record.run.state is FAILED
