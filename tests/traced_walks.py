@@ -287,9 +287,9 @@ def writer_of(app: App) -> sqlite3.Connection:
 def called(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Entry], Tracer]:
     tool = next(tool for tool in make_tools(lambda: app.scheduler) if tool.name == "schedule_task")
     assert isinstance(tool, StrictTool)
-    tool.answer({"title": "Stretch", "when": "tomorrow at 8am"}, LOCAL)  # so that nothing is cached on the way
+    tool.calls.execute({"title": "Stretch", "when": "tomorrow at 8am"}, LOCAL)  # so that nothing is cached on the way
     with traced(writer) as tracer:
-        tool.answer({"title": "Call John", "when": "tomorrow at 9am"}, LOCAL)
+        tool.calls.execute({"title": "Call John", "when": "tomorrow at 9am"}, LOCAL)
     (entered,) = (entries for entries in tracer.threads if entries)
     return entered, tracer
 

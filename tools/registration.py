@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,14 +39,64 @@ Caller = Callable[[], Principal]
 """Says who makes the call that is being served."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """The calls of one tool, made in the name of whoever `caller` says; each outcome goes to `observe`."""
+
+    definition: AnyDefinition
+    arguments: Arguments
+    scheduler: SchedulerSource
+    caller: Caller
+    observe: CallObserver
+
+    async def answer(self, given: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
+        """Answer one call. Every failure is an answer that the model can act on; none is raised."""
+        began, name = time.perf_counter(), self.definition.name
+        try:
+            result = await self._answered(given, self.caller(), origin)
+        except IllegalMove as defect:
+            result = apology(name, defect)
+        except DuetimeError as error:
+            result = refusal(error)
+        except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
+            result = apology(name, defect)
+        self.observe(name, (result.meta or {}).get(CODE_META_KEY, "ok"), time.perf_counter() - began)
+        return result
+
+    async def _answered(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
+        before_answer = self.definition.before_answer
+        if before_answer is None:
+            return await cross(self.execute, given, by, origin)
+        call, sender = await cross(self._read, given, by, origin)
+        await before_answer(call, sender)
+        return await cross(self.definition.answer, call, sender)
+
+    def execute(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin = UNKNOWN_ORIGIN) -> CallToolResult:
+        """Carry out one call on this thread; raises what is wrong with it."""
+        return self.definition.answer(*self._read(given, by, origin))
+
+    def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
+        if not by.may(self.definition.scope):
+            raise Refused(f"{self.definition.name} needs a token with the scope {self.definition.scope}.")
+        sender = Sender(self.scheduler(), by, given, origin)
+        values, problems = self.arguments.read(given, partial(action_of, sender.scheduler, given.get("task_id"), by))
+        if problems:
+            raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
+        return self.definition.call(**values), sender
+
+    def _also_wrong(
+        self, values: Mapping[str, Json], problems: Sequence[InvalidArgument], sender: Sender
+    ) -> list[InvalidArgument]:
+        reported = {each for problem in problems for each in (problem.argument, problem.example.partition("=")[0])}
+        found = self.definition.also_wrong(values, sender)
+        return [problem for problem in found if problem.argument.partition(".")[0] not in reported]
+
+
 class StrictTool(Tool):
     """A tool that reads its arguments by its own table; the SDK's models would drop what they do not know."""
 
-    _definition: AnyDefinition = PrivateAttr()
-    _arguments: Arguments = PrivateAttr()
-    _scheduler: SchedulerSource = PrivateAttr()
-    _caller: Caller = PrivateAttr()
-    _observe: CallObserver = PrivateAttr()
+    _calls: ToolCalls = PrivateAttr()
+    """The only private attribute: pydantic takes a microsecond and more to look one up."""
 
     @classmethod
     def of(
@@ -67,58 +118,17 @@ class StrictTool(Tool):
             annotations=definition.hints,
             meta=_meta(definition),
         )
-        tool._definition, tool._arguments = definition, arguments
-        tool._scheduler, tool._caller, tool._observe = scheduler, caller, observe
+        tool._calls = ToolCalls(definition, arguments, scheduler, caller, observe)
         return tool
 
+    @property
+    def calls(self) -> ToolCalls:
+        """Its calls, as a way past the models of the SDK answers them."""
+        return self._calls
+
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> CallToolResult:  # noqa: ARG002 - the SDK's signature
-        """Answer one call. Every failure is an answer that the model can act on; none is raised."""
-        return await self.call(arguments, CallOrigin.of_context(context))
-
-    async def call(self, arguments: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
-        """Answer one call, as `run` does."""
-        began = time.perf_counter()
-        result = await self._result(arguments, origin)
-        self._observe(self.name, (result.meta or {}).get(CODE_META_KEY, "ok"), time.perf_counter() - began)
-        return result
-
-    async def _result(self, arguments: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
-        try:
-            return await self._answered(arguments, self._caller(), origin)
-        except IllegalMove as defect:
-            return apology(self.name, defect)
-        except DuetimeError as error:
-            return refusal(error)
-        except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
-            return apology(self.name, defect)
-
-    async def _answered(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
-        before_answer = self._definition.before_answer
-        if before_answer is None:
-            return await cross(self.answer, given, by, origin)
-        call, sender = await cross(self._read, given, by, origin)
-        await before_answer(call, sender)
-        return await cross(self._definition.answer, call, sender)
-
-    def answer(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin = UNKNOWN_ORIGIN) -> CallToolResult:
-        """Answer one call on this thread; raises what is wrong with it."""
-        return self._definition.answer(*self._read(given, by, origin))
-
-    def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
-        if not by.may(self._definition.scope):
-            raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
-        sender = Sender(self._scheduler(), by, given, origin)
-        values, problems = self._arguments.read(given, partial(action_of, sender.scheduler, given.get("task_id"), by))
-        if problems:
-            raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
-        return self._definition.call(**values), sender
-
-    def _also_wrong(
-        self, values: Mapping[str, Json], problems: Sequence[InvalidArgument], sender: Sender
-    ) -> list[InvalidArgument]:
-        reported = {each for problem in problems for each in (problem.argument, problem.example.partition("=")[0])}
-        found = self._definition.also_wrong(values, sender)
-        return [problem for problem in found if problem.argument.partition(".")[0] not in reported]
+        """Answer one call, as `ToolCalls.answer` does."""
+        return await self._calls.answer(arguments, CallOrigin.of_context(context))
 
 
 def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[AnyDefinition, ...]:

@@ -55,7 +55,7 @@ class PlainToolCalls:
         tool = tool_of(self._server, params.get("name")) if self._server else None
         if not isinstance(tool, StrictTool) or not _is_plain(ctx, params):
             return await call_next(ctx)
-        return self._in_json(await tool.call(params["arguments"], CallOrigin.of_request(ctx)))
+        return self._in_json(await tool.calls.answer(params["arguments"], CallOrigin.of_request(ctx)))
 
     def _in_json(self, result: CallToolResult) -> dict[str, Any]:
         """Return an answer as the SDK writes it; a test compares them."""

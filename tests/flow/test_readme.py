@@ -39,7 +39,7 @@ def installed(folder: Path, config: str = "") -> App:
 def answered(app: App, call: dict[str, Any]) -> CallToolResult:
     tool = next(tool for tool in make_tools(lambda: app.scheduler) if tool.name == call["tool"])
     assert isinstance(tool, StrictTool)
-    return tool.answer(call["arguments"], LOCAL)
+    return tool.calls.execute(call["arguments"], LOCAL)
 
 
 def test_the_first_call_works_on_a_fresh_installation(tmp_path: Path) -> None:

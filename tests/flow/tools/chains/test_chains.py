@@ -223,7 +223,7 @@ def test_a_step_names_its_chain_in_its_own_answer_and_in_lists(scheduler: Schedu
     text = task_text(task_payload(scheduler.get(view.chain.steps[0].task_id)))
     assert f"Step fetch of {view.chain.id} «Weekly report»: 0 of 4 steps done." in text
     [tool] = [tool for tool in make_tools(lambda: scheduler) if tool.name == "list_tasks"]
-    answer = tool.answer({}, LOCAL)  # type: ignore[attr-defined]  # a tool of ours
+    answer = tool.calls.execute({}, LOCAL)  # type: ignore[attr-defined]  # a tool of ours
     rows = {row["id"]: row for row in answer.structured_content["tasks"]}
     assert (rows[view.chain.steps[0].task_id]["chain"], rows[view.chain.steps[0].task_id]["step"]) == (
         "Weekly report",
