@@ -203,9 +203,9 @@ class _Parts:
 
     def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
         """Construct the part of the process that moves runs."""
-        placement, deliverer, options = self._placement(), self._deliverer(), runner_options(self.settings)
-        notifier = self._notifier(exhausted)
+        placement, deliverer, notifier = self._placement(), self._deliverer(), self._notifier(exhausted)
         if not self.settings.distributed:
+            options = runner_options(self.settings)  # it makes the folder of the lock, which members do not have
             return Runner(
                 self.store,
                 self.handlers,

@@ -161,3 +161,21 @@ def test_the_key_that_the_operations_page_deletes_empties_the_queue(valkey_url: 
             client.delete(key.replace("duetime", tmp_path.name))
         with pytest.raises(QueueLost):
             queue.explain("r_1")
+
+
+@pytest.mark.parametrize("role", [Role.SERVE, Role.WORK])
+def test_a_process_of_a_shared_installation_makes_no_folder_in_a_home_that_cannot_be_written(
+    migrated_postgres_url: str, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: Role
+) -> None:
+    (tmp_path / "home").write_text("not a folder")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    settings = Settings(
+        database_url=migrated_postgres_url,
+        redis_url=valkey_url,
+        redis_namespace=tmp_path.name,
+        timezone="UTC",
+        desktop_notifications="off",
+    )
+    with build(settings, role=role) as app:
+        app.start()
+        assert app.scheduler.schedule("Call John", when="in 1 hour").created

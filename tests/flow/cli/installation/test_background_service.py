@@ -315,3 +315,11 @@ def test_in_a_container_it_is_the_process_of_the_container(
         "restart": "unless-stopped",
     }
     assert "crontab" not in "".join(lines)
+
+
+def test_a_unit_of_the_examples_that_may_write_nowhere_has_a_folder_of_its_own() -> None:
+    units = sorted((Path(__file__).parents[4] / "examples" / "systemd").glob("*.service"))
+    assert len(units) == 2
+    for unit in units:
+        lines = unit.read_text("utf-8").splitlines()
+        assert ("ProtectSystem=strict" in lines) is ("StateDirectory=duetime" in lines) is True
