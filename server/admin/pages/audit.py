@@ -12,6 +12,7 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import LIST_PARAMETERS, PAGE_ROWS, Answer, Page, get
 from duetime.server.admin.export import ExportRow, PageOf, exported, first_rows, wanted_format
@@ -151,8 +152,8 @@ def _event_row(event: Event) -> ExportRow:
         "reason": event.reason,
         "from": event.from_state,
         "to": event.to_state,
-        "before": event.before,
-        "after": event.after,
+        "before": redacted_json(event.before),
+        "after": redacted_json(event.after),
     }
 
 

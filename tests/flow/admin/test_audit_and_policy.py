@@ -7,6 +7,7 @@ import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
@@ -116,6 +117,18 @@ async def test_changes_of_tasks_are_filtered_by_person_way_kind_state_and_task(a
     for query in ("kind=cancelled", "state=cancelled"):
         rows = json.loads(await text_of(admin, f"/audit?list=tasks&{query}&format=json"))["audit"]
         assert [(row["task"], row["kind"]) for row in rows] == [(of_bob, "cancelled")], query
+
+
+async def test_a_file_of_changes_has_no_credentials_of_payloads(admin_page: Open) -> None:
+    admin = await admin_page()
+    scheduler = admin.site.app.scheduler
+    payload: dict[str, Any] = {"url": "https://crm.example/push", "headers": {"Authorization": "Bearer canary7f3a"}}
+    task = scheduler.schedule("Push", action="webhook", payload=payload, when="in 1 hour").record.task.id
+    scheduler.reschedule(task, payload={**payload, "headers": {"Authorization": "Bearer canary8e2b"}})
+    for file_format in ("json", "csv"):
+        written = await text_of(admin, f"/audit?list=tasks&task={task}&format={file_format}")
+        assert "crm.example" in written
+        assert "canary" not in written
 
 
 async def test_a_tab_of_the_audit_keeps_the_filters_that_the_other_one_has(admin_page: Open) -> None:
