@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from html import escape
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StaleRevision
 from duetime.server.admin.answers import Page
@@ -17,6 +18,9 @@ from duetime.server.admin.page_request import Visit
 from duetime.server.admin.protection import TOKEN_FIELD, protected
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+
+if TYPE_CHECKING:
+    from duetime.scheduler.history.run_detail import RunDetail
 
 _STATUS = {
     "not_found": HTTPStatus.NOT_FOUND,
@@ -35,6 +39,9 @@ _TITLES = {
 }
 SHOWN = "shown"
 """The field that says what a form was made from: a revision, as REST's If-Match names it."""
+
+SHOWN_OPEN = "open"
+"""The field with the ids of the runs that a page showed as open."""
 
 MAX_REVISION_DIGITS = 9
 _MAX_WORD_CHARS = 60
@@ -80,6 +87,21 @@ class RunIsOver(DuetimeError):
 
     def __init__(self, title: str) -> None:
         super().__init__(f"This run of {title!r} is over, and its task has a later one. Nothing was done to the task.")
+
+
+class RunHasEnded(DuetimeError):
+    """The run was open on the page of the form, which promised no second run."""
+
+    code = "refused"
+
+    def __init__(self, title: str) -> None:
+        super().__init__(f"This run of {title!r} has ended since the page was opened. Nothing was done to the task.")
+
+
+def check_still_open(visit: Visit, found: RunDetail) -> None:
+    """Raise RunHasEnded for a run that the page of the form showed as open."""
+    if found.run.id in visit.form.getlist(SHOWN_OPEN) and found.run.ended_at is not None:
+        raise RunHasEnded(found.record.task.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +159,7 @@ _UNTYPED = frozenset(
         "do",
         "format",
         "list",
+        SHOWN_OPEN,
         "pause",
         "pick",
         "shadow",

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.runs import RunSummary
+from duetime.scheduler.intake.changes.actions import RUN_NOW
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import ExportFormat, FirstRows, each_row, exported, wanted_format
-from duetime.server.admin.failures import RunIsOver, unknown
+from duetime.server.admin.failures import RunIsOver, check_still_open, unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.pages.run_query import RUN_KINDS, RUN_PARAMETERS, RunQuery
@@ -87,6 +88,8 @@ def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[
             found = visit.run(run_id)
             if not found.is_current:
                 raise RunIsOver(found.record.task.title)
+            if visit.form["change"] == RUN_NOW:
+                check_still_open(visit, found)
             view = change(found.record.task.id, visit.acting_in(found.run.tenant))
         except DuetimeError as error:
             problems.append(str(error))
@@ -104,7 +107,7 @@ def _change(visit: Visit) -> tuple[OneChange, str]:
         "cancel": (lambda task_id, by: scheduler.cancel(task_id, reason=reason, by=by), "Cancelled"),
         "pause": (lambda task_id, by: scheduler.reschedule(task_id, pause=True, pause_until=until, by=by), "Paused"),
         "resume": (lambda task_id, by: scheduler.reschedule(task_id, pause=False, by=by), "Resumed"),
-        "run_now": (lambda task_id, by: scheduler.act(task_id, "run_now", by=by), "Started"),
+        RUN_NOW: (lambda task_id, by: scheduler.act(task_id, "run_now", by=by), "Started"),
     }
     wanted = visit.form.get("change", "")
     if wanted not in changes:

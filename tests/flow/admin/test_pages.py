@@ -768,6 +768,28 @@ async def test_run_now_on_a_page_that_is_out_of_date_runs_nothing_again(admin: A
     assert admin.site.app.scheduler.get(task.id).record.run.generation == 2
 
 
+async def test_run_now_of_a_run_that_has_ended_since_its_page_was_opened_runs_nothing_again(admin: Admin) -> None:
+    scheduler, store = admin.site.app.scheduler, admin.site.app.store
+    made = scheduler.schedule("Feed the cat", action="reminder", when="in 3 hours").record
+    one = f"/admin/runs/{made.run.id}/run"
+    opened = await form_of(admin, f"/runs/{made.run.id}", one)
+    page = (await admin.get(f"/runs?state=to_come&task={made.task.id}")).text
+    picked = dict(re.findall(r'name="(pick|open)" value="([^"]*)"', page))
+    assert set(picked.values()) == {made.run.id}
+    scheduler.act(made.task.id, "run_now")
+    store.claims.settle([settlement(restarted(store, store.tasks.get("local", made.task.id)))])
+    refused = await admin.http.post(one, data=opened, headers={"Origin": ORIGIN})
+    text = "This run of 'Feed the cat' has ended since the page was opened. Nothing was done to the task."
+    assert (refused.status_code, text in unescape(refused.text)) == (409, True)
+    await admin.post("/runs/change", **picked, change="run_now", after="/admin/runs")
+    assert f"0. 1 refused: {text}" in unescape((await admin.get("/runs")).text)
+    assert scheduler.get(made.task.id).record.run.generation == 1
+    again = await form_of(admin, f"/runs/{made.run.id}", one)
+    done = await admin.http.post(one, data=again, headers={"Origin": ORIGIN})
+    assert done.status_code == 303, done.text
+    assert scheduler.get(made.task.id).record.run.generation == 2
+
+
 async def test_the_id_of_a_chain_leads_to_its_step_that_is_next(admin: Admin) -> None:
     steps: Any = [{"name": "fetch", "when": "in 1 hour"}, {"name": "report", "after": ["fetch"], "when": "in 1 hour"}]
     chain = admin.site.app.scheduler.schedule("Book", steps=steps)
