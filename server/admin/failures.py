@@ -40,6 +40,9 @@ _TITLES = {
 SHOWN = "shown"
 """The field that says what a form was made from: a revision, as REST's If-Match names it."""
 
+ONCE = "once"
+"""The field by which a form that is sent again is known, so that it does what it did and no more."""
+
 SHOWN_OPEN = "open"
 """The field with the ids of the runs that a page showed as open."""
 
@@ -159,6 +162,7 @@ _UNTYPED = frozenset(
         "do",
         "format",
         "list",
+        ONCE,
         SHOWN_OPEN,
         "pause",
         "pick",

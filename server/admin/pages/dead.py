@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from secrets import token_hex
 from typing import Any, Final
 
 from duetime.scheduler.calls.bulk_change import Became
@@ -23,7 +24,7 @@ from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import exported, first_rows, wanted_format
-from duetime.server.admin.failures import unknown
+from duetime.server.admin.failures import ONCE, unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
 from duetime.tools.admin.letter_rows import LETTER_COLUMNS, letter_row
@@ -31,6 +32,7 @@ from duetime.tools.admin.letter_rows import LETTER_COLUMNS, letter_row
 MAX_UNDO_CHARS: Final = 1_500
 """Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
 
+_ONCE_BYTES: Final = 8
 _TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
 _VERBS_DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
 """The acts on a letter, and the word for each when it is done."""
@@ -148,7 +150,11 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
     until = visit.now + timedelta(microseconds=1)
     instants = {"until": until, **query.bounds.instants}
     texts = {key: visit.query[key] for key in _TEXTS if visit.query.get(key)}
-    fields = {**texts, **{name: instant.isoformat() for name, instant in instants.items()}}
+    fields = {
+        **texts,
+        **{name: instant.isoformat() for name, instant in instants.items()},
+        ONCE: token_hex(_ONCE_BYTES),
+    }
     close = _closer(visit, verb)
     tried = close((), where=query.where, **instants, dry_run=True, tenant=tenant)
     return ClosingQuestion(verb, (), tried, fields)
@@ -233,7 +239,9 @@ def _matching(visit: Visit, close: Callable[..., LettersClosed]) -> dict[str, Le
         raise InvalidArgument("tenant", "it is missing", accepted="one tenant", example="acme")
     query = LetterQuery.of(visit, visit.form)
     most = _most(visit.form.get("most", ""))
-    return {tenant: close((), where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant)}
+    once = visit.form.get(ONCE)
+    key = {"idempotency_key": f"admin-{once}"} if once else {}
+    return {tenant: close((), where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant, **key)}
 
 
 def take_back(visit: Visit) -> Moved:

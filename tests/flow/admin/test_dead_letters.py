@@ -268,3 +268,21 @@ async def test_a_notice_appears_also_where_a_cookie_has_no_room_for_its_undo(adm
     shown = (await admin.get("/dead")).text
     assert "Discarded 40." in shown
     assert "/admin/dead/undo" not in shown
+
+
+@pytest.mark.parametrize(("verb", "became"), [("replay", "replayed"), ("discard", "discarded")])
+async def test_a_form_that_is_sent_again_closes_no_others(admin_page: Open, verb: str, became: str) -> None:
+    admin = await admin_page()
+    for number in range(9):
+        dead(admin, f"Push {number}")
+    asked = fields_of((await admin.get(f"/dead?q=push&close={verb}")).text)
+    sent = {**asked, "most": "3", "reason": "the CRM is back"}
+    for _ in range(2):
+        done = await admin.http.post("/admin/dead/close", data=sent, headers={"Origin": ORIGIN})
+        assert done.status_code == 303, done.text
+        assert f"{became.title()} 3. 6 more match." in (await admin.get("/dead?q=push")).text
+    assert [*states(admin).values()].count(became) == 3
+    other = await admin.http.post("/admin/dead/close", data={**sent, "most": "6"}, headers={"Origin": ORIGIN})
+    assert other.status_code == 409
+    assert [*states(admin).values()].count(became) == 3
+    assert await answered(admin, f"q=push&close={verb}", reason="and the rest") == f"{became.title()} 6."
