@@ -352,7 +352,7 @@ def test_a_series_that_ends_by_a_change_keeps_the_window_of_its_last_occurrence(
 
 
 @pytest.mark.parametrize("given", [HOURLY, ONCE])
-@walks(range(5), on_postgres=range(2))
+@walks(range(3), on_postgres=range(1))
 def test_after_any_change_one_occurrence_has_one_key_and_two_have_two(
     desk: Desk, seed: int, given: dict[str, Any]
 ) -> None:

@@ -300,7 +300,7 @@ def explored(machine: type[Machine], *, count: int) -> None:
 
 
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_sqlite() -> None:
-    explored(Machine, count=25)
+    explored(Machine, count=15)
 
 
 @pytest.mark.postgres
@@ -310,7 +310,7 @@ def test_any_order_of_moves_and_crashes_leaves_one_story_on_postgres(postgres_ta
 
         url = postgres_tables
 
-    explored(OnPostgres, count=10)
+    explored(OnPostgres, count=5)
 
 
 def test_the_machine_notices_a_lost_event(tmp_path: Path) -> None:
