@@ -10,14 +10,27 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from duetime.scheduler.intake.translated_phrases import load_languages
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.runtime import failpoints
+from duetime.server.app import build
+from duetime.server.settings.model import Settings
+from duetime.server.transport.browsers import HttpAccess
+from duetime.server.transport.http import HttpSite, http_app
+from duetime.server.transport.serve_http import connect, surfaces
 
+from tests import compiled
+from tests.builders import LEASE
 from tests.forked import NUMBER, STANDARD_STREAMS
 
 IMPORTED = (
@@ -25,7 +38,10 @@ IMPORTED = (
     "duetime.scheduler.store.postgres.start",
     "duetime.server.admin.site",
     "duetime.server.app",
+    "duetime.server.cli.lists",
     "duetime.server.cli.main",
+    "duetime.server.cli.serve",
+    "duetime.server.cli.tasks",
     "duetime.server.cli.verbs",
     "duetime.server.distributed",
     "duetime.server.doctor.examine",
@@ -130,9 +146,30 @@ def run(request: Request) -> None:
             runpy.run_path(path, run_name="__main__")
 
 
+def warm_up() -> None:
+    """Make a server and run a task: what a process compiles and caches for that is there in each fork."""
+    compiled.share()
+    load_languages()
+    with tempfile.TemporaryDirectory(prefix="duetime-forker-") as folder:
+        url = f"sqlite:///{folder}/duetime.db"
+        given = {"database_url": url, "timezone": "UTC", "desktop_notifications": "off", "sqlite_synchronous": "OFF"}
+        settings = Settings.model_validate(given)
+        with build(settings) as app:
+            routes = surfaces(app, None)
+            http_app(HttpSite(connect(app), app.ready, HttpAccess.of(settings), routes, app.observers.refused))
+            app.scheduler.schedule("Warm up", when="now")
+            app.scheduler.tasks.list()
+            ready = [Start(run.run_id) for run in app.store.claims.make_ready(limit=9)]
+            claims = app.store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+            ended = [settle(claim, Done("done"), now=app.store.now(), jitter=0.0) for claim in claims]
+            app.store.claims.settle(ended)
+    assert threading.active_count() == 1, "a fork has one thread, and no lock that another one holds"
+
+
 def main(address: str) -> None:
     for name in IMPORTED:
         import_module(name)
+    warm_up()
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
