@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.store import connect
 from duetime.server.cli import main as cli
 
+from tests import forked
 from tests.builders import TENANT
 from tests.flow.cli.environment import isolate
 from tests.migrations.test_store_migrations import as_it_was, described
@@ -84,8 +84,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 def checks_after_kills(*beginnings: str) -> list[dict[str, Any]]:
     """Kill `duetime migrate` after each statement that begins so, and return what doctor finds after each kill."""
-    command = [sys.executable, "-c", KILLED, *beginnings]
-    done = subprocess.run(command, check=True, timeout=200, capture_output=True, text=True)
+    done = forked.run([sys.executable, "-c", KILLED, *beginnings], timeout=200)
+    done.check_returncode()
     return [{check["name"]: check for check in json.loads(line)} for line in done.stdout.splitlines()]
 
 

@@ -23,6 +23,7 @@ from duetime.scheduler.queue import (
 )
 from duetime.scheduler.queue.redis.queue import RedisQueue
 
+from tests import forked
 from tests.contracts.queue.suite import LEASE_MS, Clock
 from tests.contracts.queue.test_redis_queue import opened
 
@@ -150,7 +151,7 @@ def test_of_processes_that_want_to_fill_an_empty_queue_one_does(server: redis.Re
     namespace = "race"
     server.delete(f"{{{namespace}}}")
     racing = [
-        subprocess.Popen([sys.executable, "-c", RACE, valkey_url, namespace, owner], stdout=subprocess.PIPE, text=True)
+        forked.popen([sys.executable, "-c", RACE, valkey_url, namespace, owner], stdout=subprocess.PIPE, text=True)
         for owner in ("one", "two", "three")
     ]
     for _ in racing:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 from mcp import Client, StdioServerParameters
 
+from tests import forked
+
 PROGRAM = Path(__file__).with_name("served_process.py")
 
 
 async def _conversation(database: Path) -> list[Any]:
-    arguments = [str(PROGRAM), "stdio", f"sqlite:///{database}"]
-    async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as session:
+    program, *arguments = forked.command(str(PROGRAM), "stdio", f"sqlite:///{database}")
+    async with Client(StdioServerParameters(command=program, args=arguments)) as session:
         made = [await session.call_tool("schedule_task", {"title": name, "when": "in 2 days"}) for name in ("a", "b")]
         odd = made[0].structured_content["id"]
         with sqlite3.connect(database) as connection:

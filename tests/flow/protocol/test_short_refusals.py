@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.flow.protocol.test_http import PROGRAM, TIMEOUT_S, Site, serving
 
 LONG = "9" * 5_000
@@ -37,8 +38,9 @@ def on_stdio(folder: Path, message: object) -> bytes:
     """Return the line that a fresh process answers to a message."""
     command = [sys.executable, str(PROGRAM), "stdio", f"sqlite:///{folder / 'duetime.db'}"]
     line = json.dumps(message).encode() + b"\n"
-    done = subprocess.run(command, input=line, capture_output=True, timeout=TIMEOUT_S, check=False)
-    return done.stdout
+    with forked.popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        said, _ = process.communicate(line, timeout=TIMEOUT_S)
+    return bytes(said)
 
 
 def request_of_version(version: object, method: str) -> dict[str, Any]:

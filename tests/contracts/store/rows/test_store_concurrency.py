@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, create_engine, func, select, text
 
-from tests import services
+from tests import forked, services
 from tests.builders import (
     LEASE,
     NOON,
@@ -291,7 +291,7 @@ def test_a_write_in_another_database_of_the_server_holds_up_no_news(
     store.close()
 
 
-def _add_from_a_process(url: str, number: int) -> None:
+def add_from_a_process(url: str, number: int) -> None:
     store = open_store(url, synchronous="OFF")
     for count in range(10):
         store.tasks.add(*a_task(title=f"{number}/{count}"), actor="alice", key=IdempotencyKey(f"{count}", {"n": count}))
@@ -299,13 +299,10 @@ def _add_from_a_process(url: str, number: int) -> None:
 
 
 def test_processes_share_one_database(url: str, stores: list[Store]) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_add_from_a_process, args=(url, number)) for number in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0, 0]
+    program = f"import sys; from {__name__} import add_from_a_process as add; add(sys.argv[1], int(sys.argv[2]))"
+    command = [sys.executable, "-c", program, url]
+    processes = [forked.popen([*command, number], cwd=forked.ROOT) for number in ("0", "1")]
+    assert [process.wait(120) for process in processes] == [0, 0]
     assert stores[0].tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 10}
 
 

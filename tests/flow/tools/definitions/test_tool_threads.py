@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -14,6 +13,8 @@ from typing import Never
 import pytest
 from duetime.tools import threads
 from duetime.tools.threads import MAX_TOOL_THREADS, ServerBusy, ToolThreads, cross
+
+from tests import forked
 
 PATIENCE_S = 30
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -139,13 +140,7 @@ def test_calls_get_a_thread_in_the_order_in_which_they_came_except_those_whose_c
 def in_a_process_of_its_own(program: str) -> str:
     """Return what a program prints that may use `asyncio`, `os`, `threading` and `cross`."""
     begin = "import asyncio, os, threading, time\nfrom duetime.tools.threads import cross\n"
-    done = subprocess.run(
-        [sys.executable, "-c", begin + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = forked.run([sys.executable, "-c", begin + textwrap.dedent(program)], timeout=120)
     return done.stdout + done.stderr
 
 
