@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -197,7 +198,8 @@ WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {
 """For each way of a search: the filters that it makes a difference to, and the sizes of pages.
 
 A page of 2 asks for 3 runs, as many as are compared: some pages are full, and others end where the search stopped.
-Where all is compared, each filter meets each two of: one tenant or all, either order, one page or several.
+Where all is compared, each filter meets each two of: one tenant or all, either order, one page or several. On the other
+ways the filters take turns: one finds the runs of one tenant, the next those of all, every other of these oldest first.
 """
 
 
@@ -215,16 +217,18 @@ def test_each_filter_finds_the_runs_that_meet_it_in_either_order(how: str, store
         wanted = [run for run in everything if meets(run)]
         assert name == "all" or len(wanted) < len(everything)
         of_one = [run for run in wanted if run.tenant == TENANT]
-        for limit in limits if name == "all" else limits[-1:]:
-            assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
+        if how == "as it is" or number % 2:
+            for limit in limits if name == "all" else limits[-1:]:
+                assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
         if how == "as it is":  # a count knows of no other way
             assert ids(every(store, TENANT, replace(where, oldest_first=True))) == ids(of_one)[::-1], name
             assert ids(every(store, None, where)) == ids(wanted), name
             counted = store.run_history.counts(TENANT, where, RunGroup.ACTION).counts
             assert counted == Counter(run.action for run in of_one), name
-        oldest_first = how == "as it is" or number % 2 == 0
-        turned = replace(where, oldest_first=oldest_first)
-        assert ids(every(store, None, turned, limit=5)) == ids(wanted)[:: -1 if oldest_first else 1], name
+        if how == "as it is" or number % 2 == 0:
+            oldest_first = how == "as it is" or number % 4 == 0
+            turned = replace(where, oldest_first=oldest_first)
+            assert ids(every(store, None, turned, limit=5)) == ids(wanted)[:: -1 if oldest_first else 1], name
 
 
 def test_the_bounds_of_time_and_length_are_met_to_the_microsecond(store: Store, clock: Clock) -> None:
@@ -324,22 +328,22 @@ def test_the_runs_of_one_task_are_those_of_its_tenant(store: Store, clock: Clock
     assert len(every(store, TENANT, RunFilter(daily, states=(State.SUCCEEDED,)), limit=1)) == 2
 
 
-@pytest.mark.parametrize(
-    ("group", "expected"),
-    [
-        (RunGroup.TIER, {"normal": 10, "high": 1, "critical": 1}),
-        (RunGroup.WORKER, {"w1": 3, "w2": 2, "w3": 1, "w9": 3}),
-        (RunGroup.LABEL, {"home": 10, "phone": 10, "web": 2, "data": 1}),
-        (RunGroup.ERROR, {"HTTP 503": 1, "too late": 1, "disk full": 1}),
-        (RunGroup.TENANT, {TENANT: 12}),
-    ],
-)
-def test_runs_are_counted_by_group(store: Store, clock: Clock, group: RunGroup, expected: dict[str, int]) -> None:
+COUNTED: dict[RunGroup, dict[str, int]] = {
+    RunGroup.TIER: {"normal": 10, "high": 1, "critical": 1},
+    RunGroup.WORKER: {"w1": 3, "w2": 2, "w3": 1, "w9": 3},
+    RunGroup.LABEL: {"home": 10, "phone": 10, "web": 2, "data": 1},
+    RunGroup.ERROR: {"HTTP 503": 1, "too late": 1, "disk full": 1},
+    RunGroup.TENANT: {TENANT: 12},
+}
+
+
+def test_runs_are_counted_by_group(store: Store, clock: Clock) -> None:
     fill(store, clock)
-    found = store.run_history.counts(TENANT, RunFilter(), group)
-    assert found.counts == expected
-    assert list(found.counts.values()) == sorted(expected.values(), reverse=True)
-    assert found.counted_to is None
+    for group, expected in COUNTED.items():
+        found = store.run_history.counts(TENANT, RunFilter(), group)
+        assert found.counts == expected, group
+        assert list(found.counts.values()) == sorted(expected.values(), reverse=True)
+        assert found.counted_to is None
 
 
 def test_the_runs_of_one_task_are_counted_without_the_others(store: Store, clock: Clock) -> None:
@@ -376,15 +380,15 @@ def test_a_count_of_more_runs_than_are_read_says_how_far_back_it_goes(
     assert store.run_history.counts(TENANT, RunFilter(), RunGroup.STATE).counted_to is None, "none is older"
 
 
-@pytest.mark.parametrize("width", BucketWidth)
-@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Asia/Kathmandu"])
-def test_buckets_are_those_of_the_zone(store: Store, clock: Clock, width: BucketWidth, zone: str) -> None:
+def test_buckets_are_those_of_the_zone(store: Store, clock: Clock) -> None:
     fill(store, clock)
-    expected: dict[datetime, Counter[State]] = {}
-    for run in every(store, TENANT, RunFilter()):
-        expected.setdefault(start_of(run.at, width, zone), Counter())[run.state] += 1
-    found = store.run_history.buckets(TENANT, RunFilter(), width, zone)
-    assert [(each.start, each.counts) for each in found.buckets] == sorted(expected.items())
+    everything = every(store, TENANT, RunFilter())
+    for width, zone in product(BucketWidth, ("UTC", "America/St_Johns", "Asia/Kathmandu")):
+        expected: dict[datetime, Counter[State]] = {}
+        for run in everything:
+            expected.setdefault(start_of(run.at, width, zone), Counter())[run.state] += 1
+        found = store.run_history.buckets(TENANT, RunFilter(), width, zone)
+        assert [(each.start, each.counts) for each in found.buckets] == sorted(expected.items()), (width, zone)
 
 
 def start_of(at: datetime, width: BucketWidth, zone: str) -> datetime:
