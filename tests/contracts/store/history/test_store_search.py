@@ -31,7 +31,7 @@ def titles(store: Store, words: str, *states: State) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:
-        page, cursor = store.tasks.page(TENANT, where, limit=5, cursor=cursor)
+        page, cursor = store.tasks.page(TENANT, where, limit=20, cursor=cursor)
         found += [each.task.title for each in page]
         if cursor is None:
             break
@@ -43,7 +43,7 @@ def titles(store: Store, words: str, *states: State) -> list[str]:
 def said(store: Store, words: str) -> list[str | None]:
     found, cursor = [], None
     while True:
-        page = store.history.events(TENANT, EventFilter(text=words), limit=5, cursor=cursor)
+        page = store.history.events(TENANT, EventFilter(text=words), limit=20, cursor=cursor)
         found += [event.reason for event in page.events]
         cursor = page.cursor
         if cursor is None:
@@ -96,7 +96,7 @@ def test_a_part_of_a_title_finds_the_same_tasks_with_and_without_an_index(store:
             cancelled(store, record)
         if number == 30:
             advanced(store)
-    for _ in range(30):
+    for _ in range(20):
         words = phrase(random, 4)
         expected = sorted(title for title in known if words.casefold() in title.casefold())
         assert sorted(titles(store, words)) == expected, words
@@ -111,7 +111,7 @@ def test_a_part_of_a_title_or_a_reason_finds_the_same_events(store: Store) -> No
         cancelled(store, added(store, title=title), reason=reason)
         if number == 20:
             advanced(store)
-    for _ in range(25):
+    for _ in range(16):
         words = phrase(random, 4)
         titled = [words.casefold() in title.casefold() for title, _ in known]
         given = [ascii_lower(words) in ascii_lower(reason) for _, reason in known]
