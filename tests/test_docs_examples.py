@@ -16,6 +16,7 @@ from duetime import Done, Failed, Scheduler, Wait, testing
 from duetime.scheduler.task import State
 from duetime.server.cli.main import run
 
+from tests.flow.python.test_types import CACHE
 from tests.flow.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,14 +41,14 @@ def modules(page: Path) -> Iterator[tuple[str, str]]:
         above = name
 
 
-def test_the_python_in_the_pages_has_the_types_that_it_claims(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_the_python_in_the_pages_has_the_types_that_it_claims(tmp_path: Path) -> None:
     (tmp_path / f"{READERS_MODULE}.py").write_text(blocks(HANDLER_PAGE)[0], "utf-8")
     for page in PAGES:
         for name, code in modules(page):
             (tmp_path / f"{name}.py").write_text(code, "utf-8")
-    assert pytestconfig.cache is not None
-    options = ["--strict", "--implicit-reexport", "--cache-dir", str(pytestconfig.cache.mkdir("docs-types"))]
-    command = [sys.executable, "-m", "mypy", "--config-file", "", *options, "."]
+    names = ",".join(path.stem for path in tmp_path.glob("*.py"))
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\n[mypy-{names}]\nimplicit_reexport = True\n", "utf-8")
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(CACHE), "."]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 

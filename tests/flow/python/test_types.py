@@ -176,7 +176,7 @@ async def main() -> None:
         await program.get()  # wrong
 """
 CACHE = Path(__file__).resolve().parents[3] / "build" / "type-tests"
-"""Outside git; what mypy knows of the packages that do not change stays here between test runs."""
+"""Outside git; what mypy knows of the packages that do not change stays here, for other tests of types as well."""
 
 PROGRAMS = {"handlers.py": HANDLERS, "calls.py": CALLS}
 
@@ -205,7 +205,8 @@ def checked(command: list[str], folder: Path) -> str:
 
 
 def test_mypy_refuses_what_is_wrong_in_a_program_and_nothing_else(folder: Path) -> None:
-    found = checked([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(CACHE), *PROGRAMS], folder)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--cache-dir", str(CACHE), *PROGRAMS]
+    found = checked(command, folder)
 
     places = re.findall(r"^(\w+\.py):(\d+): error: ", found, re.MULTILINE)
     # mypy reports a decorated function where its def stands, pyright where the decorator does.
