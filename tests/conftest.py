@@ -16,7 +16,8 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -95,15 +96,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect as little garbage as a server does, and never what is imported and collected: nothing lets it go."""
     gc.disable()
     try:
+        _import_in_turns(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
         gc.enable()
+
+
+def _import_in_turns(config: pytest.Config) -> None:
+    """Let each worker begin with another test file: in a new clone one of them rewrites it, and the others find it."""
+    if not hasattr(config, "workerinput") or config.args != config.getini("testpaths"):
+        return
+    files = sorted(path for folder in config.args for path in Path(folder).rglob("test_*.py"))
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    first = len(files) * number // count
+    for path in files[first:] + files[:first]:
+        with suppress(Exception):  # whatever is wrong with it, its collection says so
+            import_module(".".join(path.with_suffix("").parts))
 
 
 class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy
