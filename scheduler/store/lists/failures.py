@@ -33,7 +33,12 @@ _CURRENT_RAN = and_(
     runs.c.state != State.SKIPPED,
     or_(runs.c.state != State.CANCELLED, runs.c.started_at.is_not(None)),
 )
-_LATEST = case((_CURRENT_RAN, runs.c.id), else_=read.LATEST_ENDED.scalar_subquery())
+_LATER_GENERATION = and_(tasks.c.repeat.is_(None), runs.c.number > 1)
+_LATEST = case(
+    (_CURRENT_RAN, runs.c.id),
+    (_LATER_GENERATION, read.LATEST_OF_STEP.scalar_subquery()),
+    else_=read.LATEST_ENDED.scalar_subquery(),
+)
 _FAILED = _failed.join(tasks, tasks.c.id == _failed.c.task_id).join(
     runs, and_(runs.c.task_id == _failed.c.task_id, IS_CURRENT)
 )

@@ -31,7 +31,7 @@ from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Json, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, bindparam, case, func, literal_column, or_, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
@@ -58,11 +58,17 @@ _ENDED = (
     .limit(1)
 )
 LATEST_ENDED = _ENDED.where(_has_run)
+LATEST_OF_STEP = LATEST_ENDED.order_by(None).order_by(
+    _past.c.number.desc(), _past.c.scheduled_for.desc(), _past.c.generation.desc()
+)
+"""That of a step of a chain that recurs: a replay of an earlier generation is not its latest run."""
+
 _LATEST_SAID = _ENDED.where(_has_run | select(inbox.c.id).where(inbox.c.run_id == _past.c.id).exists())
-_LAST = (
+_LAST, _LAST_OF_STEPS = (
     select(*RUN_FIELDS)
-    .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
+    .select_from(tasks.join(runs, runs.c.id == latest.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+    for latest in (LATEST_ENDED, LATEST_OF_STEP)
 )
 _COMPARED = (
     select(*RUN_FIELDS)
@@ -78,11 +84,18 @@ _LAST_TO_END = (
     .order_by(_past.c.ended_at.desc(), _past.c.generation.desc())
     .limit(1)
 )
+_present = runs.alias("present")
 _LAST_RESULTS = (
     select(tasks.c.id, runs.c.result)
-    .select_from(tasks.join(runs, runs.c.id == _LAST_TO_END.scalar_subquery()))
+    .join_from(tasks, _present, (_present.c.task_id == tasks.c.id) & literal_column("present.current"))
+    .join(
+        runs,
+        runs.c.id == case((_present.c.ended_at.is_not(None), _present.c.id), else_=_LAST_TO_END.scalar_subquery()),
+    )
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
+"""The result with which a task has ended: that of its current run, or of the occurrence of a series that ended last."""
+
 _RENEWED = (
     select(chain_steps.c.task_id)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
@@ -230,7 +243,7 @@ def compared_with(connection: Connection, of: Iterable[Task]) -> dict[str, Run]:
 
 
 def last_results(connection: Connection, task_ids: Iterable[str]) -> dict[str, Json]:
-    """Return the results of the runs that ended last, by task, whatever their tenant: one may overtake another."""
+    """Return the results with which tasks have ended, whatever their tenant: one occurrence may overtake another."""
     given = {"task_ids": sorted(task_ids)}
     found = unreadable.rows(connection, _LAST_RESULTS, given) if given["task_ids"] else ()
     return {row.id: row.result for row in found}
@@ -243,13 +256,21 @@ def ran(run: Run) -> bool:
     return run.state is not State.CANCELLED or run.started_at is not None
 
 
+def _is_of_later_generation(task: Task, run: Run) -> bool:
+    """Whether a run is that of a step in another generation of its chain than the first one."""
+    return task.repeat is None and run.number > 1
+
+
 def _last_runs(
     connection: Connection, pairs: Sequence[tuple[Task, Run]], noted: Mapping[str, list[str]]
 ) -> dict[str, Run]:
     last = {run.task_id: run for _, run in pairs if ran(run)}
-    earlier = [run.task_id for _, run in pairs if not ran(run)]
-    if earlier:
-        for run, damage in unreadable.values(connection, _LAST, Run, RUN_FIELDS, {"task_ids": earlier}):
+    earlier = [(task, run) for task, run in pairs if not ran(run)]
+    steps = [task.id for task, run in earlier if _is_of_later_generation(task, run)]
+    others = [task.id for task, run in earlier if not _is_of_later_generation(task, run)]
+    for statement, task_ids in ((_LAST, others), (_LAST_OF_STEPS, steps)):
+        found = unreadable.values(connection, statement, Run, RUN_FIELDS, {"task_ids": task_ids}) if task_ids else ()
+        for run, damage in found:
             last[run.task_id] = run
             noted[run.task_id].extend(f"of its last run: {each}" for each in damage)
     return last

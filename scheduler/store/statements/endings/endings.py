@@ -75,9 +75,12 @@ INSERT_NEXT = Batch(
     insert(runs).values(generation=NEXT_GENERATION.scalar_subquery(), twin_hash=TWIN_HASH_OF_ENDING.scalar_subquery()),
     [name for name in RUN_VALUES if name != "generation"],
 )
+_ending = runs.alias("ended_now")
+_NUMBER = select(_ending.c.number).where(_ending.c.id == bindparam("ending")).scalar_subquery()
 _SUPERSEDE = Batch(  # its index has the last failure of each task alone
     update(runs)
     .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for <= bindparam("of_time"))
+    .where(runs.c.number <= _NUMBER)  # a replay of an earlier generation
     .where(LAST_FAILURE, runs.c.id != bindparam("ending"))
     .values(last_failure=false())
 )

@@ -18,6 +18,7 @@ from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskFilter
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -444,3 +445,35 @@ def test_a_snooze_brings_the_outcome_of_a_step_again_and_leaves_the_generation_t
     assert [run.scheduled_for for run in view.record.side_runs] == [clock() + timedelta(minutes=10)]
     assert any(note.startswith("it also runs ") for note in view.warnings)
     assert chain.to_come() == before
+
+
+def test_the_replay_of_an_older_generation_hides_no_failure_of_a_later_one(failed: Daily) -> None:
+    [letter] = letters(failed.scheduler)
+    failed.clock.at = failed.runs("fetch", number=2)[0].scheduled_for
+    failed.fail()
+    failed.end("clean")
+    failed.clock.forward(minutes=10)
+    failed.scheduler.letters.replay([letter])
+    for name in ("fetch", "load", "mail"):
+        failed.end(name)
+
+    last = failed.scheduler.get(failed.id).record.last_run
+    assert last
+    assert (last.number, last.state) == (2, State.FAILED)
+    page = failed.scheduler.tasks.list(TaskFilter(states=(State.FAILED,)))
+    assert failed.steps["fetch"] in {view.record.task.id for view in page.views}
+    failed.scheduler.act(failed.id, "run_now")
+    assert failed.states("fetch", number=2) == [State.FAILED, State.SCHEDULED]
+
+
+def test_a_replay_does_not_decide_whether_the_result_of_the_generation_under_way_is_valid(
+    store: Store, clock: Clock
+) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "valid_output": ROWS}]
+    chain = Daily(store, clock, steps)
+    chain.fail()
+    clock.at = chain.runs("fetch", number=2)[0].scheduled_for + timedelta(minutes=1)
+    chain.scheduler.act(chain.steps["fetch"], "run_now")
+    chain.end("fetch", result={"rows": 3})
+    chain.end("fetch", again=False, result="none")
+    assert chain.states("load", number=2) == [State.FAILED]
