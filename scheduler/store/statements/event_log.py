@@ -75,13 +75,16 @@ _VALUES = (
 Times = Mapping[str, datetime]
 """When something was, by task."""
 
+_WANTED = (EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED)
 _BEGINNINGS = (
     select(events.c.task_id, events.c.kind, events.c.at)
     .where(events.c.task_id.in_(bindparam("task_ids", expanding=True)), events.c.from_state.is_(None))
     .where(events.c.to_state.is_not(None), events.c.kind != EventKind.CANCEL_UNDONE)
+    .where(events.c.kind.not_in(_WANTED) | events.c.before.is_not(None))
     .order_by(events.c.task_id, events.c.seq)
 )
-_WANTED = frozenset({EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED})
+"""When runs began, without those that somebody wanted next to the current one: these replace no run before them."""
+
 _NTH = bindparam("nth", type_=Integer())
 _APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), _VALUES)
 

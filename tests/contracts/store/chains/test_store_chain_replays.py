@@ -477,3 +477,20 @@ def test_a_replay_does_not_decide_whether_the_result_of_the_generation_under_way
     chain.end("fetch", result={"rows": 3})
     chain.end("fetch", again=False, result="none")
     assert chain.states("load", number=2) == [State.FAILED]
+
+
+def test_a_replay_lets_no_step_of_the_generation_under_way_go_on_after_a_failure(store: Store, clock: Clock) -> None:
+    steps: list[StepArguments] = [{"name": "one"}, {"name": "two"}, {"name": "long"}]
+    chain = Daily(store, clock, [*steps, {"name": "sum", "after": ["one", "two"]}])
+    for name in ("one", "two", "long"):
+        chain.end(name)
+    chain.fail("sum")
+    clock.at = chain.runs("one", number=2)[0].scheduled_for
+    chain.fail("one")
+    chain.fail("two")
+    chain.scheduler.act(chain.steps["one"], "run_now")
+    assert chain.states("sum", number=2)[-1] is State.WAITING
+    clock.forward(minutes=1)
+    chain.scheduler.letters.replay([chain.runs("sum")[0].id])
+    chain.end("one")
+    assert chain.states("sum", number=2)[-1] is State.FAILED, "the other step before it has failed"
