@@ -10,37 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
-from duetime.scheduler.chain.result_schema import mismatch
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge, prevents_run
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.reruns import replayed_run
 from duetime.scheduler.rules.states import NOT_RUN_PREFIX, TERMINAL
-from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, TASK_FIELDS, new_run_values, task_and_run
-from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies, spawned_tasks
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.rows import IS_CURRENT, new_run_values
+from duetime.scheduler.store.schema.tables.chains import chain_steps, spawned_tasks
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.commit_notes import notes_of
-from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
-from duetime.scheduler.store.statements.generations import failure_counts, judged_runs, spawned_rows
+from duetime.scheduler.store.statements.generations import failure_counts, judged_runs, later_steps
 from duetime.scheduler.store.statements.generations.generation_rows import CHANGED, HOLD
-from duetime.scheduler.store.statements.generations.spawned_rows import SpawnedLinks
+from duetime.scheduler.store.statements.generations.later_steps import LaterStep
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State, Task
-from duetime.scheduler.waits.signal import KeptWait
+from duetime.scheduler.waits.signal import KeptWait, OnTimeout
 from sqlalchemy import BindParameter, Connection, bindparam, false, literal_column, select, true
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
-_own, _other = chain_steps.alias("own"), chain_steps.alias("other")
 _SIDE_ENDS = (
     select(runs.c.id, runs.c.task_id, runs.c.number, chain_steps.c.name, runs.c.state, runs.c.task_id)
     .join_from(runs, chain_steps, chain_steps.c.task_id == runs.c.task_id)
@@ -54,22 +49,6 @@ _SPAWNED_ENDS = (
     .join(_of_step, _of_step.c.id == spawned_tasks.c.run_id)
     .where(spawned_tasks.c.task_id.in_(_IDS), runs.c.ended_at.is_not(None))
     .order_by(runs.c.id)
-)
-_INNER = (
-    select(
-        dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.after_failure, dependencies.c.valid_output
-    )
-    .join_from(dependencies, _own, _own.c.task_id == dependencies.c.task_id)
-    .join(_other, (_other.c.task_id == dependencies.c.upstream_id) & (_other.c.chain_id == _own.c.chain_id))
-    .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
-)
-_BEHIND = _INNER.where(dependencies.c.upstream_id == bindparam("of_task"))
-_LINKS = _INNER.where(dependencies.c.task_id.in_(_IDS))
-_OF_GENERATION = (
-    select(*TASK_FIELDS, *RUN_FIELDS)
-    .join_from(tasks, runs, runs.c.task_id == tasks.c.id)
-    .where(tasks.c.id.in_(_IDS), runs.c.number == bindparam("of_number"))
-    .order_by(runs.c.scheduled_for, runs.c.generation)
 )
 _WAITING = (
     select(runs.c.task_id, runs.c.number)
@@ -91,18 +70,6 @@ class _SideEnd(NamedTuple):
     name: str
     state: State
     step_id: str
-
-
-class _Behind(NamedTuple):
-    """A step behind one that has ended, with its latest run of that generation and what comes before it there."""
-
-    task: Task
-    run: Run
-    links: Sequence[DependencyLink]
-
-
-Latest = Mapping[str, tuple[Task, Run]]
-"""The latest run that each step has of one generation, by task."""
 
 
 def other_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> Sequence[AttemptEnd]:
@@ -145,10 +112,10 @@ def _follow_all(connection: Connection, ended: Sequence[_SideEnd], now: datetime
 
 def _follow(connection: Connection, end: _SideEnd, now: datetime) -> list[_SideEnd]:
     """Let the steps behind a side run continue, end or run again; return the ends that follow from it."""
-    behind = list(connection.execute(_BEHIND, {"of_task": end.step_id}).scalars())
-    found = _in_generation(connection, behind, end.number) if behind else []
+    found = later_steps.behind(connection, end.step_id, end.number)
     if end.state is State.SUCCEEDED:
-        _begin(connection, [each for each in found if _runs_again(each)], end, now)
+        alone = _ended_alone(connection, found)
+        _begin(connection, [each for each in found if each.run.id not in alone and _runs_again(each)], end, now)
     return _decide(connection, found, now)
 
 
@@ -166,38 +133,21 @@ def settle(
     """
     found = connection.execute(_WAITING, {"task_ids": sorted(task_ids)}).all() if task_ids else []
     for task_id, number in sorted(map(tuple, found)):
-        behind = _in_generation(connection, [task_id], number)
+        behind = later_steps.in_generation(connection, [task_id], number)
         _follow_all(connection, _decide(connection, behind, now, why=why, failing=failing), now)
 
 
 def leave_out(connection: Connection, task: Task, run: Run, why: str, now: datetime) -> None:
     """Skip a side run that was rejected, with the steps that come after it."""
-    left_out = Judged(task, run, followed=True, verdict=LinkVerdict(State.SKIPPED, words=why))
+    verdict = LinkVerdict(State.SKIPPED, words=why)
+    left_out = Judged(task, run, followed=True, verdict=verdict)
     judged_runs.end(connection, [left_out], now)
     follow(connection, [run.id], now)
 
 
-def _in_generation(connection: Connection, task_ids: Sequence[str], number: int) -> list[_Behind]:
-    """Return these steps as they are in a generation; of two ends at once the second sees the first."""
-    lock_tasks(connection, task_ids)
-    rows = unreadable.rows(connection, _LINKS, {"task_ids": list(task_ids)})
-    links = {task_id: list(group) for task_id, group in groupby(rows, key=lambda row: row.task_id)}
-    steps = sorted({*task_ids, *(row.upstream_id for row in rows)})
-    given = {"task_ids": steps, "of_number": number}
-    latest = {
-        task.id: (task, run) for task, run in map(task_and_run, unreadable.rows(connection, _OF_GENERATION, given))
-    }
-    spawned = spawned_rows.links(connection, [run.id for _, run in latest.values()])
-    return [
-        _Behind(*latest[each], [item for link in links.get(each, ()) for item in _links_by(link, latest, spawned)])
-        for each in task_ids
-        if each in latest
-    ]
-
-
 def _decide(
     connection: Connection,
-    found: Sequence[_Behind],
+    found: Sequence[LaterStep],
     now: datetime,
     *,
     why: str | None = None,
@@ -217,17 +167,39 @@ def _decide(
 
 
 def _verdict(
-    step: _Behind, unanswered: Collection[str], awaited: Mapping[str, KeptWait], failing: Mapping[str, str]
+    step: LaterStep, unanswered: Collection[str], awaited: Mapping[str, KeptWait], failing: Mapping[str, str]
 ) -> LinkVerdict:
     run_id = step.run.id
     if run_id in failing:
         return LinkVerdict(State.FAILED, words=failing[run_id])
     passes = before_run(step.task).passes_open_links(step.run)
-    links = [link for link in step.links if link.outcome is not None] if passes else step.links
+    links = [link for link in _deciding(step) if link.outcome is not None or not passes]
     return judge(links, awaited.get(run_id), approval_open=run_id in unanswered)
 
 
-def _runs_again(step: _Behind) -> bool:
+def _deciding(step: LaterStep) -> Sequence[DependencyLink]:
+    """Return what decides about a run: of one that repeats another, no bad end from before somebody wanted it."""
+    run = step.run
+    if run.repeats is None:
+        return step.links
+    return [link for link in step.links if not (prevents_run(link) and link.at and link.at <= run.scheduled_for)]
+
+
+def _ended_alone(connection: Connection, steps: Sequence[LaterStep]) -> Collection[str]:
+    """Return the runs that were rejected, or skipped as no event came: they did not end with a step before them."""
+    ended = [each.run for each in steps if each.run.ended_at and before_run(each.task).holds_when_due]
+    if not ended:
+        return ()
+    run_ids = [run.id for run in ended]
+    late = {run_id for run_id, each in kept_waits.kept(connection, run_ids).items() if _skips(each)}
+    return late | questions.rejected(connection, ended[0].tenant, run_ids)
+
+
+def _skips(wait: KeptWait) -> bool:
+    return wait.timed_out and wait.wait.on_timeout is OnTimeout.SKIP
+
+
+def _runs_again(step: LaterStep) -> bool:
     """Whether a step ended with those before it, of which nothing holds it any more."""
     run = step.run
     if run.started_at is not None:
@@ -236,24 +208,7 @@ def _runs_again(step: _Behind) -> bool:
     return (run.state in _ENDED_WITH or with_another) and judge(step.links).to is State.SCHEDULED
 
 
-def _links_by(link: Any, latest: Latest, spawned: SpawnedLinks) -> list[DependencyLink]:
-    """Return how the step before ended, and each task that its latest run spawned."""
-    run = latest[link.upstream_id][1] if link.upstream_id in latest else None
-    further = spawned.get(run.id, ()) if run else ()
-    return [_link(link, latest), *(each._replace(after_failure=link.after_failure) for each in further)]
-
-
-def _link(link: Any, latest: Latest) -> DependencyLink:
-    """Return how the step before ended in the generation; a result of another form counts as a failure."""
-    task, run = latest.get(link.upstream_id, (None, None))
-    outcome, differs = run.state if run and run.ended_at else None, None
-    if run and link.valid_output and outcome is State.SUCCEEDED:
-        differs = mismatch(link.valid_output, run.result)
-    outcome = State.FAILED if differs else outcome
-    return DependencyLink(link.upstream_id, task.title if task else None, link.after_failure, outcome, differs)
-
-
-def _begin(connection: Connection, again: Sequence[_Behind], replay: _SideEnd, now: datetime) -> None:
+def _begin(connection: Connection, again: Sequence[LaterStep], replay: _SideEnd, now: datetime) -> None:
     """Store side runs of steps that continue, as a change of their tasks: lists of a task look for them after one."""
     if not again:
         return

@@ -71,7 +71,7 @@ def links(connection: Connection, run_ids: Sequence[str]) -> SpawnedLinks:
     found = dict[str, list[DependencyLink]]()
     for row in _rows(connection, run_ids):
         outcome = row.state if row.ended_at else None
-        link = DependencyLink(row.id, row.title, AfterFailure.FAIL, outcome)
+        link = DependencyLink(row.id, row.title, AfterFailure.FAIL, outcome, at=row.ended_at)
         found.setdefault(row.run_id, []).append(link)
     return found
 

@@ -494,3 +494,29 @@ def test_a_replay_lets_no_step_of_the_generation_under_way_go_on_after_a_failure
     chain.scheduler.letters.replay([chain.runs("sum")[0].id])
     chain.end("one")
     assert chain.states("sum", number=2)[-1] is State.FAILED, "the other step before it has failed"
+
+
+def test_a_step_that_asks_is_run_again_by_its_yes_whatever_it_failed_with(store: Store, clock: Clock) -> None:
+    chain = Daily(
+        store, clock, [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "approval": {"question": "?"}}]
+    )
+    chain.fail()
+    clock.forward(minutes=10)
+    chain.scheduler.act(chain.steps["load"], "run_now")
+    store.claims.make_ready(limit=9)
+    assert chain.states("load") == [State.FAILED, State.WAITING]
+    chain.scheduler.approve(chain.steps["load"])
+    assert chain.states("load") == [State.FAILED, State.SCHEDULED]
+
+
+def test_a_snoozed_outcome_asks_for_no_step_once_more_that_was_rejected(store: Store, clock: Clock) -> None:
+    chain = Daily(
+        store, clock, [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "approval": {"question": "?"}}]
+    )
+    chain.end("fetch")
+    store.claims.make_ready(limit=9)
+    chain.scheduler.reject(chain.steps["load"])
+    chain.scheduler.act(chain.steps["fetch"], "snooze", minutes=10)
+    clock.forward(minutes=10)
+    chain.end("fetch")
+    assert chain.states("load") == [State.SKIPPED]
