@@ -55,13 +55,17 @@ class ApprovalService:
         record = given.record
         self._on_change([record.task.id])
         view = view_of(record, self._store.now(), facts=self._facts.of(record))
-        return replace(view, undo=None) if given.repeated else self._with_undo(view, answer, by)
+        return self._with_undo(view, answer, by, given.run_id) if given.run_id else replace(view, undo=None)
 
-    def _with_undo(self, view: TaskView, answer: ApprovalAnswer, by: Principal) -> TaskView:
-        """Return the view of a task that was just answered for, with what takes that back."""
+    def _with_undo(self, view: TaskView, answer: ApprovalAnswer, by: Principal, run_id: str) -> TaskView:
+        """Return the view of a task whose run was just answered for, with what takes that back.
+
+        Nothing does for a run next to the current one.
+        """
         record = view.record
         if answer is ApprovalAnswer.APPROVE:
-            return replace(view, undo=undo_of_yes(self._store, [record.run], by))
+            answered = [record.run] if record.run.id == run_id else []
+            return replace(view, undo=undo_of_yes(self._store, answered, by))
         before = before_run(record.task)
         if before.asks_in_chain:
             return replace(view, undo=None, warnings=(*view.warnings, STEP_SKIPPED))

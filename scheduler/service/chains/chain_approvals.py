@@ -50,7 +50,8 @@ class ChainApprovalService:
     def answer(self, chain_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
         """Answer for every step of a chain that asks: they ask the same, or each has to be named. Raises Refused."""
         found = chain_to_change(self._store, chain_id, call)
-        steps = _asking_steps(found, self._facts.open_waits([step.record for step in found.steps])) or found.steps[:1]
+        facts = self._facts.open_waits([step.record for step in found.steps])
+        steps = _asking_steps(found, facts) or found.steps[:1]
         by, ids = call.get("by", LOCAL), [step.record.task.id for step in steps]
         check_reason(reason)
         new = self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
@@ -58,7 +59,11 @@ class ChainApprovalService:
         answered = self._store.chains.get(by.tenant, chain_id)
         if not new:
             return replace(self._chains.view_of(answered), undo=None)
-        fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
+        older = {
+            run_id for run_id, each in facts.items() if each.side_approvals
+        }  # no undo takes an answer to them back
+        current = {step.record.task.id for step in steps if step.record.run.id not in older}
+        fresh = (step.record.run for step in answered.steps if step.record.task.id in current)
         if answer is ApprovalAnswer.APPROVE:
             return replace(self._chains.view_of(answered), undo=undo_of_yes(self._store, list(fresh), by))
         token = next((undo_token(run, self._store.now()) for run in fresh), None)

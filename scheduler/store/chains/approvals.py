@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Changed, IdempotencyKey
+from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store.chains import approval_answers, approval_undo
 from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
@@ -17,10 +17,18 @@ from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval, taken_back_by
 from sqlalchemy import Connection
 
 _NOT_ANSWERED: Final = Blame("run", "cannot give its question the default answer")
+
+
+class AnsweredTask(NamedTuple):
+    """A task as it is after an answer to the question of a run, none where the same answer was given before."""
+
+    record: TaskRecord
+    run_id: str | None
 
 
 class Approvals:
@@ -55,7 +63,7 @@ class Approvals:
         via: str | None = None,
         reason: str | None = None,
         revision: int | None = None,
-    ) -> Changed:
+    ) -> AnsweredTask:
         """Answer the open question of a task, or that of the run that is named, and return the task.
 
         Of several questions the oldest one is answered, at the `revision` that the caller read. Without that the run
@@ -63,7 +71,7 @@ class Approvals:
         or the answer was another one, `StaleRevision`, and `TaskNotFound`.
         """
 
-        def work(connection: Connection) -> Changed:
+        def work(connection: Connection) -> AnsweredTask:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
             record, now = read.locked_record(connection, tenant, found), self._now()
             question = approval_answers.find(
@@ -72,7 +80,7 @@ class Approvals:
             if question is not None:
                 event_log.check_revision(connection, record.task, revision)
                 approval_answers.store(connection, question, approval_answers.Answered(answer, actor, reason, via), now)
-            return Changed(read.record(connection, tenant, found), repeated=question is None)
+            return AnsweredTask(read.record(connection, tenant, found), question and question.record.run.id)
 
         return self._commits.write(work)
 

@@ -169,3 +169,17 @@ def test_a_step_of_overlapping_generations_may_get_a_wait_later(desk: Desk) -> N
     desk.nothing_due(9, 1)
     desk.scheduler.signals.send("rows")
     assert [claim.task.id for claim in desk.start(9, 2)] == [chain.steps["load"]]
+
+
+def test_the_yes_to_one_generation_offers_no_undo_of_the_yes_to_another(desk: Desk) -> None:
+    chain = held_twice(desk, ASKS)
+    desk.scheduler.approve(of(desk, chain, "load", 2).id)
+    view = desk.scheduler.approve(of(desk, chain, "load", 1).id)
+    assert view.undo is None
+
+
+def test_the_yes_to_an_older_generation_by_its_chain_offers_no_undo_of_the_yes_to_another(desk: Desk) -> None:
+    chain = held_twice(desk, ASKS)
+    desk.scheduler.approve(of(desk, chain, "load", 2).id)
+    assert desk.scheduler.approve(chain.id).undo is None
+    assert states(desk, chain) == [SCHEDULED, SCHEDULED]
