@@ -175,7 +175,8 @@ def store(connection: Connection, question: Asked, by: Answered, now: datetime) 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
     if not record.run.current:
         event_log.append(connection, [_entry(record, by, now)])
-        side_generations.leave_out(connection, record.task, record.run, _words(by), now)
+        by_user = by.actor != DUETIME_ACTOR
+        side_generations.leave_out(connection, record.task, record.run, _words(by), now, by_user=by_user)
         return
     change, overlapped = rejected(record, _words(by), now)
     changing.apply(connection, record, change, ChangeOrigin(by.actor, ANSWER_KINDS[by.answer], by.reason, by.via), now)

@@ -27,13 +27,17 @@ Conclude = Callable[[Claim, Settlement], Settlement]
 
 
 class Judged(NamedTuple):
-    """A run that waits, and what becomes of it: at once, where it need not wait for its time."""
+    """A run that waits, and what becomes of it: at once, where it need not wait for its time.
+
+    The user who decided it (`by_user`) is not notified.
+    """
 
     task: Task
     run: Run
     followed: bool
     verdict: LinkVerdict
     at_once: bool = False
+    by_user: bool = False
 
 
 _KINDS = {
@@ -84,6 +88,6 @@ def ended_without_run(claim: Claim, judged: Judged, now: datetime) -> AttemptEnd
         ended = concluding(lambda known, end: skip_unmet(known.task, run, end, now), claim, end)
     else:
         ended = concluding(partial(with_consequences, now=now, follows=of_its_own), claim, end)
-    if of_its_own and to is State.SKIPPED:
+    if of_its_own and to is State.SKIPPED and not judged.by_user:
         ended = concluding(partial(with_notice, now=now), claim, ended)
     return AttemptEnd(not_started(task, run, followed=judged.followed), ended)

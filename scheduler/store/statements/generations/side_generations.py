@@ -137,10 +137,10 @@ def settle(
         _follow_all(connection, _decide(connection, behind, now, why=why, failing=failing), now)
 
 
-def leave_out(connection: Connection, task: Task, run: Run, why: str, now: datetime) -> None:
-    """Skip a side run that was rejected, with the steps that come after it."""
+def leave_out(connection: Connection, task: Task, run: Run, why: str, now: datetime, *, by_user: bool) -> None:
+    """Skip a side run that was rejected, by a user or by default, with the steps that come after it."""
     verdict = LinkVerdict(State.SKIPPED, words=why)
-    left_out = Judged(task, run, followed=True, verdict=verdict)
+    left_out = Judged(task, run, followed=True, verdict=verdict, by_user=by_user)
     judged_runs.end(connection, [left_out], now)
     follow(connection, [run.id], now)
 

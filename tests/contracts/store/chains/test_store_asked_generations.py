@@ -183,3 +183,10 @@ def test_the_yes_to_an_older_generation_by_its_chain_offers_no_undo_of_the_yes_t
     desk.scheduler.approve(of(desk, chain, "load", 2).id)
     assert desk.scheduler.approve(chain.id).undo is None
     assert states(desk, chain) == [SCHEDULED, SCHEDULED]
+
+
+def test_a_user_gets_no_message_about_the_generation_that_he_rejects(desk: Desk) -> None:
+    chain = held_twice(desk, ASKS)
+    older = of(desk, chain, "load", 1)
+    desk.scheduler.reject(older.id)
+    assert older.id not in {message.run_id for message in desk.scheduler.inbox.unread()}
