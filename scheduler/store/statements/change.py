@@ -154,15 +154,15 @@ def _begin_side_runs(
     connection: Connection, stored: StoredChange, change: Change, by: ChangeOrigin
 ) -> list[event_log.EventValues]:
     """Store the runs that the change begins in addition to the current one, and return their events."""
-    if stored.kind is EventKind.CANCEL_UNDONE:
-        begun = side_runs.to_revive(connection, stored.old_run, stored.at)
-    else:
-        begun = [*filter(None, [change.extra_run]), *change.revived]
+    is_back = stored.kind is EventKind.CANCEL_UNDONE
+    again = side_runs.to_revive(connection, stored.old_run, stored.at) if is_back else []
     entries = []
-    for run in begun:
+    for run in [*(each.new for each in again), *filter(None, [change.extra_run]), *change.revived]:
         [extra] = places.placed(connection, [replace(run, current=False)])
         connection.execute(insert(runs), [new_run_values(stored.task, extra)])
         entries.append(_beginning(extra, stored.task, by, stored.at))
+    questions.carry_over(connection, [(stored.task, *each) for each in again], stored.at)
+    own_waits.carry_over(connection, again)
     return entries
 
 

@@ -75,7 +75,7 @@ _SUCCEED = Batch(
 
 
 class RunMove(NamedTuple):
-    """A run before and after it moves to another state."""
+    """A run before and after it moves to another state, or that takes its place."""
 
     old: Run
     new: Run
@@ -111,11 +111,12 @@ def follow(connection: Connection, stored: StoredChange) -> list[RunMove]:
     return _write(connection, [move for move in moves if move.new != move.old])
 
 
-def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
-    """Return the side runs that an undone cancel restores: the next generations of those it ended."""
+def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[RunMove]:
+    """Return the side runs that a cancel ended, each with the next generation of it that its undo restores."""
     values = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
     found = unreadable.rows(connection, _CANCELLED_WITH, {**values, "since": cancelled.ended_at})
-    return [_revived(Run(*run), now, waits=had_waited) for *run, had_waited in found]
+    ended = [(Run(*run), had_waited) for *run, had_waited in found]
+    return [RunMove(run, _revived(run, now, waits=had_waited)) for run, had_waited in ended]
 
 
 def _revived(run: Run, now: datetime, *, waits: bool) -> Run:

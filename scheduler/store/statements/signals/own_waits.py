@@ -140,6 +140,12 @@ def follow_change(connection: Connection, stored: StoredChange) -> None:
             _take_place_again(connection, task, current)
 
 
+def carry_over(connection: Connection, pairs: Iterable[tuple[Run, Run]]) -> None:
+    """Give the runs that take the places of others the events that these had."""
+    for old, run in pairs:
+        _inherit(connection, old.id, run.id)
+
+
 def _cut_off(connection: Connection, task: Task, run: Run, now: datetime) -> None:
     """Mark the wait of a run that starts now as over. A wait that an event has ended keeps that event."""
     if yet_to_wait(connection, [run.id]):

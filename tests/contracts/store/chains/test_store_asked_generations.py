@@ -190,3 +190,25 @@ def test_a_user_gets_no_message_about_the_generation_that_he_rejects(desk: Desk)
     older = of(desk, chain, "load", 1)
     desk.scheduler.reject(older.id)
     assert older.id not in {message.run_id for message in desk.scheduler.inbox.unread()}
+
+
+def test_a_generation_that_is_cancelled_and_taken_back_still_needs_its_yes(desk: Desk) -> None:
+    chain = held_twice(desk, ASKS)
+    view = desk.scheduler.cancel(chain.id)
+    desk.scheduler.act(chain.id, "undo", undo=view.undo)
+    desk.nothing_due(10, 2)
+    assert states(desk, chain) == [WAITING, WAITING]
+    assert len([each for each in desk.scheduler.inbox.unread() if each.text == "Load?"]) == 2
+
+
+@pytest.mark.parametrize("step", [ASKS, AWAITS], ids=["a yes", "an event"])
+def test_a_generation_that_is_cancelled_and_taken_back_keeps_what_it_had(desk: Desk, step: StepArguments) -> None:
+    chain = held_twice(desk, step)
+    for number in (1, 2):
+        if step is ASKS:
+            desk.scheduler.approve(of(desk, chain, "load", number).id)
+    if step is AWAITS:
+        desk.scheduler.signals.send("rows")
+    view = desk.scheduler.cancel(chain.id)
+    desk.scheduler.act(chain.id, "undo", undo=view.undo)
+    assert sorted(claim.run.number for claim in desk.start(10, 2)) == [1, 2]
