@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler import remedies
@@ -25,7 +25,7 @@ from duetime.scheduler.rules.occurrences import delay_of, next_run, occurrence_a
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import RepeatPolicy, State
+from duetime.scheduler.task import RepeatPolicy, Run, State
 from duetime.scheduler.views import TaskRecord
 
 RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs", "repeat_policy")
@@ -33,6 +33,8 @@ RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs", "repeat_policy")
 
 RUNS_ONCE: Final = "this chain runs once, and stays so"
 OF_A_NEW_CHAIN: Final = "repeat of a new chain that is scheduled with its steps"
+
+StepDecision = Callable[[TaskRecord, LastChange | None], Change]
 
 _WAITS: Final = (State.SCHEDULED, State.WAITING, State.READY)
 
@@ -114,8 +116,8 @@ def with_rule(
     planner: Planner,
     *,
     now: datetime,
-    decide: Callable[[TaskRecord, LastChange | None], Change],
-) -> Callable[[TaskRecord, LastChange | None], Change]:
+    decide: StepDecision,
+) -> StepDecision:
     """Return the decision about each step of a chain with a new rule or policy, spread as those of a new chain.
 
     First steps that move to the first time of the rule are as late as in the next generations.
@@ -133,11 +135,27 @@ def with_rule(
         if record.task.id not in own_ids:
             return change
         task, run = replace(change.task, repeat_policy=policy), change.run
-        if moves and run.state is State.SCHEDULED and run.wake_at == run.scheduled_for:
-            run = replace(run, wake_at=run.scheduled_for + delay)
-        return replace(change, task=task, run=run)
+        return replace(change, task=task, run=_as_late(run, delay) if moves else run)
 
     return spread
+
+
+def as_late_as_others(found: ChainRecord, decide: StepDecision) -> StepDecision:
+    """Return the decision about each step of a chain, whose first steps are as late as in its other generations."""
+    delay = delay_of(found.chain.as_series(found.steps[0].record.task)[0])
+
+    def late(record: TaskRecord, last: LastChange | None) -> Change:
+        change = decide(record, last)
+        return replace(change, run=_as_late(change.run, delay))
+
+    return late
+
+
+def _as_late(run: Run, delay: timedelta) -> Run:
+    """Return the run of a first step, at its time, with the delay of its chain."""
+    if run.state is not State.SCHEDULED or run.wake_at != run.scheduled_for:
+        return run
+    return replace(run, wake_at=run.scheduled_for + delay)
 
 
 def changes_rule(request: Reschedule) -> bool:

@@ -24,7 +24,7 @@ from duetime.scheduler.intake.changes.chain_notes import (
     skipped_generations_note,
     spread_of_generations_note,
 )
-from duetime.scheduler.intake.changes.chain_rule import changes_policy, own_change, with_rule
+from duetime.scheduler.intake.changes.chain_rule import as_late_as_others, changes_policy, own_change, with_rule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
@@ -110,6 +110,8 @@ class ChainService:
         move = self._moves.to_time(found, to, zone, now) if to else None
         kind = EventKind.SKIPPED if SKIP_NEXT in given else EventKind.RESCHEDULED
         decision = replace(chain_decision(found, given, move, planner, now, due=due), chain=own, kind=kind)
+        if kind is EventKind.SKIPPED:
+            return replace(decision, decide=as_late_as_others(found, decision.decide))
         if not changes_policy(given) and (own is None or own.after.get("repeat") is None):
             return decision
         return replace(decision, decide=with_rule(found, own, given, planner, now=now, decide=decision.decide))

@@ -16,6 +16,7 @@ from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING, unschedule
 from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain_notes import stop_requests_note, undo_failures_note
+from duetime.scheduler.intake.changes.chain_rule import StepDecision
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
@@ -25,7 +26,7 @@ from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
 from duetime.scheduler.service.bulk.stored_calls import earlier_of
 from duetime.scheduler.service.chains.chain_approvals import ChainApprovalService, chain_to_change
-from duetime.scheduler.service.chains.chain_writer import ChainWriter, StepDecision, bulk_call_of
+from duetime.scheduler.service.chains.chain_writer import ChainWriter, bulk_call_of
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.scheduler.waits.approval import is_of_answer

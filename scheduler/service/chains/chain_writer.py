@@ -15,6 +15,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.task_view import chain_view, without_ids
 from duetime.scheduler.intake.changes.chain_notes import notes, still_cancelled_note, stop_requests_note
+from duetime.scheduler.intake.changes.chain_rule import StepDecision
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules.states import OPEN
@@ -23,8 +24,6 @@ from duetime.scheduler.service.bulk.bulk_preview import rehearsed
 from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskRecord, TaskView
-
-StepDecision = Callable[[TaskRecord, LastChange | None], Change]
 
 
 class ChainWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -121,3 +122,18 @@ def test_the_refusal_to_skip_a_step_shows_the_call_that_skips_the_generation(des
         skip(desk, once, by_button=by_button)
     with pytest.raises(InvalidArgument, match="a chain is paused, skipped or changed"):
         desk.scheduler.reschedule(chain.id, skip_next=True, priority="high")
+
+
+def test_the_generation_after_one_that_was_left_out_starts_as_late_as_any_other(desk: Desk) -> None:
+    chain_id = hourly(desk, repeat_policy={"jitter": "10 min"})
+
+    def lateness() -> timedelta:
+        steps = desk.store.chains.get("local", chain_id).steps
+        run = steps[0].record.run
+        assert run.wake_at
+        return run.wake_at - run.scheduled_for
+
+    before = lateness()
+    assert before
+    skip(desk, chain_id)
+    assert (coming(desk, chain_id)[0], lateness()) == (10, before)
