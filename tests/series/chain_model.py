@@ -403,14 +403,16 @@ class ChainModel:
     def remember_run(self, step: Step, now: datetime) -> Callable[[], None]:
         """Return what takes a run of a step back: one that had ended ends what comes after it once more.
 
-        A step that waited is judged again by all that has ended.
+        A step that waited, and did not any more, is judged again by all that has ended.
         """
         if step.is_open:
             as_it_was = self.remember()
 
             def waits_again() -> None:
+                waited = step.state == "waiting"
                 as_it_was()
-                self._judge([step], now)
+                if not waited:
+                    self._judge([step], now)
 
             return waits_again
         was = dict(vars(step))
