@@ -70,7 +70,7 @@ class Asked:
 
     def for_longer(self, now: datetime) -> Asked:
         """Return it with a time that is to come, if its own is over."""
-        return replace(self, ends=now + (self.ends - self.at)) if self.ends and self.ends <= now else self
+        return replace(self, at=now, ends=now + (self.ends - self.at)) if self.ends and self.ends <= now else self
 
 
 @dataclass(eq=False)
@@ -169,7 +169,8 @@ class Step:
         if asked.answer == "approve" and not started:
             self.asked = asked
             return
-        self.asked = Asked(now, asked.for_longer(now).ends)
+        again = asked.for_longer(now)
+        self.asked = Asked(now if started or again.ends is None else again.at, again.ends)
         self.state = "waiting"
 
     def withdraw(self) -> None:
