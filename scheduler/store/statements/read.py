@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_chain_id, is_id
+from duetime.scheduler.rules.series.overtake import was_cancelled
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
@@ -211,7 +212,7 @@ def _renewed(connection: Connection, pairs: Sequence[tuple[Task, Run]], last: Ma
 def since(connection: Connection, record: TaskRecord, failed: Run) -> TaskRecord:
     """Return a task with a failed run as its last one, `renewed` where its chain has begun a generation since."""
     run, given = record.run, {"task_ids": [record.task.id]}
-    is_later = record.task.repeat is None and run.number > failed.number and run.state is not State.CANCELLED
+    is_later = record.task.repeat is None and run.number > failed.number and not was_cancelled(run)
     renewed = is_later and connection.execute(_RENEWED, given).first() is not None
     return replace(record, last_run=failed, renewed=renewed)
 

@@ -520,3 +520,22 @@ def test_a_snoozed_outcome_asks_for_no_step_once_more_that_was_rejected(store: S
     clock.forward(minutes=10)
     chain.end("fetch")
     assert chain.states("load") == [State.SKIPPED]
+
+
+def test_a_replay_does_not_take_the_place_of_a_step_that_has_given_way(store: Store, clock: Clock) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain = Daily(store, clock, steps, repeat_policy={"overlap": "cancel_other"})
+    chain.end("fetch")
+    chain.fail("load")
+    [letter] = letters(chain.scheduler)
+    clock.at = chain.runs("fetch", number=2)[0].scheduled_for
+    chain.start("fetch")
+    clock.forward(days=1)
+    store.series.overtake(limit=9)
+    assert chain.states("load", number=2) == [State.CANCELLED]
+
+    chain.scheduler.letters.replay([letter])
+    assert (chain.states("load"), chain.states("load", number=2)) == (
+        [State.FAILED, State.SCHEDULED],
+        [State.CANCELLED],
+    )
