@@ -19,14 +19,13 @@ from duetime.scheduler.rules.series.occurrence_wait import waiter_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, task_and_run
-from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import notes_of
 from duetime.scheduler.store.sql.locks import lock_tasks
-from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import past_ends
+from duetime.scheduler.store.statements.endings import last_results, past_ends
 from duetime.scheduler.store.statements.endings.claimed_run import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import Judged
 from duetime.scheduler.store.statements.generations import judged_runs, renewal, side_generations
@@ -35,7 +34,7 @@ from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.waits.signal import KeptWait
-from sqlalchemy import BindParameter, Connection, bindparam, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, exists, select, update
 
 MAX_LINKS_CLOSED = 1_000
 """Dependencies that one transaction closes."""
@@ -44,8 +43,19 @@ Ends = Mapping[str, State]
 """The states in which runs ended, by task."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_own, _before = chain_steps.alias("own"), chain_steps.alias("before")
+_IN_ONE_CHAIN = (
+    exists()
+    .where(_own.c.task_id == dependencies.c.task_id, _before.c.task_id == dependencies.c.upstream_id)
+    .where(_own.c.chain_id == _before.c.chain_id)
+)
 _OPEN_ON = (
-    select(dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.valid_output)
+    select(
+        dependencies.c.task_id,
+        dependencies.c.upstream_id,
+        dependencies.c.valid_output,
+        _IN_ONE_CHAIN.label("in_one_chain"),
+    )
     .where(dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY)
     .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
     .limit(bindparam("most"))
@@ -181,16 +191,18 @@ def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list
     return rows
 
 
-def _results(connection: Connection, found: Sequence[Any], ends: Ends) -> dict[str, Json]:
-    """Return the results, by task, that a dependency compares with a schema."""
-    checked = {row.upstream_id for row in found if row.valid_output and ends[row.upstream_id] is State.SUCCEEDED}
-    return read.last_results(connection, checked)
+def _results(connection: Connection, found: Sequence[Any], ends: Ends) -> Mapping[bool, Mapping[str, Json]]:
+    """Return the results, by task, that a dependency compares with a schema: in one chain, and otherwise."""
+    checked = [row for row in found if row.valid_output and ends[row.upstream_id] is State.SUCCEEDED]
+    steps = {row.upstream_id for row in checked if row.in_one_chain}
+    others = {row.upstream_id for row in checked if not row.in_one_chain}
+    return {True: last_results.current(connection, steps), False: last_results.last(connection, others)}
 
 
-def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) -> dict[str, Any]:
+def _closed(row: Any, ends: Ends, results: Mapping[bool, Mapping[str, Json]], now: datetime) -> dict[str, Any]:
     how, differs = ends[row.upstream_id], None
     if row.valid_output and how is State.SUCCEEDED:
-        differs = mismatch(row.valid_output, results.get(row.upstream_id))
+        differs = mismatch(row.valid_output, results[row.in_one_chain].get(row.upstream_id))
     how = State.FAILED if differs else how
     return {"of_task": row.task_id, "on_task": row.upstream_id, "at": now, "how": how, "differs": differs}
 

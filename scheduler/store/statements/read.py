@@ -30,18 +30,15 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.locks import lock_tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.task import Delivery, Json, Notify, Run, State, Task
+from duetime.scheduler.task import Delivery, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, and_, bindparam, case, func, literal_column, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
 _MIN_PREFIX_CHARS = 3
 """Characters of an id that may stand for it: more than all ids have in common."""
 _MAX_NAMED_ROWS = 6
-
-MAX_RUNS_COMPARED = 100
-"""Newest runs of a task among which the last one to end is found: a long history costs nothing."""
 
 TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
@@ -76,27 +73,6 @@ _COMPARED = (
     .select_from(tasks.join(runs, runs.c.id == _LATEST_SAID.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
-_newest = runs.alias("newest")
-_NEWEST_NUMBER = select(func.max(_newest.c.number)).where(_newest.c.task_id == tasks.c.id).correlate(tasks)
-_LAST_TO_END = (
-    select(_past.c.id)
-    .where(_past.c.task_id == tasks.c.id, _past.c.ended_at.is_not(None), _past.c.started_at.is_not(None))
-    .where(_past.c.number > _NEWEST_NUMBER.scalar_subquery() - MAX_RUNS_COMPARED)
-    .order_by(_past.c.ended_at.desc(), _past.c.generation.desc())
-    .limit(1)
-)
-_present = runs.alias("present")
-_LAST_RESULTS = (
-    select(tasks.c.id, runs.c.result)
-    .join_from(tasks, _present, (_present.c.task_id == tasks.c.id) & literal_column("present.current"))
-    .join(
-        runs,
-        runs.c.id == case((_present.c.ended_at.is_not(None), _present.c.id), else_=_LAST_TO_END.scalar_subquery()),
-    )
-    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
-)
-"""The result with which a task has ended: that of its current run, or of the occurrence of a series that ended last."""
-
 _RENEWED = (
     select(chain_steps.c.task_id)
     .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
@@ -241,13 +217,6 @@ def compared_with(connection: Connection, of: Iterable[Task]) -> dict[str, Run]:
     given = {"task_ids": [task.id for task in of if task.notify is Notify.CHANGE]}
     found = unreadable.values(connection, _COMPARED, Run, RUN_FIELDS, given) if given["task_ids"] else ()
     return {run.task_id: run for run, _ in found}
-
-
-def last_results(connection: Connection, task_ids: Iterable[str]) -> dict[str, Json]:
-    """Return the results with which tasks have ended, whatever their tenant: one occurrence may overtake another."""
-    given = {"task_ids": sorted(task_ids)}
-    found = unreadable.rows(connection, _LAST_RESULTS, given) if given["task_ids"] else ()
-    return {row.id: row.result for row in found}
 
 
 def ran(run: Run) -> bool:

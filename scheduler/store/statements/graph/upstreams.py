@@ -12,8 +12,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.endings import follow_ups
+from duetime.scheduler.store.statements.endings import follow_ups, last_results
 from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run
@@ -137,7 +136,7 @@ def results(connection: Connection, tenant: str, task_id: str, run: Run | None =
     unstarted = _unstarted(connection, rows, run.number) if run else ()
     rows = [row for row in rows if row.task_id not in unstarted]
     cause = follow_ups.failure(connection, tenant, task_id)
-    others = read.last_results(connection, [row.task_id for row in rows if not row.name])
+    others = last_results.last(connection, [row.task_id for row in rows if not row.name])
     whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
     result_of = {row.task_id: row.result for row in rows} | others
     found: dict[str, Any] = {
