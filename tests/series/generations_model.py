@@ -22,18 +22,20 @@ OVERTAKING = frozenset({"cancel_other", "allow_all"})
 
 @dataclass(frozen=True)
 class Plan:
-    """A step of the chain: which steps it comes after, and what a bad end of one of them means for it."""
+    """A step: which others it comes after, what a bad end of one of them means for it, and whether it asks first."""
 
     name: str
     after: tuple[str, ...] = ()
     policy: str = "fail"
+    asks: bool = False
 
 
 @dataclass
 class StepRun:
     """The run of a step in one generation: `at` is when it may start, `stop` whether it was asked to stop.
 
-    A stop `by_user` ends the series with the run, unless that succeeds nonetheless.
+    A stop `by_user` ends the series with the run, unless that succeeds nonetheless. It ended `with_another` where it
+    has not run because of a step before it. `run_id` is that of its attempt. It is `asked` for until its `yes`.
     """
 
     plan: Plan
@@ -42,11 +44,19 @@ class StepRun:
     failures: int = 0
     stop: bool = False
     by_user: bool = False
+    with_another: bool = False
+    asked: bool = False
+    yes: bool = False
+    run_id: str = ""
     ended_at: datetime | None = None
 
     @property
     def is_open(self) -> bool:
         return self.state not in ENDED
+
+    @property
+    def may_start(self) -> bool:
+        return self.yes or not self.plan.asks
 
 
 @dataclass
@@ -86,6 +96,7 @@ class GenerationsModel:
     task_ids: dict[str, str] = field(default_factory=dict)
     generations: list[Generation] = field(default_factory=list)
     left_out: list[datetime] = field(default_factory=list)
+    letters: dict[str, tuple[str, int]] = field(default_factory=dict)
     is_over: bool = False
 
     def __post_init__(self) -> None:
@@ -105,6 +116,7 @@ class GenerationsModel:
             if one.opened is None and waiting:
                 one.opened = now
             newest = self._newest(one, now)
+            self._ask(now)
             overtakes = one.goes_on and not one.was_cancelled and self.overlap in OVERTAKING
             if self.is_over or not overtakes or newest is None:
                 return
@@ -118,11 +130,12 @@ class GenerationsModel:
             (name, each.number)
             for each in self.generations
             for name, run in each.runs.items()
-            if run.state in ("scheduled", "retrying") and run.at <= now
+            if run.state in ("scheduled", "retrying") and run.at <= now and run.may_start
         }
 
-    def start(self, name: str, number: int) -> None:
-        self.of(number).runs[name].state = "running"
+    def start(self, name: str, number: int, run_id: str) -> None:
+        run = self.of(number).runs[name]
+        run.state, run.run_id = "running", run_id
 
     def finish(self, name: str, number: int, how: str, now: datetime) -> None:
         """End an attempt: done, failed, or retry."""
@@ -133,6 +146,10 @@ class GenerationsModel:
             return
         run.state = "succeeded" if how == "done" else "cancelled" if run.stop else "failed"
         run.ended_at = now
+        if run.state == "failed":
+            self.letters[run.run_id] = (name, number)
+        if run.state == "succeeded" and number != self.current.number:
+            self._run_again(self.of(number), name, now)
         self._follow(self.of(number), now)
 
     # -- what a user asks for
@@ -143,10 +160,30 @@ class GenerationsModel:
         for each in self.generations:
             self._stop(each, now, by_user=True)
 
+    def answer(self, name: str, number: int, *, yes: bool, now: datetime) -> None:
+        """Answer for a step in one generation: a no skips it there."""
+        run = self.of(number).runs[name]
+        run.asked, run.yes, run.state = False, yes, "scheduled"
+        if not yes:
+            run.state, run.ended_at = "skipped", now
+            self._follow(self.of(number), now)
+
+    def replay(self, run_id: str, now: datetime) -> None:
+        """Run a failed step again, in its own generation, which is an earlier one."""
+        name, number = self.letters.pop(run_id)
+        runs = self.of(number).runs
+        runs[name] = StepRun(runs[name].plan, now, "scheduled")
+
     def of(self, number: int) -> Generation:
         return next(each for each in self.generations if each.number == number)
 
     # -- parts
+
+    def _ask(self, now: datetime) -> None:
+        """Ask for what is due in each generation."""
+        for run in [run for each in self.generations for run in each.runs.values()]:
+            if run.state == "scheduled" and run.at <= now and not run.may_start:
+                run.state, run.asked = "waiting", True
 
     def _begin(self, due: datetime, *, opened: datetime | None = None) -> None:
         runs = {plan.name: StepRun(plan, due, "waiting" if plan.after else "scheduled") for plan in self.plans}
@@ -162,22 +199,30 @@ class GenerationsModel:
             if run.state == "running":
                 run.stop, run.by_user = True, by_user
             elif run.is_open:
-                run.state, run.ended_at = "cancelled", now
+                run.state, run.ended_at, run.asked = "cancelled", now, False
 
     def _follow(self, one: Generation, now: datetime) -> None:
         """Let the steps continue, or end, that come after what has ended in their generation."""
         moved = True
         while moved:
             moved = False
-            for run in [run for run in one.runs.values() if run.state == "waiting"]:
+            for run in [run for run in one.runs.values() if run.state == "waiting" and not run.asked]:
                 before = [one.runs[name] for name in run.plan.after]
                 bad = [each for each in before if not each.is_open and self._verdict(run, each)]
                 if bad:
                     cause = min(bad, key=lambda each: (each.ended_at or now, self.task_ids[each.plan.name]))
                     run.state, run.ended_at, moved = self._verdict(run, cause), now, True
+                    run.with_another = True
                 elif not any(each.is_open for each in before):
                     run.state, run.at, moved = "scheduled", now, True
         self._renew(one, now)
+
+    def _run_again(self, one: Generation, name: str, now: datetime) -> None:
+        """Let the steps behind one that has succeeded run that had ended with another, once none before holds them."""
+        for run in [run for run in one.runs.values() if name in run.plan.after and run.with_another]:
+            before = [one.runs[each] for each in run.plan.after]
+            if not any(each.is_open or self._verdict(run, each) for each in before):
+                one.runs[run.plan.name] = StepRun(run.plan, now, "scheduled")
 
     def _verdict(self, run: StepRun, before: StepRun) -> str:
         """Give the end of a step that follows from another one's, empty if it may run."""

@@ -597,6 +597,22 @@ MUTATIONS = (
         CHAINS,
     ),
     Mutation(
+        "the replay of an earlier generation takes the place of a step that has given way",
+        (("statements/read.py", "and not was_cancelled(run)", "and run.state is not State.CANCELLED"),),
+        GENERATIONS,
+    ),
+    Mutation(
+        "an older generation loses its yes where its cancel is taken back",
+        (
+            (
+                "statements/change.py",
+                "    questions.carry_over(connection, [(stored.task, *each) for each in again], stored.at)\n",
+                "",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
         "the default answer is given while its task is paused",
         (("chains/approval_answers.py", '= bindparam("now"), tasks.c.paused == false())', '= bindparam("now"))'),),
         APPROVALS,

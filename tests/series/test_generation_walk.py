@@ -1,8 +1,9 @@
 """Generations of chains overlap in every way that a policy allows, at random, and agree with the reference.
 
-Groups of chains on one clock, each with steps, a policy and operations of its own; a few go over PostgreSQL.
-`SERIES_SEED`, `GENERATION_GROUPS` and `GENERATION_GROUPS_ON_POSTGRES` ask for other and more walks. On a difference the
-chain's own steps are printed. `mutations.py` shows which defects are found.
+Groups of chains on one clock, each with steps, a policy and operations of its own; a few go over PostgreSQL. Steps may
+ask in each generation, and failed ones run again next to the newest one. `SERIES_SEED`, `GENERATION_GROUPS` and
+`GENERATION_GROUPS_ON_POSTGRES` ask for other and more walks. On a difference the chain's own steps are printed.
+`mutations.py` shows which defects are found.
 """
 
 from __future__ import annotations
@@ -60,10 +61,13 @@ class Walk:
         for number in range(self.draw.randint(1, 4)):
             above = self.draw.sample(plans, min(len(plans), self.draw.choice([0, 1, 1, 2])))
             policy = self.draw.choice(["fail", "fail", "skip", "run_anyway"]) if above else "fail"
-            plans.append(Plan(f"s{number}", tuple(sorted(each.name for each in above)), policy))
+            asks = bool(plans) and self.draw.random() < 0.2
+            plans.append(Plan(f"s{number}", tuple(sorted(each.name for each in above)), policy, asks))
         overlap = self.draw.choice(OVERLAPS)
         steps: list[Any] = [
-            {"name": each.name} | ({"after": list(each.after), "after_failure": each.policy} if each.after else {})
+            {"name": each.name}
+            | ({"after": list(each.after), "after_failure": each.policy} if each.after else {})
+            | ({"approval": {"question": f"{each.name}?"}} if each.asks else {})
             for each in plans
         ]
         self.tell(f"schedule {steps} {overlap}")
@@ -77,12 +81,16 @@ class Walk:
         self.compare()
 
     def operate(self) -> None:
-        """Change the policy, or cancel the chain and take that back, at times."""
-        what = self.draw.choices(["nothing", "policy", "cancel"], [8, 2, 2])[0]
+        """Change the policy, cancel the chain and take that back, answer, or run again what failed before, at times."""
+        what = self.draw.choices(["nothing", "policy", "cancel", "replay", "answer"], [8, 2, 2, 3, 4])[0]
         if what == "policy":
             self.change_policy()
         elif what == "cancel":
             self.cancel_and_undo()
+        elif what == "replay":
+            self.replay()
+        elif what == "answer":
+            self.answer()
 
     def change_policy(self) -> None:
         overlap = self.draw.choice(OVERLAPS)
@@ -112,6 +120,39 @@ class Walk:
         self.model = was
         self.compare()
 
+    def answer(self) -> None:
+        """Answer for a step in one generation."""
+        asked = [(name, each.number) for each in self.model.generations for name, run in each.runs.items() if run.asked]
+        if not asked:
+            return
+        (name, number), yes = self.draw.choice(asked), self.draw.random() < 0.7
+        task_id = self.model.task_ids[name]
+        runs = [run for run in self.house.runs_of_each([task_id])[task_id] if run.number == number]
+        run_id = max(runs, key=lambda run: (run.scheduled_for, run.generation)).id
+        self.tell(f"{name} of {number}: {'yes' if yes else 'no'}")
+        decide = self.house.scheduler.approve if yes else self.house.scheduler.reject
+        decide(run_id)
+        self.model.answer(name, number, yes=yes, now=self.house.clock())
+        self.compare()
+
+    def replay(self) -> None:
+        """Replay the dead letter of an earlier generation; what runs in the newest one cannot run at the same time."""
+        newest = self.model.current
+        busy = {name for name, run in newest.runs.items() if run.state == "running" or run.by_user}
+        earlier = [
+            run_id
+            for run_id, (name, number) in self.model.letters.items()
+            if number < newest.number and name not in busy
+        ]
+        if not earlier or newest.ends_series:
+            return
+        run_id = self.draw.choice(earlier)
+        name, number = self.model.letters[run_id]
+        self.tell(f"replay {name} of {number}")
+        self.house.scheduler.letters.replay([run_id])
+        self.model.replay(run_id, self.house.clock())
+        self.compare()
+
     # -- what time and workers bring
 
     def start(self, claims: Sequence[Claim]) -> None:
@@ -119,7 +160,7 @@ class Walk:
         started = {(names[claim.task.id], claim.run.number): claim for claim in claims}
         assert started.keys() == self.model.startable(self.house.clock()), "other steps started than should"
         for (name, number), claim in started.items():
-            self.model.start(name, number)
+            self.model.start(name, number, claim.run.id)
             self.held.append((claim, name))
             self.tell(f"{name} of {number} started")
 
@@ -207,6 +248,8 @@ class Group:
                 walk.model.tick(self.house.clock())
                 walk.start(claims.get(walk.chain_id, []))
                 walk.compare()
+        known = {run_id for walk in self.walks for run_id in walk.model.letters}
+        assert self.house.open_letters() == known, "other dead letters are open"
 
     def finish(self) -> None:
         """Cancel every chain: what runs ends, and nothing is left that waits."""
@@ -223,7 +266,7 @@ class Group:
 
 def is_left_out(run: Run) -> bool:
     """Whether a run stands for a generation that did not run."""
-    return run.state is State.SKIPPED and not run.summary
+    return run.state is State.SKIPPED and not (run.summary or run.error)
 
 
 @pytest.fixture
