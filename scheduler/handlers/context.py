@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from typing import Any, Final, Self
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.rules.limits.pool_spec import MAX_POOL_UNITS, UNITS_ACCEPTED
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
@@ -246,11 +246,11 @@ class Context:
 
         At the end the sum replaces the reservation: unused units are free at once, and extra units are missing in the
         next window. Without a call, the whole reservation counts as used, unless the attempt ends by `throttled`.
-        Raises `InvalidArgument` for a pool that the run does not need, and for a negative number.
+        Raises `InvalidArgument` for a pool that the run does not need, and for an amount that none has.
         """
         self._check_need(pool)
-        if not (math.isfinite(units) and units >= 0):
-            raise InvalidArgument("units", f"{units} is not an amount", accepted="a number from 0", example="1200")
+        if not 0 <= units <= MAX_POOL_UNITS:
+            raise InvalidArgument("units", f"{units} is not an amount", accepted=UNITS_ACCEPTED, example="1200")
         self.link.use(pool, float(units))
 
     def throttled(self, pool: str, retry_after: timedelta | None = None, *, checkpoint: Json = None) -> Wait:

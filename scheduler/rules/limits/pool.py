@@ -42,6 +42,9 @@ A window counts from when a handler began. From its first line to its provider c
 that are switches of threads on the machine itself.
 """
 
+_EXACT_DIGIT_COUNT: Final = 12
+"""Digits of a number of units that rounding leaves exact."""
+
 SECONDS_PER_UNIT: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
 
 
@@ -239,7 +242,7 @@ def needs_in_words(needs: Mapping[str, int]) -> str:
 
 def in_full(units: float) -> str:
     """Write a number of units with all its digits: 1,250,000."""
-    return f"{units:,.12g}"
+    return f"{units:,.0f}" if units >= 10**_EXACT_DIGIT_COUNT else f"{units:,.{_EXACT_DIGIT_COUNT}g}"
 
 
 def after_removal(name: str) -> str:

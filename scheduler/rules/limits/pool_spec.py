@@ -26,6 +26,7 @@ from duetime.scheduler.task import Json
 T = TypeVar("T")
 
 MAX_POOL_UNITS: Final = 10**12
+UNITS_ACCEPTED: Final = f"a number from 0 to {in_full(MAX_POOL_UNITS)}"
 
 EXAMPLES: Final[Mapping[PoolKind, str]] = {
     PoolKind.SLOTS: '{"kind": "slots", "capacity": 2}',

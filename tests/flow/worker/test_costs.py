@@ -37,6 +37,14 @@ def ask_twice(ctx: Context) -> Outcome:
     return Retry("busy") if ctx.attempt == 1 else Done("answered")
 
 
+@handler("ask_too_much", needs={"tokens": 1})
+def ask_too_much(ctx: Context) -> Outcome:
+    """Use more than any pool has; the sum is no number."""
+    ctx.use("tokens", 1e308)
+    ctx.use("tokens", 1e308)
+    return Done("answered")
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
     settings = Settings(
@@ -46,7 +54,7 @@ def app(tmp_path: Path) -> Iterator[App]:
         timezone="UTC",
         pools={"tokens": {**BUDGET, "price": "3.00 per 1_000_000"}, "gpu": {"capacity": 1}},
     )
-    with build(settings, handlers=[ask, ask_twice], role=Role.WORK) as made:
+    with build(settings, handlers=[ask, ask_twice, ask_too_much], role=Role.WORK) as made:
         made.start()
         yield made
 
@@ -85,3 +93,11 @@ def test_a_run_costs_what_all_its_attempts_cost(app: App) -> None:
     run = app.scheduler.past.run(asked(app, "ask_twice"))
     assert run.costs == {1: {"tokens": Decimal("0.003702")}, 2: {"tokens": Decimal("0.003702")}}
     assert run.cost == Decimal("0.007404")
+
+
+def test_a_use_that_no_pool_has_fails_the_attempt_which_does_not_stay_running(app: App) -> None:
+    task_id = app.scheduler.schedule("Ask", action="ask_too_much", retry=RetryPolicy(1)).record.task.id
+    eventually(lambda: app.scheduler.get(task_id).record.run.state is State.FAILED, "its failure")
+    error = app.scheduler.get(task_id).record.run.error
+    assert error is not None
+    assert "units: 1e+308 is not an amount" in error

@@ -129,9 +129,9 @@ def test_a_handler_counts_what_it_used_of_what_it_needs() -> None:
     assert usage.charged("done")["tokens"] == 12.5
 
 
-@pytest.mark.parametrize("units", [-1, float("nan"), float("inf")])
-def test_an_amount_is_a_number_from_0(units: float) -> None:
-    with pytest.raises(InvalidArgument, match="is not an amount"):
+@pytest.mark.parametrize("units", [-1, 1e12 + 1, 1e308, float("nan"), float("inf")])
+def test_an_amount_is_a_number_from_0_to_the_most_that_a_pool_has(units: float) -> None:
+    with pytest.raises(InvalidArgument, match=r"is not an amount\. Accepted: a number from 0 to 1,000,000,000,000\. "):
         Context.for_test(needs=NEEDS).use("tokens", units)
 
 
