@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -71,6 +72,8 @@ class HandlerProcess:
     def run(self) -> Outcome | None:
         """Serve its calls until it ends; return the outcome, None when it ended without one."""
         outcome: Outcome | None = None
+        if hasattr(os, "waitid"):
+            threading.Thread(target=self._kill_rest, name="duetime-process-end", daemon=True).start()
         try:
             for message in map(messages.read, self._from):
                 if "outcome" in message:
@@ -88,6 +91,12 @@ class HandlerProcess:
             log_again(message["log"])
         elif "traceback" in message:
             self.traceback = message["traceback"]
+
+    def _kill_rest(self) -> None:
+        """Kill the rest of the group when the process has ended: what it has forked keeps the pipes open."""
+        with suppress(ChildProcessError):  # it was waited for
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.kill()
 
     def interrupt(self, why: type[Interrupt]) -> None:
         """Raise `why` in its handler; a thread waits until the process reads that."""

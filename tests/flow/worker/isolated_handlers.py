@@ -58,6 +58,18 @@ def dies(_ctx: Context) -> Done:
     return Done()
 
 
+@handler("is_killed", isolation="process")
+def is_killed(ctx: Context) -> Done:
+    """Be killed alone, as for want of memory, while a process that was forked has the pipes as well."""
+    other = os.fork()
+    if not other:
+        threading.Event().wait()
+        os._exit(0)
+    ctx.checkpoint(other)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Done()
+
+
 @handler("blocks", isolation="process", time_limit=2)
 def blocks(ctx: Context) -> Done:
     """Block for ever, with a process of its own making, deaf to interrupts."""

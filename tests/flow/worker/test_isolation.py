@@ -109,6 +109,21 @@ def test_a_process_that_dies_has_no_outcome_and_says_how_it_died() -> None:
     assert process.end == "was killed by SIGSEGV"
 
 
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="this system cannot await a process without reaping it")
+def test_a_process_that_is_killed_alone_ends_its_attempt_and_what_it_has_forked() -> None:
+    forked: list[Any] = []
+
+    def save(state: Json) -> bool:
+        forked.append(state)
+        return True
+
+    process = HandlerProcess(isolated_handlers.is_killed, Context.for_test(link=Link(save=save)), {})
+    process.assign()
+    assert process.run() is None
+    assert process.end == "was killed by SIGKILL"
+    assert is_gone(forked[0])
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="this system has no real-time signals")
 def test_a_process_that_a_signal_without_a_name_kills_says_its_number() -> None:
     number = signal.SIGRTMIN + 1
