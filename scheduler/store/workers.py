@@ -114,7 +114,7 @@ class Workers:
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, silent ones included."""
-        return self._database.read(
+        return self._database.look(
             lambda connection: [WorkerProcess(*row) for row in unreadable.rows(connection, _ALL)]
         )
 

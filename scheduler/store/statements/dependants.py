@@ -7,7 +7,7 @@ One transaction closes 1,000 dependencies at most; `unfollowed_ends` finds where
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.commit_notes import notes_of
@@ -65,8 +66,13 @@ _CLOSE = Batch(
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
     .values(closed_at=bindparam("at"), outcome=bindparam("how"), mismatch=bindparam("differs"))
 )
+_AWAITS = signal_waits.c.waiter_id.in_((tasks.c.id, runs.c.id))
 _WAITING = (
-    TASK_AND_RUN.add_columns(tasks.c.followed)
+    TASK_AND_RUN.add_columns(
+        tasks.c.followed,
+        questions.HAS_OPEN_APPROVAL.label("is_asked"),
+        select(signal_waits.c.waiter_id).where(_AWAITS).correlate(tasks, runs).exists().label("awaits"),
+    )
     .where(tasks.c.id.in_(_IDS), IS_CURRENT, runs.c.state == State.WAITING)
     .order_by(tasks.c.id)
 )
@@ -93,9 +99,13 @@ _ENDED_BY = Batch(
 
 
 class _Waiting(NamedTuple):
+    """A run that waits: whether others come after its task, a question about it is open, and it has a wait."""
+
     task: Task
     run: Run
     followed: bool
+    is_asked: bool
+    awaits: bool
 
     @property
     def waiter(self) -> str:
@@ -142,13 +152,10 @@ def settle_waiting(
     wanted = {"task_ids": sorted(set(task_ids))}
     lock_tasks(connection, task_ids)
     waiting = unreadable.rows(connection, _WAITING, wanted)
-    found = [_Waiting(*task_and_run(row), row.followed) for row in waiting]
-    links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, [each.waiter for each in found])
-    unanswered = questions.unanswered(connection, [each.run.id for each in found])
-    judged = [
-        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), open_approvals=unanswered, failing=failing)
-        for each in found
-    ]
+    found = [_Waiting(*task_and_run(row), row.followed, row.is_asked, row.awaits) for row in waiting]
+    links = _deciding(connection, waiting)
+    awaited = kept_waits.kept(connection, [each.waiter for each in found if each.awaits])
+    judged = [_judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), failing) for each in found]
     judged_runs.let_go(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
     return _end(connection, [each for each in judged if each.verdict.to in TERMINAL], now)
 
@@ -167,20 +174,15 @@ def let_waiting_go(
 
 
 def _judged(
-    each: _Waiting,
-    links: Sequence[DependencyLink],
-    awaited: KeptWait | None,
-    *,
-    open_approvals: Collection[str],
-    failing: Mapping[str, str],
+    each: _Waiting, links: Sequence[DependencyLink], awaited: KeptWait | None, failing: Mapping[str, str]
 ) -> Judged:
     early = awaited is not None and awaited.wait.at_once
     if before_run(each.task).passes_open_links(each.run):
         links = [link for link in links if link.outcome is not None]
-    verdict = judge(links, awaited, approval_open=each.run.id in open_approvals)
+    verdict = judge(links, awaited, approval_open=each.is_asked)
     if each.run.id in failing:
         verdict = LinkVerdict(State.FAILED, words=failing[each.run.id])
-    return Judged(*each, verdict, early)
+    return Judged(each.task, each.run, each.followed, verdict, early)
 
 
 def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:

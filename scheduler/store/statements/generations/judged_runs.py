@@ -15,7 +15,7 @@ from duetime.scheduler.rules.states import FAILURES, check_move
 from duetime.scheduler.run_records import EndedRun
 from duetime.scheduler.store.schema.rows import listed_at
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.commit_notes import note_ends, notes_of
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, waiters
@@ -58,13 +58,15 @@ _END = Batch(
 
 def let_go(connection: Connection, freeing: Sequence[Judged], now: datetime, why: str | None = None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
+    if not freeing:
+        return
     due = [_due(each, now) for each in freeing]
     again = [run for run in due if not (run.current and run.generation == run.number == 1)]  # not the first of its task
     later = {run.id: run for run in places.placed(connection, again)}
     moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
     rows = [dict(zip(_FREED, _freed(run), strict=True)) for _, run in moved]
-    exactly(len(rows), _FREE.run(connection, rows))
-    event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
+    unblocked = event_log.appending(connection, [_unblocked(each, run, now, why) for each, run in moved])
+    exactly(len(rows), together(connection, (_FREE, rows), unblocked))
     notes_of(connection).freed.extend(each.task.id for each in freeing)
 
 

@@ -27,6 +27,7 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import update
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, added, restarted, settlement, with_deadline
+from tests.contracts.store.statement_log import statements_of
 
 FAIL, SKIP, ANYWAY = AfterFailure
 STARTABLE = (State.SCHEDULED, State.READY)
@@ -58,6 +59,17 @@ def cancel(store: Store, record: TaskRecord) -> None:
 
 def run_again(store: Store, record: TaskRecord) -> None:
     change(store, record, partial(changes.run_now, now=store.now()), EventKind.RUN_NOW)
+
+
+def test_a_run_that_waits_for_nothing_else_goes_on_by_few_statements(store: Store) -> None:
+    first = added(store)
+    task = after(store, first)
+    claim = restarted(store, first)
+    with statements_of(store) as statements:
+        store.claims.settle([settlement(claim, State.SUCCEEDED)])
+    assert state(store, task) is State.SCHEDULED
+    on_server = store._database.engine.dialect.name == "postgresql"
+    assert len(statements) <= (11 if on_server else 12), "each is a round trip on PostgreSQL"
 
 
 def test_a_run_waits_and_goes_on_in_the_transaction_that_ends_the_last_upstream(store: Store, clock: Clock) -> None:
