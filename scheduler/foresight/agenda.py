@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.task_view import row_of
+from duetime.scheduler.foresight.task_view import row_of, starts_at
 from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.occurrences import TooManyOccurrences, following, with_deadline_like
 from duetime.scheduler.store.lists.agenda import Agenda, AgendaSeries, ListPlace
 from duetime.scheduler.task import Run, State
-from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView
+from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView, after_pause
 
 MAX_OCCURRENCES_AHEAD = 200
 """Occurrences from the start of a page on that are compared for clashes."""
@@ -60,15 +60,28 @@ class Outlook:
     def window(self, agenda: Agenda, where: TaskFilter, limit: int) -> AgendaPage:
         """Return a page of at most `limit` occurrences."""
         current = (((at, record.task.id), row_of(record, self.now)) for at, record in agenda.rows)
+        held = self._held(agenda, where)
         start = max(self.now, where.after or self.now, agenda.behind[0] if agenda.behind else self.now)
         later = [self._later(series, start, where, agenda.behind) for series in agenda.recurring]
-        merged = heapq.merge(current, *later, key=lambda entry: entry[0])
+        merged = heapq.merge(current, held, *later, key=lambda entry: entry[0])
         entries = list(islice(merged, MAX_OCCURRENCES_AHEAD))
         shown, more = entries[:limit], len(entries) > limit
         found = self._clashes(entries, len(shown))
         return AgendaPage(
             [view for _, view in shown], shown[-1][0] if more else None, agenda.complete and self._complete, found
         )
+
+    def _held(self, agenda: Agenda, where: TaskFilter) -> Sequence[AgendaEntry]:
+        """Return the tasks that a pause holds until a time, where they come after it within the window."""
+        coming = [((starts_at(record), record.task.id), record) for record in agenda.held]
+        within = [
+            (place, row_of(record, self.now))
+            for place, record in coming
+            if _is_within(place[0], where)
+            and place[0] >= (record.task.paused_until or place[0])  # else none of its times does
+            and (agenda.behind is None or place > agenda.behind)
+        ]
+        return sorted(within, key=lambda entry: entry[0])
 
     def _later(
         self, series: AgendaSeries, start: datetime, where: TaskFilter, behind: ListPlace | None
@@ -87,6 +100,8 @@ class Outlook:
     def _expected(self, series: AgendaSeries, start: datetime, where: TaskFilter) -> Iterator[tuple[datetime, Run]]:
         task, run, end = series.record.task, series.run, where.before
         assert end is not None
+        if task.paused:
+            run = replace(run, scheduled_for=max(run.scheduled_for, starts_at(series.record)))
         try:
             for coming in following(series.ruled, run, self.now, start=start, end=end):
                 made = Run("", task.id, task.tenant, coming.instant, State.SCHEDULED, wake_at=coming.instant)
@@ -117,6 +132,9 @@ class Outlook:
 
 
 def _side_runs(record: TaskRecord, where: TaskFilter) -> Iterable[tuple[datetime, Run]]:
-    due = sorted(((run.wake_at or run.scheduled_for, run) for run in record.side_runs), key=lambda found: found[0])
-    after, before = where.after, where.before
-    return [(at, run) for at, run in due if (after is None or at >= after) and (before is None or at < before)]
+    due = [(after_pause(record.task, run.wake_at or run.scheduled_for), run) for run in record.side_runs]
+    return sorted((found for found in due if _is_within(found[0], where)), key=lambda found: found[0])
+
+
+def _is_within(at: datetime, where: TaskFilter) -> bool:
+    return (where.after is None or at >= where.after) and (where.before is None or at < where.before)

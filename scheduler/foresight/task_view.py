@@ -116,7 +116,7 @@ def starts_at(record: TaskRecord) -> datetime:
     if run.state not in OPEN or run.state is State.RUNNING or not task.paused or task.paused_until is None:
         return due_at(run)
     try:
-        coming = _after_pause(record, task.paused_until) if task.repeat else run
+        coming = _after_pause(record, task.paused_until) if task.repeat and run.current else run
     except Refused:  # none is left
         return due_at(run)
     return after_pause(task, due_at(run)) if coming.id == run.id else coming.scheduled_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.chain import Chain
 from duetime.scheduler.store.database import unreadable
@@ -16,12 +16,20 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, de
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
-from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
+from duetime.scheduler.store.sql.task_filter import (
+    ENDED_SECTION,
+    HELD_TASKS,
+    IS_HELD_BY_PAUSE,
+    OPEN_SECTION,
+    PER_SECTION,
+    conditions,
+    of_task,
+)
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
+from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, exists, false, or_, select, true
+from sqlalchemy import Connection, Select, exists, false, literal_column, not_, or_, select, true
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -42,10 +50,15 @@ class AgendaSeries(NamedTuple):
 
 
 class Agenda(NamedTuple):
-    """The open tasks behind a place, each with its time in the list; and recurring ones, not `complete` if cut."""
+    """The open tasks behind a place, each with its time in the list; and recurring ones, not `complete` if cut.
+
+    Tasks that a pause holds until a time are `held` instead. A task may be among the recurring ones because of a run
+    next to its current one alone.
+    """
 
     rows: Sequence[tuple[datetime, TaskRecord]]
     behind: ListPlace | None
+    held: Sequence[TaskRecord]
     recurring: Sequence[AgendaSeries]
     complete: bool
 
@@ -62,6 +75,9 @@ _BEHIND_OTHERS = (
 
 _GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
 """Runs whose series continues: one that gives way to the next is asked to stop as well."""
+
+_side = runs.alias("side")
+_IS_SIDE_RUN: Condition = literal_column("NOT side.current AND side.ended_at IS NULL")  # literal, as in its index
 
 _stopped, _stopped_step = runs.alias("stopped"), chain_steps.alias("stopped_step")
 _ENDS = (
@@ -82,18 +98,51 @@ def agenda(
     section, *behind = behind or start(where)
     if section != OPEN_SECTION:
         return None
-    reader = ListReader(connection, tenant, where, matches)
+    reader = ListReader(connection, tenant, where, matches, apart=(not_(IS_HELD_BY_PAUSE),))
     rows = reader.rows(OPEN_SECTION, behind, limit)
     records = read.records_of(connection, rows, any(reader.damaged))
     place = (from_microseconds(int(behind[0])), str(behind[1])) if behind else None
-    found, complete = _recurring(connection, tenant, where)
+    held, all_held = _held(connection, tenant, where)
     steps, all_steps = _first_steps(connection, tenant, where)
+    found, complete = _recurring(connection, tenant, where)
+    others, all_others = _with_side_runs(connection, tenant, where)
+    series = {each.task.id: AgendaSeries(each, each.task, each.run) for each in (*held, *found, *others)}
     return Agenda(
         [(_place(row.listed_at, record), record) for row, record in zip(rows, records, strict=True)],
         place,
-        [*(AgendaSeries(each, each.task, each.run) for each in found), *steps],
-        complete and all_steps,
+        held,
+        list((series | {each.record.task.id: each for each in steps}).values()),
+        complete and all_steps and all_held and all_others,
     )
+
+
+def _held(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
+    """Return the tasks that a pause holds until a time before the end of the window."""
+    statement = (
+        read.TASK_AND_RUN.where(tasks.c.tenant == tenant, tasks.c.paused_until < where.before)
+        .where(IS_CURRENT, PER_SECTION[OPEN_SECTION], IS_HELD_BY_PAUSE, *conditions(tenant, where, titled_by_reading))
+        .order_by(tasks.c.paused_until, tasks.c.id)
+    )
+    return _first(connection, statement)
+
+
+def _with_side_runs(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
+    """Return the tasks of which a run next to the current one comes before the end of the window."""
+    due = select(_side.c.task_id).where(_IS_SIDE_RUN, _side.c.tenant == tenant, _side.c.listed_at < where.before)
+    statement = (
+        read.TASK_AND_RUN.where(IS_CURRENT, runs.c.task_id.in_(due))
+        .where(or_(tasks.c.paused == false(), tasks.c.paused_until < where.before))
+        .where(*of_task(tenant, where, titled_by_reading))
+        .order_by(runs.c.task_id)
+    )
+    return _first(connection, statement)
+
+
+def _first(connection: Connection, statement: Select[Any]) -> tuple[Sequence[TaskRecord], bool]:
+    """Return the first tasks that a statement finds, and whether these are all."""
+    rows, damaged = unreadable.every(connection, statement.limit(MAX_RECURRING_TASKS + 1))
+    found = read.records_of(connection, rows[:MAX_RECURRING_TASKS], damaged)
+    return found, len(rows) <= MAX_RECURRING_TASKS
 
 
 def _place(at: datetime | DamagedValue, record: TaskRecord) -> datetime:
@@ -114,11 +163,8 @@ def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[
         .where(tasks.c.repeat.is_not(None), tasks.c.paused == false(), _GOES_ON)
         .where(*of_task(tenant, where, titled_by_reading))
     )
-    statement = in_order(statement, OPEN_SECTION, []).limit(MAX_RECURRING_TASKS + 1)
-    rows, damaged = unreadable.every(connection, statement)
-    return read.records_of(connection, rows[:MAX_RECURRING_TASKS], damaged), beyond is None and len(
-        rows
-    ) <= MAX_RECURRING_TASKS
+    found, complete = _first(connection, in_order(statement, OPEN_SECTION, []))
+    return found, complete and beyond is None
 
 
 def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[AgendaSeries], bool]:
@@ -127,7 +173,7 @@ def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tupl
         select(chain_steps.c.chain_id)
         .join(runs, runs.c.task_id == chain_steps.c.task_id)
         .where(runs.c.tenant == tenant, IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
-        .where(_GOES_ON, runs.c.paused == false())
+        .where(_GOES_ON, or_(runs.c.paused == false(), runs.c.task_id.in_(HELD_TASKS)))
     )
     statement = (
         select(chain_steps.c.task_id, *_CHAIN)
@@ -136,7 +182,8 @@ def _first_steps(connection: Connection, tenant: str, where: TaskFilter) -> tupl
         .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
         .where(chains.c.tenant == tenant, chains.c.repeat.is_not(None), chains.c.id.in_(goes_on), ~_ENDS)
         .where(chain_steps.c.name.not_like("%/%"), ~_BEHIND_OTHERS)
-        .where(tasks.c.paused == false(), *of_task(tenant, where, titled_by_reading))
+        .where(or_(tasks.c.paused == false(), tasks.c.paused_until < where.before))
+        .where(*of_task(tenant, where, titled_by_reading))
         .order_by(chains.c.id, chain_steps.c.place)
         .limit(MAX_RECURRING_TASKS + 1)
     )

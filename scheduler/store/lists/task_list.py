@@ -76,13 +76,15 @@ class ListReader:
     tenant: str
     where: TaskFilter
     matches: Matches | None
+    apart: Sequence[Condition] = ()
+    """Conditions on the current run besides those of the filter."""
     damaged: list[bool] = field(default_factory=list)
     """Whether some of the rows are damaged, once they were read."""
 
     def rows(self, section: str, behind: Position, limit: int) -> Found:
         found: list[Row[Any]] = []
         for part in parts(self.where, section):
-            within = (IS_CURRENT, PER_SECTION[section], *part)
+            within = (IS_CURRENT, PER_SECTION[section], *part, *self.apart)
             found.extend(self._part(section, within, behind, limit - len(found)))
             if len(found) == limit:
                 break

@@ -17,7 +17,7 @@ from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
 from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing, TaskFilter
-from sqlalchemy import Connection, and_, case, exists, literal_column, not_, or_, select, true
+from sqlalchemy import Connection, and_, case, exists, func, literal_column, not_, or_, select, true
 
 OPEN_SECTION, ENDED_SECTION = "open", "ended"
 PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
@@ -31,6 +31,27 @@ DUE_AT = case(
     else_=runs.c.scheduled_for,
 )
 """When a run is due, for the reader, as `views.due_at`."""
+
+_held = tasks.alias("held")
+_PAUSE_ENDS: Condition = literal_column("held.paused_until IS NOT NULL")  # literal, as in its index
+HELD_TASKS = select(_held.c.id).where(_PAUSE_ENDS)
+IS_HELD_BY_PAUSE = and_(runs.c.state != State.RUNNING, runs.c.task_id.in_(HELD_TASKS))
+"""Whether an open run starts no earlier than its pause ends."""
+
+_STARTS_AT = case(
+    (
+        runs.c.state != State.RUNNING,
+        func.coalesce(
+            select(_held.c.paused_until)
+            .where(_held.c.id == runs.c.task_id, _held.c.paused_until > DUE_AT)
+            .correlate(runs)
+            .scalar_subquery(),
+            DUE_AT,
+        ),
+    ),
+    else_=DUE_AT,
+)
+"""When an open run starts at the earliest; the next occurrence of a series may come later than its pause ends."""
 
 
 BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED_PREFIX), runs.c.state.in_(BLOCKABLE_STATES))
@@ -85,16 +106,18 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     """Return the conditions on the due time, as parts of a section that follow each other in its order.
 
     The first part is a range of the section's index. Of ended tasks a second one holds what is listed outside of the
-    bound but due within it, as it ended before it was due. Few are in those states.
+    bound but due within it, as it ended before it was due. Few are in those states. Of open ones it is the first part
+    that is listed outside of the bound: what a pause holds until then.
     """
-    window = [where.after <= DUE_AT] if where.after else []
-    window += [where.before > DUE_AT] if where.before else []
-    if section == OPEN_SECTION:
-        first = [runs.c.listed_at < where.before] if where.before else []
-        return ([*window, *first] if first or not where.after else [*window, runs.c.listed_at >= where.after],)
-    if where.after is None:
-        return (window,)
+    at = _STARTS_AT if section == OPEN_SECTION else DUE_AT
+    window = [where.after <= at] if where.after else []
+    window += [where.before > at] if where.before else []
+    if where.after is None or (where.before and section == OPEN_SECTION):
+        return ([*window, *([runs.c.listed_at < where.before] if where.before and section == OPEN_SECTION else [])],)
     inside = runs.c.listed_at >= where.after
+    if section == OPEN_SECTION:
+        later = HELD_TASKS.where(_held.c.paused_until >= where.after)
+        return ([*window, not_(inside), runs.c.task_id.in_(later)], [*window, inside])
     return ([*window, inside], [*window, not_(inside), runs.c.phase.in_(_ENDED_EARLY)])
 
 

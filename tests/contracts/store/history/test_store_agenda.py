@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import agenda
-from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests.builders import NOON, TENANT, added, cancelled
 
@@ -38,6 +43,40 @@ def test_open_tasks_of_the_window_and_all_that_recur_before_its_end(store: Store
     assert [record.task.id for _, record in behind.rows] == [within.task.id]
     assert behind.behind == (NOON + 2 * HOUR, once.task.id)
     assert store.tasks.agenda(TENANT, WINDOW, limit=9, cursor=store.tasks.cursor_behind(TENANT, WINDOW, None)) is None
+
+
+def changed(store: Store, record: TaskRecord, kind: EventKind, decide: Callable[[TaskRecord], Change]) -> None:
+    store.tasks.change(TENANT, record.task.id, actor="ann", kind=kind, decide=decide)
+
+
+def held_until(store: Store, record: TaskRecord, until: datetime) -> None:
+    changed(store, record, EventKind.PAUSED, lambda found: changes.pause(found, until))
+
+
+def test_tasks_that_a_pause_holds_until_a_time_are_apart_and_count_from_then(store: Store) -> None:
+    held = added(store, NOON, title="held")
+    held_until(store, held, NOON + 2 * HOUR)
+    later = added(store, NOON, title="beyond")
+    held_until(store, later, NOON + 9 * HOUR)
+    found = store.tasks.agenda(TENANT, WINDOW, limit=9)
+    assert found is not None
+    assert ([record.task.id for record in found.held], found.rows) == ([held.task.id], [])
+    records, _, counts = store.tasks.page_and_counts(TENANT, WINDOW, limit=9, cursor=None, most=9)
+    assert [record.task.id for record in records] == [held.task.id]
+    assert counts.by_state == {State.SCHEDULED: 1}
+    from_then_on = TaskFilter(after=NOON + HOUR)
+    records, _, counts = store.tasks.page_and_counts(TENANT, from_then_on, limit=9, cursor=None, most=9)
+    assert {record.task.id for record in records} == {held.task.id, later.task.id}
+    assert counts.by_state == {State.SCHEDULED: 2}
+
+
+def test_a_run_next_to_the_current_one_brings_its_task_into_the_window(store: Store) -> None:
+    weekly = added(store, NOON + timedelta(days=7), repeat="FREQ=WEEKLY")
+    now = NOON + 2 * HOUR
+    changed(store, weekly, EventKind.RUN_NOW, lambda found: changes.run_now(found, now))
+    found = store.tasks.agenda(TENANT, WINDOW, limit=9)
+    assert found is not None
+    assert (found.rows, [series.record.task.id for series in found.recurring]) == ([], [weekly.task.id])
 
 
 @pytest.mark.parametrize("bound", ["MAX_RECURRING_TASKS", "MAX_OPEN_RUNS_SEARCHED"])

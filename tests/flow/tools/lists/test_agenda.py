@@ -206,3 +206,56 @@ def test_generations_of_a_chain_end_with_it_and_a_filter_holds_for_them(schedule
         ("Report: fetch", "24 14:00"),
         ("Report: fetch", "24 16:00"),
     ]
+
+
+PAUSED_UNTIL_EIGHT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "once": ({"when": "15:00"}, ["20:00"]),
+    "later": ({"when": "20:30"}, ["20:30"]),
+    "every 2 hours": ({"repeat": "every 2 hours"}, ["20:00", "22:00"]),
+    "a chain": ({"repeat": "every 3 hours", "steps": [{"name": "fetch"}]}, ["20:00", "21:00"]),
+}
+
+
+@pytest.mark.parametrize("what", PAUSED_UNTIL_EIGHT)
+def test_a_task_that_is_paused_until_a_time_is_listed_when_it_runs(scheduler: Scheduler, what: str) -> None:
+    given, coming = PAUSED_UNTIL_EIGHT[what]
+    made = scheduler.schedule("Water", **given)
+    scheduler.reschedule(made.chain.id if made.chain else made.record.task.id, pause_until="20:00")
+    evening = scheduler.tasks.list(after=NOON + 7 * HOUR, before=NOON + 11 * HOUR)
+    assert [row.when[11:16] for row in list_payload(evening).tasks] == coming
+    assert list_payload(scheduler.tasks.list(before=NOON + 7 * HOUR)).tasks == ()
+    assert len(scheduler.tasks.list(after=NOON + 7 * HOUR).views) == 1
+    meant = scheduler.bulk.change("cancel", after=NOON + 7 * HOUR, before=NOON + 11 * HOUR)
+    assert (meant.dry_run, len(meant.outcomes)) == (True, 1)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_pages_have_what_is_paused_until_a_time_in_its_place(scheduler: Scheduler, limit: int) -> None:
+    scheduler.schedule("Walk", repeat="every 2 hours")
+    for number in range(2):
+        held = scheduler.schedule(f"Held {number}", repeat="every 2 hours").record.task.id
+        scheduler.reschedule(held, pause_until="17:00")
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = scheduler.tasks.list(before=NOON + 8.5 * HOUR, limit=limit, cursor=cursor)
+        found += [row.when[11:13] for row in list_payload(page).tasks]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert found == ["14", "16", *["18"] * 3, *["20"] * 3]
+
+
+def test_a_snoozed_outcome_is_listed_where_the_next_occurrence_is_beyond_the_window(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = scheduler.schedule("Water", repeat="every friday at 9:00").record.task.id
+    scheduler.act(task_id, "run_now")
+    assert due(scheduler.tasks.list(before=NOON + HOUR)) == [("Water", "24 12:00")]
+    assert due(scheduler.tasks.list(TaskFilter(query="walk"), before=NOON + HOUR)) == []
+    scheduler.reschedule(task_id, pause_until="15:00")
+    assert scheduler.tasks.list(before=NOON + HOUR).views == ()
+    [row] = list_payload(scheduler.tasks.list(before=NOON + 4 * HOUR)).tasks
+    assert row.when == "2026-11-24T15:00:00Z"
+    scheduler.reschedule(task_id, pause=True)
+    assert scheduler.tasks.list(before=NOON + 4 * HOUR).views == ()
