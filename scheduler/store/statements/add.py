@@ -109,7 +109,7 @@ def store_new(
     twins: bool,
 ) -> dict[str, Added]:
     """Store new tasks under SQLite's write lock; return the results by the ids of the items."""
-    owners = idempotency.known(connection, items, now)
+    owners = idempotency.claim(connection, items, now)
     existing = read.records(connection, set(owners.values())) if owners else {}
     known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
     fresh = [item for item in items if item.task.id not in known]
@@ -132,7 +132,6 @@ def _insert(connection: Connection, items: Sequence[NewTask], entries: Sequence[
     _TASKS.run(connection, [new_task_values(item.task, followed) for item in items])
     places.ADD_RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
-    idempotency.store(connection, items)
     event_log.append(connection, entries)
 
 

@@ -8,7 +8,7 @@ holds while its task is open, and a minute longer for a repeat of the call; a ca
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from types import SimpleNamespace
@@ -24,10 +24,9 @@ from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import encode
-from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.task import Json, Run, State, Task
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select, update
 from sqlalchemy.dialects import sqlite
 
 KEY_KEPT_AFTER_END = timedelta(days=30)
@@ -40,15 +39,6 @@ _LOOK_UP = (
     select(keys, runs.c.state, runs.c.ended_at)
     .select_from(_WITH_RUN)
     .where(keys.c.tenant == bindparam("tenant"), keys.c.key.in_(bindparam("keys", expanding=True)))
-)
-_ANY_STORED = PositionalStatement.of(
-    select(keys.c.task_id)
-    .where(
-        keys.c.tenant == bindparam("tenant"),
-        keys.c.key.in_(select(func.json_each(bindparam("keys")).table_valued("value").c.value)),
-    )
-    .limit(1),
-    sqlite.dialect(),
 )
 _FORGET = delete(keys).where(
     keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
@@ -66,7 +56,9 @@ _LOOK_LATER = (
     .values(look_at=bindparam("at"))
 )
 _CLEANUP_LOCK_ID = 0x6B657973  # "keys"
-_STORE = Batch(insert(keys), [column.name for column in keys.c])
+_CLAIM = PositionalStatement.of(
+    sqlite.insert(keys).on_conflict_do_nothing(), sqlite.dialect(), [column.name for column in keys.c]
+)
 
 _LATER_CHANGE = (
     select(events.c.id)
@@ -98,30 +90,25 @@ def name_of(item: NewTask) -> Name:
     return item.task.tenant, item.key.key
 
 
-def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
-    """SQLite: return the task that each (tenant, key) still names; remove expired keys.
+def claim(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
+    """SQLite: store the keys of new items; return the task that each (tenant, key) still names which was stored before.
 
-    Raises `IdempotencyConflict` when a key that holds was used for other content.
+    An expired key is taken over. Raises `IdempotencyConflict` when a key that holds was used for other content.
     """
-    wanted: dict[str, dict[str, IdempotencyKey]] = {}
-    for item in items:
-        if item.key:
-            wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
+    wanted = {name_of(item): item for item in items if item.key}
+    if not wanted or _CLAIM.run(connection, _rows(wanted.values())) == len(wanted):
+        return {}  # nearly every call has new keys
     found: dict[Name, str] = {}
-    for tenant, by_key in wanted.items():
-        names = list(by_key)
-        for row in _looked_up(connection, tenant, names) if _is_any_stored(connection, tenant, names) else ():
-            if row_holds(connection, row, now):
-                check_same(by_key[row.key], row.task_id, row.fingerprint)
+    for tenant in {of for of, _ in wanted}:
+        for row in _looked_up(connection, tenant, [key for of, key in wanted if of == tenant]):
+            item = wanted[tenant, row.key]
+            if item.key and row_holds(connection, row, now):
+                check_same(item.key, row.task_id, row.fingerprint)
                 found[tenant, row.key] = row.task_id
             else:
                 forget(connection, [(tenant, row.key, row.task_id)])
+                _CLAIM.run(connection, _rows([item]))
     return found
-
-
-def _is_any_stored(connection: Connection, tenant: str, names: Sequence[str]) -> bool:
-    """Whether a row of any of the keys exists, expired or not: nearly every call has new keys."""
-    return bool(_ANY_STORED.rows(connection, {"tenant": tenant, "keys": encode(list(names))}))
 
 
 def find(connection: Connection, tenant: str, key: str) -> Any | None:
@@ -207,11 +194,7 @@ def _reduced_value(value: Json) -> Json:
     return f"{text[:_MAX_CHARS_SHOWN]}... sha256:{sha256(text.encode()).hexdigest()}"
 
 
-def store(connection: Connection, items: Sequence[NewTask]) -> None:
-    _STORE.run(connection, rows(items))
-
-
-def rows(items: Sequence[NewTask]) -> list[dict[str, Any]]:
+def _rows(items: Iterable[NewTask]) -> list[dict[str, Any]]:
     return [key_row(item.task, item.key, item.task.created_at) for item in items if item.key]
 
 
