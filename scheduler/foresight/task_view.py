@@ -14,6 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
 from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
 from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
+from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
@@ -64,9 +65,14 @@ def view_of(
         waits=wait_reasons(record, now, facts),
         created=created,
         warnings=(*damage, *warnings, *_also(record, now)),
-        undo=undo_token(record.run, now),
+        undo=undo_token(record.run, now) if created is None else undo_of_new(record.run, created=created),
         other_actions=other_actions,
     )
+
+
+def undo_of_new(run: Run, *, created: bool) -> str | None:
+    """Return the undo of a call that schedules; a repeated one did nothing that can be undone."""
+    return UNDOES_SCHEDULING if created and run.state not in TERMINAL else None
 
 
 def _awaited(record: TaskRecord) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.runtime.traces import Tracing
 from duetime.scheduler.service.change_notices import ChangeNotices
 from duetime.scheduler.service.early_check import EarlyChecks
-from duetime.scheduler.service.task_creator import answer_of, made_by, with_trace
+from duetime.scheduler.service.task_creator import made_by, with_trace
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskView
 
@@ -51,7 +51,7 @@ class ChainCreator:
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return answer_of(self._chains.view_of_new(found, created=False, warnings=(repeat_note(made),)))
+            return self._chains.view_of_new(found, created=False, warnings=(repeat_note(made),))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             if admission := self._quotas.rehearsal(by.tenant, plan.plans, now):
@@ -65,4 +65,4 @@ class ChainCreator:
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
         warnings = plan.warnings if added else (repeat_note(found.steps[0].record),)
-        return answer_of(self._chains.view_of_new(found, created=bool(added), warnings=warnings))
+        return self._chains.view_of_new(found, created=bool(added), warnings=warnings)

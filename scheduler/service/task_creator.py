@@ -12,7 +12,6 @@ from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.task_view import all_warnings, repeat_note, view_of, without_ids
 from duetime.scheduler.ids import new_task_id
-from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of, shared_keys
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.validation import ProblemCollector, check_one_of_many
@@ -20,7 +19,6 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.records import Added
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
 from duetime.scheduler.service.change_notices import ChangeNotices
@@ -171,7 +169,7 @@ class TaskCreator:
     def _view_of_repeated(self, repeated: Repeated, now: datetime) -> TaskView:
         record = repeated.record
         facts = self._facts.of(record) if record.run.state is State.WAITING else None
-        return answer_of(view_of(record, now, created=False, warnings=(repeat_note(record),), facts=facts))
+        return view_of(record, now, created=False, warnings=(repeat_note(record),), facts=facts)
 
     def _views_of_added(self, made: Sequence[tuple[Added, Plan]], now: datetime) -> list[TaskView]:
         no_worker = self._facts.no_worker_reasons([added.record for added, _ in made])
@@ -184,8 +182,7 @@ class TaskCreator:
     def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
         warnings, others = all_warnings(plan.warnings, added), plan.other_actions
-        view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
-        return answer_of(view)
+        return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
 
     def _facts_of_tried(self, plan: Plan) -> RunFacts:
         upstreams = self._planner.upstreams(plan.task.tenant, [each.upstream_id for each in plan.after])
@@ -204,12 +201,6 @@ def made_by(store: Store, request: Request, by: Principal, now: datetime) -> Tas
     """Return the task that an earlier call made which this one repeats, None without one."""
     key = None if request.dry_run or is_wrong_key(request, by) else key_of(request, by, now)
     return store.tasks.made_by(by.tenant, key) if key else None
-
-
-def answer_of(view: TaskView) -> TaskView:
-    """Return the answer to a call that schedules, with its undo; a repeated call did nothing that can be undone."""
-    undoable = view.created and view.record.run.state not in TERMINAL
-    return replace(view, undo=UNDOES_SCHEDULING if undoable else None)
 
 
 def with_trace(task: Task, span: SchedulingSpan) -> Task:

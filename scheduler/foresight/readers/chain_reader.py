@@ -24,7 +24,7 @@ from duetime.scheduler.foresight.reasons.before_start import (
     upstream_reasons,
 )
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
-from duetime.scheduler.foresight.task_view import chain_view
+from duetime.scheduler.foresight.task_view import chain_view, undo_of_new
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import blocked_by, is_held_by_pause
@@ -93,11 +93,12 @@ class ChainReader:
                 yield from wait_reasons(record, now, facts[run.id])
 
     def view_of_new(self, found: ChainRecord, *, created: bool, warnings: Sequence[str]) -> TaskView:
-        """Return the view of a chain to the call that made it, with why no worker can take what is due already."""
+        """Return the view of a chain to the call that made it: its undo, why no worker can take what is due already."""
         view = self.view_of(found, created=created, warnings=warnings)
         reasons_by_run = self._facts.no_worker_reasons([step.record for step in front_steps(found)])
         each_once = {reason.sentence: reason for reasons in reasons_by_run.values() for reason in reasons}
-        return replace(view, waits=(*view.waits, *each_once.values()))
+        undo = undo_of_new(view.record.run, created=created)
+        return replace(view, waits=(*view.waits, *each_once.values()), undo=undo)
 
     def _asked_early(self, found: ChainRecord, now: datetime) -> Sequence[tuple[str, WaitReason]]:
         """Return what later steps ask already, by their names: the limit of an answer may pass before their turn."""
