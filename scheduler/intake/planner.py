@@ -139,7 +139,7 @@ class Planner:
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
-        wait = problems.of(self._wait, request, timing.first if timing else now, now, recurs=recurs)
+        wait = problems.of(self._wait, request, timing, now, recurs=recurs) if request.wait_for else None
         origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
@@ -170,11 +170,10 @@ class Planner:
         of_wait = (*early_end_note(wait, timing.first, timing.zone), *equality_note(request.wait_for))
         return (*as_assumed(timing.assumptions), *of_demand, *retries, *self._delivery_notes(task), *of_wait)
 
-    def _wait(self, request: Request, when: datetime, now: datetime, *, recurs: bool) -> SignalWait | None:
-        once = not recurs and request.repeat is None
-        given = with_length(request.wait_for, now, self.times.zone_of(request)) if once else request.wait_for
-        asked = request if given is request.wait_for else replace(request, wait_for=given)
-        return signal_wait_of(asked, when, now, recurs=recurs)
+    def _wait(self, request: Request, timing: Timing | None, now: datetime, *, recurs: bool) -> SignalWait | None:
+        if not recurs and request.repeat is None:
+            request = replace(request, wait_for=with_length(request.wait_for, now, self.times.zone_of(request)))
+        return signal_wait_of(request, timing.first if timing else now, now, recurs=recurs)
 
     def asked_by(self, raw: Mapping[str, Json] | None) -> Planner:
         """Return the planner for a caller. A caller that passes the sent arguments (`raw`) is an agent."""

@@ -49,7 +49,8 @@ class TimeReader:
             reader = self.for_work(*(actions or (request.action,)), of_agent=request.raw is not None)
             return self._recurring(request, start, reader, zone=zone, now=now, known=problems)
         problems.of(refuse_ends_without_repeat, request)
-        problems.of(policy_of, request, self.today(request, now))
+        if request.repeat_policy:
+            problems.of(policy_of, request, self.today(request, now))
         if start is None or problems:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)

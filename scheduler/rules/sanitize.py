@@ -141,14 +141,15 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_plain_object(value: Json, max_bytes: int) -> bool:
-    """Whether a value is an object of plain text alone, as most payloads, and surely small enough."""
+    """Whether a value is an object of plain text and nulls, as most payloads, and surely small enough."""
     if type(value) is not dict:
         return False
     size = 2
     for name, item in value.items():
-        if type(name) is not str or type(item) is not str or not _is_plain(name) or not _is_plain(item):
+        text = "null" if item is None else item
+        if type(name) is not str or type(text) is not str or not _is_plain(name) or not _is_plain(text):
             return False
-        size += 2 * (len(name) + len(item)) + 6  # each character may need a backslash
+        size += 2 * (len(name) + len(text)) + 6  # each character may need a backslash
     return size <= max_bytes
 
 

@@ -126,9 +126,11 @@ class Arguments:
         unknown = UnknownNames(self.tool, self.table, given)
         for argument in self.table.values():
             value = given.get(argument.name)
-            if value is None or (is_blank(value, argument.kind) and not argument.required):
+            if value is None:
                 missing = argument.required and argument.name not in unknown.arguments
                 problems += [argument.missing_in(given)] if missing else []
+                continue
+            if is_blank(value, argument.kind) and not argument.required:
                 continue
             try:
                 read = argument.kind.read(value)

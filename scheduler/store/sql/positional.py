@@ -66,8 +66,9 @@ def _picked(names: Sequence[str]) -> Callable[[Values], tuple[Any, ...]]:
 
 def _executed(connection: Connection, sql: str, parameters: Any, *, many: bool) -> Any:
     """Return the driver's cursor; listeners of the engine see the statement, and errors are SQLAlchemy's."""
-    for observe in connection.dispatch.before_cursor_execute:
-        observe(connection, None, sql, parameters, None, many)
+    if connection._has_events or connection.engine._has_events:  # noqa: SLF001 - as SQLAlchemy asks: a look at all takes longer
+        for observe in connection.dispatch.before_cursor_execute:
+            observe(connection, None, sql, parameters, None, many)
     raw: Any = connection.connection.driver_connection
     try:
         return raw.executemany(sql, parameters) if many else raw.execute(sql, parameters)
