@@ -98,6 +98,8 @@ class Sweep:
         """Seconds that the slowest batch took."""
         self.refused = False
         """Whether another process deletes at the moment, so that this one did nothing."""
+        self.problems: dict[RetentionKind, str] = {}
+        """The problem that stopped each kind of rows that was not looked through to its end."""
 
     def run(self, kinds: Collection[RetentionKind] = RETENTION_ORDER) -> Iterator[float]:
         """Do it step by step; yields the seconds to pause after each."""
@@ -135,6 +137,8 @@ class Sweep:
             log.exception("retention of %s stops, and the other rules go on", kind)
         finally:
             self.owes = False  # of a kind that stops half-way, too: the next one has its own
+        if problem is not None:
+            self.problems[kind] = problem
         deleted = self.deleted.total() - before
         self._store.retention.swept(kind, deleted, problem)
         if deleted:

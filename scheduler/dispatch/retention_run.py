@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.retention import RETENTION_ORDER, Sweep
@@ -27,13 +27,14 @@ class RetentionRun:
     """The rows that a run deleted, or would delete, by kind of rule and table.
 
     `longest` is how many seconds the slowest batch took. Unless it is `complete`, the time was over, and another run
-    continues.
+    continues. `problems` says what stopped a kind, such as an archive that cannot be written; the others went on.
     """
 
     dry_run: bool
     by_kind: Mapping[RetentionKind, Counter[str]]
     longest: float = 0.0
     complete: bool = True
+    problems: Mapping[RetentionKind, str] = field(default_factory=dict)
 
 
 def kinds_with_rules(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list[RetentionKind]:
@@ -75,7 +76,9 @@ def delete_due(
             record(ended, {"problem": str(error)})
         raise
     counts: dict[str, Json] = {kind.value: of.total() for kind, of in done.by_kind.items()}
-    record(AuditKind.RETENTION_RUN, {"deleted": counts, "complete": done.complete})
+    stopped = {"problem": "; ".join(f"{kind}: {text}" for kind, text in done.problems.items())} if done.problems else {}
+    ended = AuditKind.RETENTION_FAILED if stopped else AuditKind.RETENTION_RUN
+    record(ended, {"deleted": counts, "complete": done.complete, **stopped})
     return done
 
 
@@ -101,7 +104,7 @@ def _run(
             found[kind] = sweep.deleted - before
             if found[kind]:
                 notifier.noticed(RowsSwept(kind, found[kind].total(), sweep.longest))
-    return RetentionRun(dry_run=False, by_kind=found, longest=sweep.longest, complete=complete)
+    return RetentionRun(dry_run=False, by_kind=found, longest=sweep.longest, complete=complete, problems=sweep.problems)
 
 
 def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool]) -> bool:

@@ -40,6 +40,7 @@ def run_json(run: RetentionRun) -> dict[str, Json]:
         "complete": run.complete,
         "rows": counts,
         "longest_batch_seconds": round(run.longest, 6),
+        **({"problems": {kind.value: text for kind, text in run.problems.items()}} if run.problems else {}),
     }
 
 

@@ -136,7 +136,8 @@ def _together(one: RemoteAnswer, other: RemoteAnswer) -> RemoteAnswer:
     kinds = {*one["rows"], *other["rows"]}
     rows = {kind: dict(Counter(one["rows"].get(kind, {})) + Counter(other["rows"].get(kind, {}))) for kind in kinds}
     longest = max(one["longest_batch_seconds"], other["longest_batch_seconds"])
-    return {**other, "rows": rows, "longest_batch_seconds": longest}
+    problems = {**one.get("problems", {}), **other.get("problems", {})}
+    return {**other, "rows": rows, "longest_batch_seconds": longest, **({"problems": problems} if problems else {})}
 
 
 def alerts(server: RemoteServer, params: Params) -> None:

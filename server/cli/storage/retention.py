@@ -13,6 +13,7 @@ from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.server.cli import output
+from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.runtime.logs import configure_logs
@@ -94,14 +95,24 @@ def show_nothing(why: str, *, dry_run: bool, as_json: bool) -> None:
 
 
 def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write what a run deleted, or would delete."""
+    """Write what a run deleted, or would delete, and what stopped it; raises Exit where anything did."""
+    problems: Mapping[str, str] = found.get("problems", {})
     if as_json:
         output.as_json(dict(found))
-        return
+    else:
+        _write_run(found)
+        for kind, problem in problems.items():
+            output.note(f"Retention of {kind} stopped, so older rows of it are left: {problem}")
+    if problems:
+        raise typer.Exit(FAILED_CODE)
+
+
+def _write_run(found: Mapping[str, Any]) -> None:
     dry_run = found["dry_run"]
     rows = [(kind, table, f"{count:,}") for kind, of in found["rows"].items() for table, count in of.items()]
     if not rows:
-        output.say("Nothing is old enough." if dry_run else "Nothing was old enough.")
+        if not found.get("problems"):
+            output.say("Nothing is old enough." if dry_run else "Nothing was old enough.")
         return
     output.table(("RULE", "TABLE", "WOULD GO" if dry_run else "DELETED"), rows)
     if dry_run:

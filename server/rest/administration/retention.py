@@ -61,13 +61,17 @@ class RetentionPayload(RestPayload):
 
 
 class RetentionRunPayload(RestPayload):
-    """The rows that a run deleted, or would delete, by rule and table. Unless it is `complete`, repeat the request."""
+    """The rows that a run deleted, or would delete, by rule and table. Unless it is `complete`, repeat the request.
+
+    `problems` says what stopped a rule, such as an archive that cannot be written; the others went on.
+    """
 
     schema_: Annotated[Literal["duetime.retention_run/1"], Field(alias="schema")] = "duetime.retention_run/1"
     dry_run: bool
     complete: bool
     rows: dict[RetentionKind, dict[str, int]]
     longest_batch_seconds: float
+    problems: dict[RetentionKind, str] | None = None
 
 
 def retention(call: RestCall) -> RestAnswer:

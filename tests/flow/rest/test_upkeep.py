@@ -191,6 +191,17 @@ async def test_retention_is_shown_counted_and_run_within_its_time(
     assert lines == ["retention of tasks deleted 4 rows", "retention of tasks deleted 8 rows"]
 
 
+async def test_a_run_of_retention_that_an_archive_stops_answers_with_the_problem(tmp_path: Path) -> None:
+    _leave_old_tasks(tmp_path)
+    rule = {"what": "tasks", "age": "30 days"}
+    async with serving(tmp_path, retention=[rule], archive_directory=tmp_path / "gone") as site:
+        done = await answered(site, "POST", "/retention/run")
+        entry = site.app.store.audit.page("local", AuditFilter(kind="retention_failed"), limit=1).entries[0]
+
+    assert (done["rows"], "gone" in done["problems"]["tasks"]) == ({"tasks": {}}, True)
+    assert "gone" in str(entry.detail)
+
+
 async def test_a_former_rule_is_shown_deletes_nothing_and_explains_to_a_verification_what_is_gone(
     tmp_path: Path,
 ) -> None:

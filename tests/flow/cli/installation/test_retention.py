@@ -106,6 +106,26 @@ def test_a_run_deletes_and_says_what_and_the_status_knows(said: Said) -> None:
     assert (sweep["what"], sweep["deleted"], "problem" in sweep) == ("tasks", 0, False)
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_run_that_an_archive_stops_says_so_and_fails(
+    said: Said, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> None:
+    rule = '[[retention]]\nwhat = "tasks"\nage = "30 days"\n'
+    (tmp_path / "duetime.toml").write_text(f'archive_directory = "{tmp_path}/gone"\n{rule}')
+    capsys.readouterr()
+    assert run(("retention", "run", *(["--json"] if as_json else []))) == 1
+    written = capsys.readouterr()
+    if as_json:
+        assert "gone" in json.loads(written.out)["problems"]["tasks"]
+    else:
+        assert "Retention of tasks stopped, so older rows of it are left: " in written.err
+        assert "Nothing was old enough" not in written.out
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
+        newest = store.audit.page("local", AuditFilter(), limit=1).entries[0]
+    assert newest.kind is AuditKind.RETENTION_FAILED
+    assert "gone" in str(newest.detail)
+
+
 def test_a_run_writes_a_log_line_with_its_count_where_stderr_is_no_terminal(
     said: Said, capsys: pytest.CaptureFixture[str]
 ) -> None:
