@@ -22,7 +22,7 @@ from duetime.scheduler.store.retention import archive, deletion, imports, select
 from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.parts import parts
 from duetime.scheduler.store.retention.preview import CountedRows, Foreseen
-from duetime.scheduler.store.retention.row_json import columns, to_json
+from duetime.scheduler.store.retention.row_json import ARCHIVED_TABLES, columns, to_json
 from duetime.scheduler.store.retention.selection import RowKey, Selected
 from duetime.scheduler.store.schema.tables.policies import sweeps
 from sqlalchemy import Connection, Table, literal, select, tuple_
@@ -193,8 +193,11 @@ class Retention:
 def _rows_of(
     connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]
 ) -> Iterator[tuple[Table, dict[str, Any]]]:
-    """Yield the rows of these keys and all that goes with them, parents first, a few at a time."""
-    for table, condition in reversed(parts(kind, keys)):
+    """Yield the rows of these keys and all that goes with them, parents first, a few at a time.
+
+    A fire address is left out: a file must not be able to open a way to a task again.
+    """
+    for table, condition in (part for part in reversed(parts(kind, keys)) if part[0].name in ARCHIVED_TABLES):
         key = list(table.primary_key)
         statement = select(*columns(table)).where(condition).order_by(*key).limit(MAX_ROWS_ARCHIVED_TOGETHER)
         found = connection.execute(statement).mappings().all()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
@@ -21,6 +22,7 @@ from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.task import State
+from duetime.scheduler.waits.fire_address import FireAddress, FireToken
 from sqlalchemy import select
 
 from tests.builders import (
@@ -156,6 +158,21 @@ def test_a_task_that_is_there_stays_as_it_is(store: Store, clock: Clock, folder:
     [path] = files(folder)
     assert store.retention.import_file(path)[0] == Counter()
     assert contents(store) == before
+
+
+def test_a_task_with_a_fire_address_comes_back_without_it(store: Store, clock: Clock, folder: Path) -> None:
+    record, token = added(store), FireToken.new()
+    made = FireAddress(token.id, TENANT, record.task.id, token.digest, store.now(), "alice")
+    act = AuditEntry(TENANT, AuditKind.FIRE_ADDRESS_MADE, "alice", subject=record.task.id)
+    store.fire_addresses.add(made, act, renew=False)
+    cancelled(store, record)
+    before = contents(store)
+    clock.forward(days=91)
+    swept(store, folder)
+    [path] = files(folder)
+    assert token.digest not in gzip.decompress(path.read_bytes()).decode(), "no file opens a way in"
+    store.retention.import_file(path)
+    assert contents(store) == {**before, "fire_addresses": set()}
 
 
 def test_another_database_can_import_it_next_to_its_own_tasks(
