@@ -40,6 +40,7 @@ from duetime.server.doctor.distributed import (
     worker_actions,
     workers_check,
 )
+from duetime.server.doctor.retention import retention_check
 from duetime.server.doctor.secrets import secrets_check
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
@@ -119,6 +120,7 @@ def _database(
         yield _safely("backlog", backlog_check, store)
         yield _safely("deliveries", partial(deliveries_check, settings=settings, send_again=send_again), store)
         yield _safely("secrets", secrets_check, running or store)
+        yield _safely("retention", partial(retention_check, settings=settings), store)
         if deep:
             yield from integrity_checks(store)
             yield from audit_checks(store, rules_of_audit(settings))

@@ -22,7 +22,7 @@ from duetime.scheduler.foresight import lateness
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.store import SearchState
+from duetime.scheduler.store import SearchState, open_store
 from duetime.scheduler.worker.machine_load import Machine
 from duetime.server.app import build
 from duetime.server.cli.main import run
@@ -30,7 +30,7 @@ from duetime.server.doctor import examine
 from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
 
-from tests.builders import some
+from tests.builders import Clock, added, cancelled, some
 from tests.canary import CANARY, KEY, OTHER_KEY
 from tests.contracts.store.failures.test_store_failing_channels import fire
 from tests.flow.cli.environment import isolate
@@ -446,3 +446,24 @@ def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) 
         [entry] = app.store.audit.page("local", AuditFilter(), limit=9).entries
     assert (entry.kind, entry.subject, entry.detail) == ("deliveries_sent_again", "crm", {"deliveries": 1})
     assert doctor()[1]["deliveries"]["verdict"] == "ok"
+
+
+def test_retention_that_stops_is_wrong_until_it_goes_on(
+    doctor: Doctor, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, clock = home / "duetime.toml", Clock()
+    rule = '[[retention]]\nwhat = "tasks"\nage = "30 days"\n'
+    config.write_text(f'archive_directory = "{home}/archive"\n{rule}')
+    clock.forward(days=-4000)
+    with closing(open_store(f"sqlite:///{home}/duetime.db", clock=clock)) as store:
+        long_ago = clock.at - timedelta(days=1)
+        cancelled(store, added(store, clock.at, created_at=long_ago, updated_at=long_ago))
+    assert doctor()[1]["retention"]["said"] == "there is no rule, so everything is kept"
+    assert run(["--config", str(config), "retention", "run"]) == 1
+    code, checks = doctor(config=config)
+    assert (code, checks["retention"]["verdict"]) == (1, "wrong")
+    assert "retention of tasks stopped" in checks["retention"]["said"]
+    assert "archive" in checks["retention"]["said"]
+    (home / "archive").mkdir()
+    assert run(["--config", str(config), "retention", "run"]) == 0
+    assert doctor(config=config)[1]["retention"]["verdict"] == "ok"
