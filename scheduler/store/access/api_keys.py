@@ -11,14 +11,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
-from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
-from duetime.scheduler.remedies import CreateKey
+from duetime.scheduler.remedies import CreateKey, ListKeys
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.scheduler.store.schema.tables.pools import api_keys
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
@@ -30,6 +31,17 @@ _NAMES = [column.name for column in _COLUMNS]
 _ALL = select(*_COLUMNS).order_by(api_keys.c.tenant, api_keys.c.created_at, api_keys.c.id)
 _ONE = select(*_COLUMNS).where(api_keys.c.id == bindparam("key_id"))
 _REVOKE = update(api_keys).where(api_keys.c.revoked_at.is_(None))
+_SUCCESSOR = "successor"
+_ROTATION = (
+    select(audit_entries.c.detail)
+    .where(
+        audit_entries.c.tenant == bindparam("of"),
+        audit_entries.c.at >= bindparam("since", type_=audit_entries.c.at.type),
+        audit_entries.c.kind == AuditKind.KEY_ROTATED,
+        audit_entries.c.subject == bindparam("key_id"),
+    )
+    .limit(1)
+)
 
 
 class ApiKeys:
@@ -92,7 +104,8 @@ class ApiKeys:
     ) -> tuple[ApiKey, ApiKey]:
         """Store what `make` makes of an active key; the old one expires after `overlap`, or earlier as it was to.
 
-        Returns the old key and the new one. Raises KeyNotFound, and Refused for a key that is not active.
+        Returns the old key and the new one. Raises KeyNotFound, and Refused for a key that is not active. So it does
+        for one that was replaced before: by now it has another end than the one it was made with.
         """
 
         def work(connection: Connection) -> tuple[ApiKey, ApiKey]:
@@ -100,11 +113,15 @@ class ApiKeys:
             old = _existing(connection, key_id, lock=True)
             if old.state(now) != "active":
                 raise Refused(f"the key {old.id} is {old.state(now)}.", remedy=CreateKey())
+            if (successor := _successor(connection, old)) is not None:
+                raise Refused(
+                    f"the key {old.id} was rotated before: rotate {successor}, which replaces it.", remedy=ListKeys()
+                )
             ends = min(now + overlap, old.expires_at or now + overlap)
             connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=ends))
             new = make(old)
             _add(connection, new)
-            self._note(connection, act and replace(act, detail={"successor": new.id}))
+            self._note(connection, act and replace(act, detail={_SUCCESSOR: new.id}))
             return _existing(connection, key_id), new
 
         return self._database.write(work)
@@ -122,6 +139,12 @@ class ApiKeys:
         due = api_keys.c.last_used_at.is_(None) | (api_keys.c.last_used_at <= now - LAST_USE_PRECISION)
         statement = update(api_keys).where(api_keys.c.id == key.id, due).values(last_used_at=now)
         self._database.write(lambda connection: connection.execute(statement), durable=False)
+
+
+def _successor(connection: Connection, old: ApiKey) -> str | None:
+    """Return the key that replaces another one by the audit log; None where none does."""
+    rows = unreadable.rows(connection, _ROTATION, {"of": old.tenant, "key_id": old.id, "since": old.created_at})
+    return next((str((row.detail or {}).get(_SUCCESSOR)) for row in rows), None)
 
 
 def _add(connection: Connection, key: ApiKey) -> None:

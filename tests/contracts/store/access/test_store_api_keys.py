@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.store import Store
@@ -74,6 +75,16 @@ def test_a_replaced_key_ends_after_the_overlap(store: Store, clock: Clock) -> No
     assert old.state(clock()) == "active"
     clock.forward(hours=2)
     assert old.state(clock()) == "expired"
+
+
+def test_a_key_that_was_replaced_is_not_replaced_again(store: Store, clock: Clock) -> None:
+    store.api_keys.add(replace(KEY, expires_at=None))
+    act = AuditEntry("acme", AuditKind.KEY_ROTATED, "root", subject=KEY.id)
+    _, new = store.api_keys.replace(KEY.id, successor, overlap=DAY, act=act)
+    clock.forward(hours=1)
+    with pytest.raises(Refused, match=f"was rotated before: rotate {new.id}, which replaces it"):
+        store.api_keys.replace(KEY.id, lambda old: replace(old, id="third0000000"), overlap=DAY, act=act)
+    assert {key.id for key in store.api_keys.all()} == {KEY.id, new.id}
 
 
 def test_an_overlap_does_not_lengthen_the_life_of_a_key(store: Store, clock: Clock) -> None:
