@@ -250,6 +250,21 @@ async def test_a_repeat_of_a_batch_with_the_same_key_makes_no_second_task(site: 
     assert [task["id"] in ids for task in more.json()["tasks"]] == [False, True]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_key_of_a_batch_of_another_length_is_refused_and_stores_nothing(site: Site, count: int) -> None:
+    tasks = [{"title": f"n {n}", "when": "in 1 hour"} for n in range(3)]
+    key = {"Idempotency-Key": "k-1"}
+    lengths = (2, count, 2)
+    first, other, again = [
+        await sent(site, "POST", "/tasks/batch", body={"tasks": tasks[:n]}, headers=key) for n in lengths
+    ]
+
+    assert (first.status_code, other.status_code, again.status_code) == (201, 422, 200)
+    assert other.json()["code"] == "idempotency_conflict"
+    assert "2 of them" not in other.json()["detail"]
+    assert len((await sent(site, "GET", "/tasks")).json()["tasks"]) == 2
+
+
 async def test_a_key_is_refused_where_a_second_request_would_act_again(site: Site) -> None:
     key = {"Idempotency-Key": "k-1"}
     for method, path, body in (
