@@ -47,11 +47,12 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file that is written while it is sent."""
+    """A file that is written while it is sent; `tenant` as in `Page`."""
 
     name: str
     media_type: str
     parts: Iterable[str]
+    tenant: str | None = None
 
 
 Answer = Page | Moved | Download

@@ -108,11 +108,13 @@ class AdminSite:
 
     def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:
         """Record whose things an answer shows; what a page requests by itself was recorded when it was opened."""
-        if not isinstance(found, Moved) and LIVE_HEADER not in request.headers:
-            shown = found.tenant if isinstance(found, Page) and found.tenant else visit.tenant
+        if isinstance(found, Moved):
+            return
+        shown = found.tenant or visit.tenant
+        if LIVE_HEADER not in request.headers:
             self.audit.read(visit.principal, session, shown, visit.path)
         if isinstance(found, Download):
-            self.audit.exported(visit.principal, visit.tenant, found.name)
+            self.audit.exported(visit.principal, shown, found.name)
 
     def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
         path, app = request.scope["path"].removeprefix(ROOT) or "/", self.current()

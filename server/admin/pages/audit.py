@@ -79,7 +79,8 @@ def audit(visit: Visit) -> Answer:
     query = AuditQuery.of(visit)
     if file_format := wanted_format(visit):
         found, cut_at = first_rows(query.read)
-        return exported(file_format, "audit", query.columns, map(query.row, found), cut_at=cut_at)
+        file = exported(file_format, "audit", query.columns, map(query.row, found), cut_at=cut_at)
+        return replace(file, tenant=query.tenant)
     rows, cursor = query.read(PAGE_ROWS, query.bounds.cursor)
     of_tasks = visit.query.get("list") == "tasks"
     values = {

@@ -144,6 +144,15 @@ async def test_each_file_of_an_export_is_in_the_log_of_its_tenant(admin_page: Op
     assert (of_all.subject, of_all.detail) == ("runs.csv", {"tenants": "*"})
 
 
+async def test_a_file_of_the_audit_is_in_the_log_of_the_tenant_that_it_shows(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin:read", tenant="house", user="root")
+    await admin.get("/audit?format=csv")
+    [of_own] = entries(admin, "house", "exported")
+    assert (of_own.subject, of_own.detail) == ("audit.csv", None)
+    assert entries(admin, "house", "other_tenant_read") == []
+
+
 async def test_a_run_of_another_tenant_is_recorded_although_its_address_names_none(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     view = admin.site.app.scheduler.schedule("Call John", by=Principal("acme", "ann"), when="in 1 hour")
