@@ -28,6 +28,9 @@ MAX_REMOVALS_SHOWN: Final = 7
 
 _TOO_YOUNG: Final = "younger than {} rules allow to be deleted"
 
+_UNREPORTED: Final[Mapping[str, Any]] = {"too_young": 0, "removals": ()}
+"""The members of a chain that a server of an earlier release does not report, as if it found nothing there."""
+
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant; `*` for all")]
 
 
@@ -115,11 +118,12 @@ def verify(
 
 def show_verdicts(found: Mapping[str, Any], seconds: float, *, as_json: bool) -> None:
     """Write the results of verifications; raises Exit unless each chain holds."""
+    chains = [{**_UNREPORTED, "holds": "broken" not in each, **each} for each in found["chains"]]
     if as_json:
         output.as_json(dict(found))
     else:
-        _write(found["chains"], seconds)
-    if not all(verdict["holds"] for verdict in found["chains"]):
+        _write(chains, seconds)
+    if not all(verdict["holds"] for verdict in chains):
         raise typer.Exit(FAILED_CODE)
 
 
