@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.principal import ALL_TENANTS
+from duetime.scheduler.rules.limits.price import money
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
@@ -56,6 +58,15 @@ def show_costs(found: Mapping[str, Any], *, as_json: bool, as_csv: bool) -> None
         output.say_window("Costs", since, until, found["timezone"])
     else:
         output.say(_NOTHING)
+    if rows and not as_json:
+        _note_rest(found, rows)
+
+
+def _note_rest(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Say what those cost that have no line."""
+    rest = Decimal(found["total"]) - sum(Decimal(row["cost"]) for row in rows)
+    if rest:
+        output.note(f"There are more than these {len(rows):,} lines. The rest cost {money(rest)} {found['currency']}.")
 
 
 def _table(by: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -90,3 +90,14 @@ def test_without_a_price_the_answer_says_how_a_pool_gets_one(cli: Say) -> None:
     assert cli("pools", "set", name, spec) == "tokens: budget, 1000000 a day, at 3.00 per 1000000\n"
     assert "at 3.00 per 1000000" in cli("pools", "list")
     assert "not exact" in cli("pools", "set", "tokens", '{"price": 0.1}', code=2)
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"]])
+def test_a_list_that_was_cut_says_what_the_rest_cost(
+    cli: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    spend(tmp_path)
+    monkeypatch.setattr("duetime.scheduler.foresight.readers.report_reader.MAX_COST_LINES", 1)
+    with time_machine.travel(MORNING, tick=False):
+        assert run(("cost", "--by", "task", *form)) == 0
+    assert "There are more than these 1 lines. The rest cost 0.01 EUR." in capsys.readouterr().err
