@@ -42,6 +42,7 @@ _WRONG_KEY: Final = (
 )
 
 _KEY_REUSED: Final = "idempotency_conflict"
+_PERHAPS_DONE: Final = "It may have done what was asked: look before you repeat the command."
 
 RemoteAnswer = dict[str, Any]
 
@@ -119,7 +120,8 @@ class RemoteServer:
             )
             found = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:
-            raise RemoteProblem(f"{self.url} does not answer as a Duetime server: {_said(error)}.") from None
+            text = f"{self.url} does not answer as a Duetime server: {_said(error)}."
+            raise RemoteProblem(text if _is_unsent(method, error) else f"{text} {_PERHAPS_DONE}") from None
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             raise _problem(answer.status_code, found, with_key=bool(self.key))
         if not answer.is_success or not isinstance(found, dict):
@@ -144,6 +146,11 @@ def _problem(status: int, found: Any, *, with_key: bool) -> RemoteProblem:
         return RemoteProblem(_WRONG_KEY, code)
     way = "." if status == HTTPStatus.FORBIDDEN and not text.startswith(_LACKS_SCOPE) else _WAYS.get(status, "")
     return RemoteProblem(f"{text.rstrip('.') if way else text}{way}", code)
+
+
+def _is_unsent(method: str, error: Exception) -> bool:
+    """Whether a request that failed so changed nothing for certain."""
+    return method == "GET" or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _said(error: Exception) -> str:

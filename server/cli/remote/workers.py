@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duetime.scheduler.store.workers import DrainMode
-from duetime.server.cli.remote.client import RemoteServer
+from duetime.server.cli.exit_codes import NOT_FOUND_CODE
+from duetime.server.cli.remote.client import RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.workers import chosen, say_drained, say_resumed, show_workers
 
@@ -41,7 +42,12 @@ def _asked(
     one = chosen(params["worker_id"], every=params["every"])
     listed = server.get("/workers")
     ids = [one] if one is not None else [str(worker["id"]) for worker in listed["workers"]]
-    for each in ids:
-        server.post(f"/workers/{each}/{verb}", {**body, **reason_of(params)})
+    for each in list(ids):
+        try:
+            server.post(f"/workers/{each}/{verb}", {**body, **reason_of(params)})
+        except RemoteProblem as problem:
+            if one is not None or problem.exit_code != NOT_FOUND_CODE:
+                raise
+            ids.remove(each)  # it has ended since it was listed, and the others are meant all the same
     same = {worker["id"] for worker in listed["workers"] if worker.get("drain") == mode}
     return [each for each in ids if each not in same], [each for each in ids if each in same], listed
