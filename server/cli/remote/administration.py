@@ -10,6 +10,7 @@ from typing import Any, Final
 from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli.access import audit, secrets
 from duetime.server.cli.order import policy
+from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
 from duetime.server.cli.remote.tasks import Params, reason_of
@@ -21,6 +22,9 @@ from duetime.tools.admin.secret_rows import read_hosts
 
 PATIENCE_S: Final = 600.0
 """Seconds for a verb that reads or deletes many rows."""
+
+MAX_PAGE_ENTRIES: Final = 100
+"""Entries of the audit log that a server gives at once; the verb takes more."""
 
 
 def _now() -> datetime:
@@ -66,9 +70,14 @@ def _secret(name: str) -> str:
 def audit_list(server: RemoteServer, params: Params) -> None:
     """List audit entries."""
     kind = params["kind"].value if params["kind"] else None
-    names = ("actor", "surface", "subject", "since", "until", "limit", "cursor")
+    names = ("actor", "surface", "subject", "since", "until")
     where = {name: params[name] for name in names} | {"kind": kind}
-    page = server.get("/audit", **where, **_tenant(params))
+
+    def read(limit: int, cursor: str | None) -> RemoteAnswer:
+        bounds = {"limit": min(limit, MAX_PAGE_ENTRIES), "cursor": cursor}
+        return server.get("/audit", **where, **bounds, **_tenant(params))
+
+    page = full_page(read, "entries", PagePlace(params["limit"], params["cursor"]))
     audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 
 
