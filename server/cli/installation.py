@@ -13,6 +13,7 @@ import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.server.cli import output
+from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.server.settings.layers import config_path, default_config_path
@@ -83,6 +84,7 @@ def doctor(
     deep: Annotated[
         bool, typer.Option("--deep", help="read the whole database and look for rows that cannot be right")
     ] = False,
+    reason: AuditReason = None,
     as_json: AsJson = False,
 ) -> None:
     """Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies."""
@@ -94,7 +96,7 @@ def doctor(
         found = [checks.misconfigured(error)]
     else:
         invocation = opened.invocation()
-        again = send_again and AuditEntry.by(cli_caller(), AuditKind.DELIVERIES_SENT_AGAIN, send_again)
+        again = send_again and AuditEntry.by(cli_caller(), AuditKind.DELIVERIES_SENT_AGAIN, send_again, reason=reason)
         asked = {"config": opened.config, "send_test": send_test, "send_again": again, "deep": deep}
         found = checks.examine(settings, invocation, **asked)
     show_doctor({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]}, as_json=as_json)

@@ -47,10 +47,11 @@ def _content(path: Path) -> bytes:
 
 def doctor(server: RemoteServer, params: Params) -> None:
     """Check the installation."""
-    if params["send_again"]:
-        raise Refused("--send-again works where the database is: run `duetime doctor --send-again` there.")
-    patient = server.patiently(PATIENCE_S)
-    if params["send_test"]:
+    patient, again = server.patiently(PATIENCE_S), params["send_again"]
+    if again:
+        test = {"send_test": True} if params["send_test"] else {}
+        found = patient.post("/doctor", {"deep": params["deep"], "send_again": again, **test, **reason_of(params)})
+    elif params["send_test"]:
         found = patient.post("/doctor", {"deep": params["deep"]})
     else:
         found = patient.get("/doctor", deep="true" if params["deep"] else None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Scope
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.examine import examine
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.installation import REASON
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.source import config_json, file_read
 from duetime.server.setup.invocation import this_invocation
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Flag
+from duetime.tools.arguments.types import Flag, Text
 from pydantic import Field
 
 
@@ -53,15 +55,20 @@ def doctor(call: RestCall) -> RestAnswer:
     return _checked(call, send_test=False)
 
 
-def doctor_with_test(call: RestCall) -> RestAnswer:
-    """Check the installation, and send a test message to every channel."""
-    return _checked(call, send_test=True)
+def doctor_with_messages(call: RestCall) -> RestAnswer:
+    """Check the installation, and send a test message to every channel, or again what was given up for one."""
+    channel, reason = call.values.get("send_again"), call.values.get("reason")
+    act = AuditEntry.by(call.by, AuditKind.DELIVERIES_SENT_AGAIN, channel, reason=reason) if channel else None
+    answer = _checked(call, send_test=call.values.get("send_test", act is None), send_again=act)
+    call.parts.runner.wake()
+    return answer
 
 
-def _checked(call: RestCall, *, send_test: bool) -> RestAnswer:
+def _checked(call: RestCall, *, send_test: bool, send_again: AuditEntry | None = None) -> RestAnswer:
     settings, deep, store = call.parts.settings, bool(call.values.get("deep")), call.parts.store
     config = file_read(settings)
-    found = examine(settings, this_invocation(), config=config, send_test=send_test, deep=deep, running=store)
+    sent: dict[str, Any] = {"send_test": send_test, "send_again": send_again}
+    found = examine(settings, this_invocation(), config=config, deep=deep, running=store, **sent)
     return RestAnswer(DoctorPayload.model_validate({"checks": [check.as_json() for check in found]}))
 
 
@@ -72,6 +79,15 @@ def config(call: RestCall) -> RestAnswer:
 
 
 _DEEP: Final = Argument("deep", Flag(), "Read the whole database too; it may take minutes", "deep=true")
+_SEND_TEST: Final = Argument(
+    "send_test",
+    Flag(),
+    "Send a test message to every channel; default true unless send_again is given",
+    "send_test=false",
+)
+_SEND_AGAIN: Final = Argument(
+    "send_again", Text(60), "Send again what was given up for this channel", "send_again='team'"
+)
 OF_DOCTOR = (
     Operation(
         "get_doctor",
@@ -88,11 +104,16 @@ OF_DOCTOR = (
         "send_doctor_test",
         "POST",
         "/doctor",
-        "Check the same, and send a test message to every channel",
-        doctor_with_test,
+        "Check the same, and send a test message to every channel, or again what was given up for one",
+        doctor_with_messages,
         DoctorPayload,
         Scope.ADMIN,
-        body=(_DEEP,),
+        body=(
+            _DEEP,
+            _SEND_TEST,
+            _SEND_AGAIN,
+            REASON,
+        ),
         for_operators=True,
     ),
     Operation(

@@ -152,7 +152,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         ],
         "import_archive": [Asked("POST", "/import", {"body": {"name": "x", "content": "eA==", "tenant": OTHER}})],
         "get_doctor": [Asked("GET", f"/doctor?{text}") for text in ("", "deep=true")],
-        "send_doctor_test": [Asked("POST", "/doctor", {"body": {}})],
+        "send_doctor_test": [Asked("POST", "/doctor", {"body": body}) for body in ({}, {"send_again": "crm"})],
         "get_config": [Asked("GET", "/config")],
         "get_top": [Asked("GET", "/top")],
         "list_alerts": [Asked("GET", "/alerts")],

@@ -21,10 +21,14 @@ from duetime.scheduler.rules.alerts.alert import Alert, Phase
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.schema.tables.audit import audit_entries
+from duetime.server.doctor import examine
+from duetime.server.doctor.check import Check
 from duetime.server.rest.administration import retention
+from duetime.server.settings.model import Settings
 from sqlalchemy import update
 
 from tests.builders import TENANT, Clock, added, cancelled, started
+from tests.contracts.store.failures.test_store_failing_channels import fire
 from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import SECRET_KEY, sent
 
@@ -328,3 +332,24 @@ async def _check(site: Site, name: str) -> dict[str, str]:
     checks = (await answered(site, "GET", "/doctor"))["checks"]
     found: dict[str, str] = next(check for check in checks if check["name"] == name)
     return found
+
+
+async def test_deliveries_that_were_given_up_are_sent_again_with_a_reason_and_without_a_test_message(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, tested = site.app.store, list[bool]()
+
+    def channel_checks(_: Settings, *, send_test: bool) -> list[Check]:
+        tested.append(send_test)
+        return []
+
+    monkeypatch.setattr(examine, "channel_checks", channel_checks)
+    fire(store, "Backup", "crm")
+    due = [delivery for delivery, _ in store.deliveries.due(limit=9)]
+    assert store.deliveries.settle_failed([each.id for each in due], 0, "HTTP 410", next_at=None)
+    found = await answered(site, "POST", "/doctor", body={"send_again": "crm", "reason": "the CRM is back"})
+
+    [said] = [check["said"] for check in found["checks"] if check["name"] == "deliveries"]
+    [entry] = store.audit.page("local", AuditFilter(kind="deliveries_sent_again"), limit=9).entries
+    assert (said, tested) == ("1 that was given up for crm will be sent again.", [False])
+    assert (entry.actor, entry.subject, entry.reason) == ("local", "crm", "the CRM is back")

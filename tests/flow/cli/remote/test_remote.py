@@ -427,13 +427,17 @@ def test_an_operator_checks_an_installation_and_reads_its_settings_without_their
     assert checks["runner"]["verdict"] == "ok"
     assert "integrity" in said("doctor", "--deep")
     assert "Required scope: admin," in said("doctor", "--send-test", code=4)
-    assert "works where the database is" in said("doctor", "--send-again", "crm", code=4)
+    assert "Required scope: admin," in said("doctor", "--send-again", "crm", code=4)
     lines = said("config").splitlines()
     assert lines[0] == f"file: {server[1]}/duetime.toml"
     assert any(line.split()[:2] == ["secret_keys", "***"] for line in lines)
     shown = said("config", "--json") + said("doctor", "--json")
     assert CHANNEL_SECRET not in shown
     assert SECRETS_KEY not in shown
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
+    again = json.loads(said("doctor", "--send-again", "crm", "--reason", "the CRM is back", "--json", code=1, out=True))
+    [found] = [each for each in again["checks"] if each["name"] == "deliveries"]
+    assert "there is no channel 'crm'" in found["said"]
 
 
 def test_an_archive_of_this_machine_is_imported_over_there(
