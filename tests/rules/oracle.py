@@ -13,6 +13,7 @@ from functools import lru_cache
 from duetime.scheduler.rules.time import zones
 
 MINUTE = timedelta(minutes=1)
+LOOK_AHEAD = tuple(step * MINUTE for step in range(15))
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
@@ -46,8 +47,15 @@ class Definition:
 @lru_cache(maxsize=256)
 def walls(zone: str, start: datetime, minutes: int) -> Sequence[datetime]:
     """Return what the clocks of a zone show at each minute of a window."""
-    tz = zones.load(zone)
-    return [(start + step * MINUTE).astimezone(tz).replace(tzinfo=None) for step in range(minutes)]
+    tz, shown = zones.load(zone), list[datetime]()
+    while len(shown) < minutes:
+        at = start + len(shown) * MINUTE
+        wall, then = (each.astimezone(tz) for each in (at, at + LOOK_AHEAD[-1] + MINUTE))
+        if wall.utcoffset() == then.utcoffset():  # no clock is changed twice within so little time
+            shown += [wall.replace(tzinfo=None) + ahead for ahead in LOOK_AHEAD]
+        else:
+            shown += [(at + ahead).astimezone(tz).replace(tzinfo=None) for ahead in LOOK_AHEAD]
+    return shown[:minutes]
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.order import OrderContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.suite import Clock, QueueContract
+from tests.search import examples
 
 
 def opened(url: str, clock: Clock | None = None) -> RedisQueue:
@@ -40,7 +41,8 @@ class TestRedisQueue(QueueContract):
         yield queue
         queue.close()
 
-    @pytest.mark.parametrize("seed", range(4))  # more with the queue in memory; a random walk compares both
+    @pytest.mark.random_walk  # with more seeds on the queue in memory; another walk compares both
+    @pytest.mark.parametrize("seed", range(examples(2).max_examples))
     def test_no_run_that_fits_stands_still_under_random_load(
         self, queue: DispatchQueue, clock: Clock, seed: int
     ) -> None:

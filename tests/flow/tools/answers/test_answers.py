@@ -214,7 +214,7 @@ def one_hostile_argument() -> st.SearchStrategy[tuple[str, str, Any]]:
     return st.one_of(calls)
 
 
-@examples(300)
+@examples(150)
 @given(call=hostile_calls())
 def test_any_call_is_answered_by_a_task_or_by_a_sentence(ask: Ask, call: tuple[str, dict[str, Any]]) -> None:
     name, arguments = call

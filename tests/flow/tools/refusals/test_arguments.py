@@ -15,6 +15,8 @@ from duetime.tools.arguments.types import ArgumentType, Flag, Length, Object, Te
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.search import examples
+
 MEMBERS = Object({"max_attempts": Whole(1, 100)})
 
 
@@ -171,6 +173,7 @@ def test_a_quoted_text_can_be_sent_and_stays_on_one_short_line(text: str) -> Non
     assert len(quoted) <= 43
 
 
+@examples(30)
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists)))
 def test_any_arguments_are_read_or_refused(given_: dict[str, Any]) -> None:
     values, problems = table(TITLE, WHEN, RUNS, Argument("payload", Object()), Argument("labels", Texts())).read(given_)
