@@ -199,7 +199,7 @@ WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {
 
 A page of 2 asks for 3 runs, as many as are compared: some pages are full, and others end where the search stopped.
 Where all is compared, each filter meets each two of: one tenant or all, either order, one page or several. On the other
-ways the filters take turns: one finds the runs of one tenant, the next those of all, every other of these oldest first.
+ways the filters take turns. One finds the runs of one tenant, and the next those of all, in either order.
 """
 
 
