@@ -380,10 +380,14 @@ class ChainModel:
         step.paused = False
 
     def pause_all(self) -> None:
+        """Pause what is open; of a chain that goes on, what has ended is held from the next generation on."""
         waiting = [step for step in self.all if step.is_open]
         _refuse(not waiting)
         for step in waiting:
             self.pause(step)
+        if self.recurs and not any(step.state == "cancelled" for step in self.all):
+            for step in self.steps:
+                step.paused = True
 
     def resume_all(self, now: datetime) -> None:
         waiting = [step for step in self.all if step.is_open or (step.paused and step.state != "cancelled")]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from duetime.scheduler.calls.bulk_change import BulkDecision
+from duetime.scheduler.chain.chain import ChainRecord, steps_to_come
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
@@ -64,6 +69,19 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
     if pause.paused is None or (pause.is_of(record.task) and record.run.state not in TERMINAL):
         return None
     return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)
+
+
+def with_later_generations(pause: BulkDecision, chains: Iterable[ChainRecord]) -> BulkDecision:
+    """Return the pause of whole chains: their steps that have ended are held from the next generation on."""
+    held = {step.record.task.id for found in chains for step in steps_to_come(found)}
+
+    def decide(record: TaskRecord, last: LastChange | None) -> Change:
+        if record.task.id not in held or record.run.state not in TERMINAL:
+            return pause.decide(record, last)
+        task = replace(record.task, paused=True, paused_until=pause.paused_until)
+        return Change(task, record.run, kind=EventKind.PAUSED)
+
+    return replace(pause, decide=decide)
 
 
 def deadline_warning(draft: ChangeDraft) -> tuple[str, ...]:

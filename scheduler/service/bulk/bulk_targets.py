@@ -11,12 +11,13 @@ from itertools import chain
 from typing import Final
 
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures, steps_to_come
 from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
 from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.bulk import replaying
 from duetime.scheduler.intake.changes.chain import ChainMove, move_chains, whole_chains
+from duetime.scheduler.intake.changes.pause import with_later_generations
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time.times import describe, utc
@@ -105,6 +106,8 @@ class BulkTargets:
         if decision.verb is BulkVerb.REPLAY:
             steps = dict(chain.from_iterable(steps_to_rerun(found).items() for found in self.chains_of(call)))
             return replaying(decision, steps, now)
+        if decision.verb is BulkVerb.PAUSE:
+            return with_later_generations(decision, self.chains_of(call))
         if decision.verb is not BulkVerb.MOVE or to is None:
             return decision
         for found in self.chains_of(call):
@@ -150,8 +153,11 @@ class BulkTargets:
 def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     """Return the steps that a change is for: those that are open, that run what failed again, or failed by themselves.
 
-    A resume is also for those that have ended and are paused: a chain that recurs runs them again.
+    A chain that recurs runs steps again that have ended: a pause is for these too, a resume for those that are paused.
     """
+    if verb is BulkVerb.PAUSE:
+        ended = steps_to_come(found)
+        return [step for step in found.steps if step.record.run.state in OPEN or step in ended]
     if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
         held = verb is BulkVerb.RESUME
         return [step for step in found.steps if step.record.run.state in OPEN or (held and step.record.task.paused)]

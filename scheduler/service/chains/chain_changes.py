@@ -25,6 +25,7 @@ from duetime.scheduler.intake.changes.chain_notes import (
     spread_of_generations_note,
 )
 from duetime.scheduler.intake.changes.chain_rule import as_late_as_others, changes_policy, own_change, with_rule
+from duetime.scheduler.intake.changes.pause import with_later_generations
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask
@@ -104,7 +105,8 @@ class ChainService:
         if given.keys() & set(PAUSE_ARGUMENTS):
             paused, end = given.get("pause", True), given.get("pause_until")
             pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, planner, now, end, zone=zone)
-            return replace(pause, decide=partial(of_open, pause))
+            of_steps = replace(pause, decide=partial(of_open, pause))
+            return with_later_generations(of_steps, [found]) if paused else of_steps
         own, due = own_change(found, given, planner, now), self._moves.due(found, now)
         to = given.get("when") or (own.after.get("due_at") if own else None)
         move = self._moves.to_time(found, to, zone, now) if to else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -496,3 +497,36 @@ def test_the_undo_of_a_no_asks_again_for_every_step_or_for_none(
     assert desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="back").warnings == ()
     assert states(desk, chain_id) == [WAITING] * 3
     assert [message.text for message in desk.scheduler.inbox.unread() if message.state is WAITING] == ["Go?"] * 3
+
+
+PAUSES: dict[str, Callable[[Desk, str], object]] = {
+    "by its id": lambda desk, chain_id: desk.scheduler.reschedule(chain_id, pause=True),
+    "among others": lambda desk, chain_id: desk.scheduler.bulk.change("pause", [chain_id]),
+    "until a time": lambda desk, chain_id: desk.scheduler.reschedule(chain_id, pause_until="11:30"),
+}
+
+
+@pytest.mark.parametrize("pause", PAUSES.values(), ids=PAUSES)
+def test_a_chain_that_is_paused_at_its_last_step_begins_no_next_generation(
+    desk: Desk, pause: Callable[[Desk, str], object]
+) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", steps=THREE[:2])
+    desk.end(desk.start(9))
+    claims = desk.start(9, 1)
+    pause(desk, chain_id)
+    desk.end(claims)
+    desk.nothing_due(10)
+    assert desk.scheduler.get(chain_id).record.task.paused
+
+    desk.scheduler.reschedule(chain_id, pause=False)
+    assert [claim.task.title for claim in desk.start(10, 1)] == ["Report: fetch"]
+
+
+def test_the_undo_of_such_a_pause_lets_the_next_generation_begin(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", steps=THREE[:2])
+    desk.end(desk.start(9))
+    claims = desk.start(9, 1)
+    view = desk.scheduler.reschedule(chain_id, pause=True)
+    desk.scheduler.act(chain_id, "undo", undo=view.undo)
+    desk.end(claims)
+    assert [claim.task.title for claim in desk.start(10)] == ["Report: fetch"]
