@@ -51,7 +51,8 @@ class BulkTargets:
         if of_letters:
             letters = open_letters(self._store, call, found)
             return self._replayable(call, [each for each in found if each.task.id in letters])
-        return MeantTasks([each for each in found if is_meant(each.task, call.verb, decision)])
+        meant = [each for each in found if is_meant(each.task, call.verb, decision)]
+        return MeantTasks([*meant, *self._ended_steps(call, meant)])
 
     def others(self, call: BulkCall, records: Sequence[TaskRecord]) -> str:
         """Say what has become of tasks that the filter matches but for their state; nothing where there are none."""
@@ -107,7 +108,8 @@ class BulkTargets:
             steps = dict(chain.from_iterable(steps_to_rerun(found).items() for found in self.chains_of(call)))
             return replaying(decision, steps, now)
         if decision.verb is BulkVerb.PAUSE:
-            return with_later_generations(decision, self.chains_of(call))
+            chains = self.chains_of(call) if call.task_ids else self.recurring_chains(call)
+            return with_later_generations(decision, chains)
         if decision.verb is not BulkVerb.MOVE or to is None:
             return decision
         for found in self.chains_of(call):
@@ -145,9 +147,24 @@ class BulkTargets:
 
     def recurring_chains(self, call: BulkCall) -> list[ChainRecord]:
         """Return the chains that recur of which the tasks of a call are steps, however these are meant."""
-        names = self._store.chains.names(call.of_tenant, [each.task.id for each in self.meant(call).records])
+        return self._recurring(call.of_tenant, self.meant(call).records)
+
+    def _recurring(self, tenant: str, records: Sequence[TaskRecord]) -> list[ChainRecord]:
+        names = self._store.chains.names(tenant, [each.task.id for each in records])
         ids = dict.fromkeys(name.id for name in names.values() if name.repeats)
-        return [self._store.chains.get(call.of_tenant, each) for each in ids]
+        return [self._store.chains.get(tenant, each) for each in ids]
+
+    def _ended_steps(self, call: BulkCall, meant: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Return the ended steps of the chains whose open steps are all paused, or resumed, by a call with a filter."""
+        pauses = call.verb is BulkVerb.PAUSE
+        if not (pauses or call.verb is BulkVerb.RESUME):
+            return []
+        ids, found = {each.task.id for each in meant}, list[TaskRecord]()
+        for of_chain in self._recurring(call.of_tenant, meant):
+            left = [step.record.task for step in of_chain.steps if step.record.run.state in OPEN]
+            if all(task.id in ids or task.paused == pauses for task in left):
+                found += [step.record for step in steps_to_come(of_chain) if step.record.task.paused != pauses]
+        return found
 
 
 def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:

@@ -530,3 +530,16 @@ def test_the_undo_of_such_a_pause_lets_the_next_generation_begin(desk: Desk) -> 
     desk.scheduler.act(chain_id, "undo", undo=view.undo)
     desk.end(claims)
     assert [claim.task.title for claim in desk.start(10)] == ["Report: fetch"]
+
+
+def test_a_pause_of_everything_holds_the_next_generation_of_a_chain_and_its_resume_lets_it_begin(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", steps=THREE[:2])
+    desk.end(desk.start(9))
+    claims = desk.start(9, 1)
+    assert desk.scheduler.bulk.change("pause", expect=2).counts == {Became.CHANGED: 2}
+    assert {task.paused for task in tasks(desk, chain_id).values()} == {True}
+    assert desk.scheduler.bulk.change("resume", expect=2).counts == {Became.CHANGED: 2}
+    assert {task.paused for task in tasks(desk, chain_id).values()} == {False}
+    desk.scheduler.bulk.change("pause", expect=2)
+    desk.end(claims)
+    desk.nothing_due(10)
