@@ -459,7 +459,7 @@ MUTATIONS = (
         "a step follows the run of another generation",
         (
             (
-                "generations/side_generations.py",
+                "generations/later_steps.py",
                 'runs.c.number == bindparam("of_number"))',
                 'runs.c.number >= bindparam("of_number"))',
             ),
