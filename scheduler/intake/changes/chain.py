@@ -61,8 +61,18 @@ def chain_arguments(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[st
     for names in _ALONE:
         if given.keys() & set(names) and given.keys() - set(names):
             problem, accepted = "a chain is paused, skipped or changed", f"`{names[0]}` in a call of its own"
-            raise InvalidArgument(names[0], problem, accepted=accepted, example=f"{names[0]}=true")
+            raise InvalidArgument(names[0], problem, accepted=accepted, example=_alone(given, names))
     return given
+
+
+def _alone(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the arguments of these names as the call has them."""
+    words = {
+        name: str(given[name]).lower() if given[name] in (True, False) else repr(str(given[name]))
+        for name in names
+        if name in given
+    }
+    return ", ".join(f"{name}={word}" for name, word in words.items())
 
 
 def _zone_alone(found: ChainRecord) -> InvalidArgument:

@@ -31,7 +31,7 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
-from duetime.scheduler.rules.signals.signal_waits import equality_note, read_wait
+from duetime.scheduler.rules.signals.signal_waits import early_end_note, equality_note, read_wait
 from duetime.scheduler.task import State
 
 LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
@@ -98,6 +98,7 @@ def links_step(draft: ChangeDraft) -> ChangeDraft:
         return draft  # it waits for nothing that could be removed
     _refuse_what_is_over(draft)
     links = _read(draft)
+    draft = draft.warning(*early_end_note(links.wait, run.scheduled_for, draft.task.timezone))
     task = replace(draft.task, asks=asked_before_each(links.approval)) if links.approval else draft.task
     waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
     change = replace(change, task=task, run=without_early_deadline(task, waiting))

@@ -131,6 +131,10 @@ def test_a_wait_that_ends_before_its_task_is_due_is_noted(ask: Ask) -> None:
     assert not noted(wait_for={**PAID, "on_timeout": "run"}), "it runs at its time all the same"
     assert not noted(wait_for={**PAID, "timeout": "3 days"})
     assert not noted(wait_for={"event": "paid", "or_when": True})
+    made = ask("schedule_task", title="Thank", when="tomorrow 9:00")[1]["id"]
+    changed, _ = ask("reschedule_task", task_id=made, wait_for=PAID)
+    assert "the timeout counts from now: without the event it expires Tue 24 Nov 2026 13:00" in changed
+    assert "the timeout counts" not in ask("reschedule_task", task_id=made, wait_for={**PAID, "timeout": "3 days"})[0]
 
 
 @pytest.mark.parametrize(
