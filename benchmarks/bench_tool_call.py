@@ -9,8 +9,8 @@ what our tool costs beyond the way there. A last one is the least that a tool ca
 one row in one SQLite table (synchronous=FULL) on a thread, and answers as much as ours.
 
 One client calls all in turn, in blocks of a hundred; `calls` is how many each gets. The titles differ, the instants do
-not: `when` is "tomorrow at 9am" throughout. Nothing is counted until our process has loaded its reader of rare phrases,
-which takes half a second of CPU once, ten seconds after its start.
+not: `when` is "tomorrow at 9am" throughout. Nothing is counted until our process has loaded its reader of rare phrases.
+That takes half a second of CPU once, ten seconds after its start.
 
 Then the parts of such a call, in this process and on one thread, each as microseconds of CPU.
 """
@@ -28,8 +28,9 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
@@ -132,6 +133,8 @@ class Target:
     cpu_s: float = 0.0
     calls: int = 0
     made: int = 0
+    person: str = field(default_factory=lambda: f"John {token_hex(3)}")
+    """Who is called: a database that has seen an earlier round finds no twin of a task."""
 
     async def block(self, calls: int) -> None:
         """Make calls one by one, and add up the CPU time of the server."""
@@ -139,7 +142,7 @@ class Target:
         for _ in range(calls):
             self.made += 1
             tool = OURS if self.name == OURS else NOOP
-            answer = await self.client.call_tool(tool, {"title": f"Call John {self.made}", "when": WHEN})
+            answer = await self.client.call_tool(tool, {"title": f"Call {self.person} {self.made}", "when": WHEN})
             assert not answer.is_error, answer
         self.cpu_s += cpu_seconds(self.process) - before
         self.calls += calls
