@@ -8,6 +8,7 @@ from typing import Any
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.retention.archive import ArchiveContent
 from duetime.scheduler.store.retention.deletion import RowCounts
@@ -166,18 +167,19 @@ def _parts(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 def _insertable(connection: Connection, table: Table, found: Sequence[TypedRow]) -> list[list[TypedRow]]:
     """Return rows in groups of the same columns.
 
-    An event keeps its id and is no news. In another database it is a new one, which the audit chain has to seal.
+    An event that retention deleted here keeps its id and is no news. In another database it is a new one, for the
+    audit chain to seal. A number that is free there may be one that the chain has passed.
     """
     if table is not events:
         return [list(found)] if found else []
-    newest = connection.execute(dialect_of(connection).last_event_id()).scalar() or 0
-    foreign = _existing(connection, events.c.id, (row["id"] for row in found))
-    kept = [{**row, "tx": None} for row in found if row["id"] not in foreign and row["id"] <= newest]
-    added = [
-        {name: value for name, value in row.items() if name not in ("id", "tx")}
-        for row in found
-        if row["id"] in foreign or row["id"] > newest
-    ]
+    taken = _existing(connection, events.c.id, (row["id"] for row in found))
+    removed = {tenant: removals.of(connection, tenant) for tenant in {row["tenant"] for row in found}}
+    kept, added = list[TypedRow](), list[TypedRow]()
+    for row in found:
+        if row["id"] not in taken and removed[row["tenant"]].record_of(row["id"]):
+            kept.append({**row, "tx": None})
+        else:
+            added.append({name: value for name, value in row.items() if name not in ("id", "tx")})
     return [group for group in (kept, added) if group]
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,26 @@ def test_the_chain_of_another_database_has_what_was_imported(
     [found] = other.audit_chain.verify(TENANT)
     other.close()
     assert (found.broken, found.checked > 3) == (None, True)
+
+
+def test_the_chain_of_a_database_with_gaps_in_its_numbers_has_what_was_imported(
+    store: Store, clock: Clock, folder: Path, tmp_path: Path
+) -> None:
+    fill(store, clock)
+    with closing(open_store(f"sqlite:///{tmp_path}/other.db", clock=clock)) as other:
+        for _ in range(30):
+            cancelled(other, added(other, tenant="bank"))
+        clock.forward(days=91)
+        swept(store, folder)
+        assert list(Sweep(other, RetentionPolicy(ALL_KINDS[:1])).run())
+        cancelled(other, added(other))
+        while other.audit_chain.seal():
+            pass
+        for path in files(folder):
+            other.retention.import_file(path)
+        while other.audit_chain.seal():
+            pass
+        assert {found.tenant: found.broken for found in other.audit_chain.verify()} == {TENANT: None, "bank": None}
 
 
 def test_imported_events_are_no_news(store: Store, clock: Clock, folder: Path) -> None:
