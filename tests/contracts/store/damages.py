@@ -12,7 +12,10 @@ from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Ret
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
 from sqlalchemy import make_url
 
+from tests.contracts.store.databases import SQLITE
 from tests.contracts.store.sessions import session
+
+POSTGRES = "postgres"
 
 IDENTITY = frozenset({"id", "run_id", "task_id", "tenant", "current", "seq", "number", "phase"})
 """Columns by which a row is found, and what the database computes: a test of them shows nothing about reading."""
@@ -56,13 +59,15 @@ def columns(table: str) -> list[str]:
 
 
 def of_each_column(*tables: str, but: Sequence[str] = ()) -> pytest.MarkDecorator:
-    """Let a test damage each column of these tables in turn, on the databases that can hold a damaged value there."""
+    """Let a test damage each column of these tables in turn, and on PostgreSQL one of those that hold the same values.
+
+    The column decides what reads it, its type alone what PostgreSQL returns of a value that cannot be read.
+    """
+    chosen = [(table, column) for table in tables for column in columns(table) if column not in but]
+    last = {(table, *damages(table, column, POSTGRES)): (table, column) for table, column in chosen}
     cases = [
-        pytest.param(kind, table, column, marks=[pytest.mark.postgres] if kind == "postgres" else [])
-        for kind in ("sqlite", "postgres")
-        for table in tables
-        for column in columns(table)
-        if column not in but and damages(table, column, kind)
+        *[pytest.param(SQLITE, *each) for each in chosen if damages(*each, SQLITE)],
+        *[pytest.param(POSTGRES, *each, marks=pytest.mark.postgres) for of, each in last.items() if of[1:]],
     ]
     return pytest.mark.parametrize(("url", "table", "column"), cases, indirect=["url"])
 

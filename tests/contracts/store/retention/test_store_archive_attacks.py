@@ -28,7 +28,7 @@ HOSTILE: tuple[Any, ...] = (
     {}, {"\0": 1}, {"a": {"\ud800": 2**70}}, {"x": "y"}, {"max_attempts": 10**9, "backoff": 1e300, "max_backoff": 0},
 )  # fmt: skip
 
-PART_COUNT = 9
+PART_COUNT = 18
 
 
 @pytest.fixture
