@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,8 +21,9 @@ from duetime.server.settings.model import Settings
 from duetime.widgets.payload import task_payload
 from sqlalchemy import Connection, select
 
-from tests import services
+from tests import forked, services
 from tests.builders import settlement
+from tests.migrations.old_code import ROOT
 from tests.migrations.rows_of_before import NOON, SEALED, TENANT, USER
 
 VERSIONS = range(1, int(upgrade.HEAD_VERSION) + 1)
@@ -44,7 +44,7 @@ def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     url = f"sqlite:///{tmp_path_factory.mktemp('walked')}/duetime.db"
     if request.param == "postgres":
         url = request.getfixturevalue("walked_postgres")
-    subprocess.run([sys.executable, "-m", "tests.migrations.walk", url], check=True, timeout=220)
+    forked.run([sys.executable, "-m", "tests.migrations.walk", url], cwd=ROOT, timeout=220).check_returncode()
     store = open_store(url, migrate=False, clock=lambda: NOON + timedelta(minutes=5))
     yield Walked(url, store)
     store.close()

@@ -30,6 +30,7 @@ from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.database import indexes_check
 from sqlalchemy import Connection, Engine, event, update
 
+from tests import forked
 from tests.builders import LEASE, TENANT, added, settlement
 from tests.flow.cli.environment import isolate
 from tests.migrations.old_code import SCHEMA_14, unpack
@@ -71,7 +72,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_a_migration_that_is_killed_leaves_the_old_schema_and_the_next_one_upgrades(url: str) -> None:
     as_it_was(url)
     steps = ["2", str(int(upgrade.HEAD_VERSION) // 2), upgrade.HEAD_VERSION]
-    subprocess.run([sys.executable, "-c", KILLED_AT_STEPS, url, *steps], check=True, timeout=200)
+    forked.run([sys.executable, "-c", KILLED_AT_STEPS, url, *steps], timeout=200).check_returncode()
     database = connect(url)
     assert database.read(upgrade.revision) == "0001"
     database.close()
