@@ -23,6 +23,7 @@ from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests import forked
 from tests.builders import TENANT, a_task
+from tests.flow.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,12 +74,12 @@ class Site:
 
     def kill_when(self, node: subprocess.Popen[str], condition: Callable[[], object]) -> None:
         """Kill a process once something holds."""
-        until(condition, "the moment at which to kill")
+        eventually(condition, "the moment at which to kill")
         self.kill(node)
 
     def kill_in_the_middle(self, node: subprocess.Popen[str]) -> None:
         """Kill a process while a run is under way in it."""
-        until(lambda: self._stopped_in_the_middle(node), "a run in the middle of which to kill")
+        eventually(lambda: self._stopped_in_the_middle(node), "a run in the middle of which to kill")
         self.kill(node)
 
     def _stopped_in_the_middle(self, node: subprocess.Popen[str]) -> bool:
@@ -159,13 +160,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
     yield site
     site.close()
-
-
-def until(condition: Callable[[], object], what: str, patience: float = PATIENCE_S) -> None:
-    give_up = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < give_up, f"waited {patience:g} s for {what}"
-        time.sleep(0.005)
 
 
 LEASE_S = 30

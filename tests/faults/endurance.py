@@ -26,11 +26,11 @@ from duetime.scheduler.principal import LOCAL
 from mcp import Client
 from valkey import Valkey
 
-from tests.faults.conftest import until
 from tests.faults.invariants import classes, most_held, problems, recovered_in
 from tests.faults.matrix import Servers, shared_ground
 from tests.faults.record import Record
 from tests.faults.world import Node, World
+from tests.flow.waiting import eventually
 
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}, "api": {"kind": "slots", "capacity": 5}}
 TIERS = ("critical", "high", "normal", "low", "background")
@@ -103,7 +103,7 @@ def flush_in_the_middle(world: World, tasks: int) -> threading.Thread:
     """Empty Redis once, when half of the tasks have had their effect."""
 
     def run() -> None:
-        until(lambda: world.effects().total() >= tasks / 2, "half of the work", TIMEOUT_S)
+        eventually(lambda: world.effects().total() >= tasks / 2, "half of the work", TIMEOUT_S)
         assert world.ground.redis is not None
         with Valkey.from_url(world.ground.redis) as client:
             keys, busy = client.dbsize(), len(world.running())
@@ -117,7 +117,7 @@ def flush_in_the_middle(world: World, tasks: int) -> threading.Thread:
 
 
 def url_of(server: Node) -> str:
-    until(lambda: CONNECT.search(server.log.read_text()), "a server to listen", 60)
+    eventually(lambda: CONNECT.search(server.log.read_text()), "a server to listen", 60)
     found = CONNECT.search(server.log.read_text())
     assert found is not None
     return found.group()
@@ -132,7 +132,7 @@ def endure(world: World, given: argparse.Namespace) -> tuple[Record, float]:
         flush = flush_in_the_middle(world, given.tasks)
         asyncio.run(schedule_all(world, urls, calls))
         say(f"{len(world.acknowledged)} tasks scheduled over MCP in {time.monotonic() - began:.0f} s")
-        until(lambda: world.effects().total() >= 0.97 * given.tasks, "nearly all of the work", TIMEOUT_S)
+        eventually(lambda: world.effects().total() >= 0.97 * given.tasks, "nearly all of the work", TIMEOUT_S)
         flush.join()
     world.rest(180)
     return world.record(), time.monotonic() - began

@@ -14,10 +14,10 @@ from duetime.scheduler.queue import Entry
 from sqlalchemy import make_url
 from valkey import Valkey
 
-from tests.faults.conftest import until
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import SHARED, Play, scenario
 from tests.faults.world import CALL_S, PATIENCE_S, Node, World, has_ended
+from tests.flow.waiting import eventually
 from tests.services import OwnPostgres, OwnValkey
 
 SETTLING_S = 1.0
@@ -147,10 +147,10 @@ def _lose_replies(world: World) -> None:
     for script in scripts:
         proxy.cut_reply(script)
     with suppress(AssertionError):  # what is left by then is called by rebuilds alone
-        until(lambda: proxy.hits - hits == len(scripts), "every script to be called", world.lease)
+        eventually(lambda: proxy.hits - hits == len(scripts), "every script to be called", world.lease)
     _flush(world)
     with suppress(AssertionError):
-        until(lambda: proxy.hits - hits == len(scripts), "every script to be called", world.lease)
+        eventually(lambda: proxy.hits - hits == len(scripts), "every script to be called", world.lease)
     lost = proxy.hits - hits
     evidence = f"replies of {lost} of {len(scripts)} scripts lost" if lost >= FREQUENT_SCRIPT_COUNT else ""
     world.broke("lost replies of Redis", evidence, began=began, anyone=True)
@@ -259,7 +259,7 @@ def _lose_commits(world: World) -> None:
     for storing in STORING * 4:
         hits = proxy.hits
         proxy.cut_reply(storing)
-        until(partial(_more_hits, proxy, hits), f"what stores with {storing!r}", 20)
+        eventually(partial(_more_hits, proxy, hits), f"what stores with {storing!r}", 20)
         time.sleep(0.2)
     world.broke("lost replies of COMMIT", f"{proxy.hits} commits whose reply was lost", began=began, anyone=True)
 
@@ -287,18 +287,18 @@ def message_twice(world: World) -> None:
     world.start()
     world.start()
     [task_id] = world.schedule(1, payload={"seconds": 2.0})
-    until(world.running, "the run to start", PATIENCE_S)
+    eventually(world.running, "the run to start", PATIENCE_S)
     [run_id] = world.running()
     queue, seen = world.queue(), []
     again = Entry(run_id, key=0)
     queue.put([again])
     seen.append("while it ran")
-    until(lambda: has_ended(world, task_id), "the run to end")
-    until(lambda: queue.explain(run_id) is None, "the queue to forget it")
+    eventually(lambda: has_ended(world, task_id), "the run to end")
+    eventually(lambda: queue.explain(run_id) is None, "the queue to forget it")
     for _ in range(3):
         if queue.put([again]):
             seen.append("after its end")
-        until(lambda: queue.explain(run_id) is None, "the queue to forget it again")
+        eventually(lambda: queue.explain(run_id) is None, "the queue to forget it again")
     world.rest()
     world.broke("a message twice", f"{len(seen)} further messages: {', '.join(seen)}" if len(seen) == 4 else "")
     assert world.effects()[run_id] == 1
@@ -313,7 +313,7 @@ def clock_ahead(world: World) -> None:
     later = world.schedule(5, when="in 30 minutes")
     world.pending.update(later)
     with world.traffic():
-        until(
+        eventually(
             lambda: wrong.process.poll() is not None or world.in_the_middle(wrong.pid), "the wrong clock to matter", 60
         )
         if wrong.process.poll() is None:
@@ -350,12 +350,12 @@ def rolling_restart(world: World) -> None:
 def child_killed(world: World) -> None:
     parent = world.start(processes=2)
     with world.traffic():
-        until(lambda: len(_pids(world)) == 2, "both processes to work", PATIENCE_S)
+        eventually(lambda: len(_pids(world)) == 2, "both processes to work", PATIENCE_S)
         victim = min(_pids(world))
-        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", PATIENCE_S)
+        eventually(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", PATIENCE_S)
         began, cut = time.time(), len(world.in_the_middle(victim))
         os.kill(victim, signal.SIGKILL)
-        until(lambda: len(_pids(world)) == 3, "another process to work in its place", PATIENCE_S)
+        eventually(lambda: len(_pids(world)) == 3, "another process to work in its place", PATIENCE_S)
         replaced = parent.process.poll() is None
         evidence = f"process {victim} died in {cut} runs, and another took its place" if replaced else ""
         world.broke("kill -9", evidence, began=began, ended=began, deaths=(victim,))
@@ -367,4 +367,4 @@ def _pids(world: World) -> set[int]:
 
 
 def _until_working(world: World, nodes: Sequence[Node]) -> None:
-    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", PATIENCE_S)
+    eventually(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", PATIENCE_S)

@@ -15,9 +15,9 @@ from duetime.scheduler.runtime.failpoints import Step
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.worker.machine_load import Machine, allowance
 
-from tests.faults.conftest import until
 from tests.faults.world import PATIENCE_S, THREAD_COUNT, Node, World, has_ended
 from tests.faults.wrong_clock import CLOCK_SET
+from tests.flow.waiting import eventually
 
 EMBEDDED, SHARED = "embedded", "shared"
 SOON = RetryPolicy(max_attempts=4, backoff=timedelta(milliseconds=10))
@@ -128,7 +128,7 @@ def killed_between_two_looks(world: World) -> None:
     lamp = world.folder / "lamp"
     payload = {"check": "lamp", "arguments": {"file": str(lamp)}, "condition": "@"}
     [watched] = world.schedule(1, action="watch", payload=payload)
-    until(lambda: state_of(world, watched) is State.SUSPENDED, "the first look")
+    eventually(lambda: state_of(world, watched) is State.SUSPENDED, "the first look")
     killed_at_rest(world, node, "kill -9 between two looks", "after one look")
     lamp.touch()
     world.start_again()
@@ -174,11 +174,11 @@ scenario("a handler that hangs", EMBEDDED, SHARED)(_misbehaving("hang", times=1,
 def deaf(world: World) -> None:
     node = world.start()
     [stuck] = world.schedule(1, action="deaf", payload={"times": 9, "seconds": 8.0})
-    until(lambda: world.in_the_middle(node.pid), "the deaf handler to start")
+    eventually(lambda: world.in_the_middle(node.pid), "the deaf handler to start")
     world.app.scheduler.cancel(stuck, by=world.acknowledged[stuck])
     began = time.time()
     others = world.schedule(20)
-    until(lambda: all(has_ended(world, each) for each in others), "the others to end")
+    eventually(lambda: all(has_ended(world, each) for each in others), "the others to end")
     alone = (
         allowance(THREAD_COUNT, free_memory=1.0, load=Machine().load()) == 1
     )  # so busy that one thread works at a time
@@ -208,13 +208,13 @@ def clock_set_back(world: World) -> None:
     patient = RetryPolicy(max_attempts=4, backoff=timedelta(seconds=2))
     failing = world.schedule(4, action="hang", payload={"times": 1}, retry=patient)
     with world.traffic():
-        until(lambda: any(state_of(world, each) is State.RETRYING for each in failing), "a retry to wait", 60)
+        eventually(lambda: any(state_of(world, each) is State.RETRYING for each in failing), "a retry to wait", 60)
         node.process.send_signal(signal.SIGUSR1)
-        until(lambda: node.said(CLOCK_SET), "the clock to be set")
+        eventually(lambda: node.said(CLOCK_SET), "the clock to be set")
         waiting = [each for each in failing if state_of(world, each) is State.RETRYING]
         world.schedule(20)
         began = time.monotonic()
-        until(lambda: all(has_ended(world, each) for each in waiting), "the retries to end", 15)
+        eventually(lambda: all(has_ended(world, each) for each in waiting), "the retries to end", 15)
         evidence = f"{len(waiting)} retries waited, and ended {time.monotonic() - began:.1f} s later" if waiting else ""
         world.broke("a clock set back by 20 s", evidence)
     world.rest()

@@ -17,7 +17,8 @@ from duetime.scheduler.task import State
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
 
-from tests.faults.conftest import ROOT, until
+from tests.faults.conftest import ROOT
+from tests.flow.waiting import eventually
 
 
 def test_without_the_variable_a_step_costs_nothing_and_does_nothing() -> None:
@@ -74,6 +75,6 @@ def test_one_normal_run_passes_every_step(tmp_path: Path, monkeypatch: pytest.Mo
     with build(settings) as app:
         task = app.scheduler.schedule("Once", when="now", action="effect").record.task
         app.start()
-        until(lambda: app.scheduler.get(task.id).record.run.state is State.SUCCEEDED, "the run to end")
+        eventually(lambda: app.scheduler.get(task.id).record.run.state is State.SUCCEEDED, "the run to end")
         app.runner.stop(timedelta(seconds=5))
     assert list(dict.fromkeys(passed)) == list(Step)

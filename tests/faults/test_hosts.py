@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 from duetime.scheduler.task import State
 
-from tests.faults.conftest import Line, Site, until
+from tests.faults.conftest import Line, Site
 from tests.faults.host import CLOSED, INTERRUPTED, PROBE, UNHEARD, End, Host
+from tests.flow.waiting import eventually
 
 pytestmark = pytest.mark.faults
 
@@ -51,7 +52,7 @@ def test_a_client_that_starts_its_server_twice_runs_overdue_work_once(
 
     used = start()
     used.call("list_tasks")
-    until(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the process that is used")
+    eventually(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the process that is used")
     site.check([task_id])
     assert site.attempts(task_id) == ["done"]
 
@@ -64,7 +65,7 @@ def test_the_ordinary_ends_of_hosts_are_no_crashes_and_work_goes_on_in_the_next_
     for attempt in (1, 2, 3):  # a third crash would fail it
         host = start()
         host.call("list_tasks")
-        until(partial(has_started, site, attempt), "the next attempt")
+        eventually(partial(has_started, site, attempt), "the next attempt")
         host.end(end)
     record = site.record(task_id)
     assert record.run.state is not State.FAILED
@@ -76,10 +77,10 @@ def test_work_that_a_host_cut_goes_on_in_a_process_that_is_there(site: Site, sta
     (task_id,) = site.add("effect", payload={"seconds": 600, "later_seconds": 0})
     first, second = start(), start()
     first.call("list_tasks")
-    until(lambda: len(starts(site)) == 1, "the first attempt")
+    eventually(lambda: len(starts(site)) == 1, "the first attempt")
     second.call("list_tasks")
     assert first.end(CLOSED) == 0
-    until(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the other process")
+    eventually(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the other process")
     assert site.attempts(task_id) == ["yielded", "done"]
     assert [line.pid for line in starts(site)] == [first.process.pid, second.process.pid]
 

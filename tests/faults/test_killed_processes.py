@@ -17,8 +17,9 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.task import State
 
 from tests.builders import TENANT
-from tests.faults.conftest import PATIENCE_S, Site, assert_taken_over_at_once, until
+from tests.faults.conftest import PATIENCE_S, Site, assert_taken_over_at_once
 from tests.faults.node import THREAD_COUNT
+from tests.flow.waiting import eventually
 
 pytestmark = pytest.mark.faults
 
@@ -32,11 +33,11 @@ def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each
     for kill in range(KILL_COUNT):
         node = site.start()
         enough = TASK_COUNT - site.open_tasks() + THREAD_COUNT + 4
-        until(partial(site.have_ended, enough), f"work before kill {kill + 1}")
+        eventually(partial(site.have_ended, enough), f"work before kill {kill + 1}")
         site.kill_in_the_middle(node)
         killed.append(node.pid)
     site.start()
-    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    eventually(lambda: site.open_tasks() == 0, "all tasks to end")
     site.check(tasks)
     crashed = {
         attempt.worker.split("-")[-2]
@@ -52,7 +53,7 @@ def test_a_run_whose_process_was_killed_is_tried_again_under_the_key_of_its_temp
     [task_id] = site.add("effect", payload={"seconds": 600}, **named)
     site.kill_when(site.start(), site.ledger)
     site.start()
-    until(lambda: len(site.ledger()) == 2, "the second attempt to start")
+    eventually(lambda: len(site.ledger()) == 2, "the second attempt to start")
     first, second = site.ledger()
     due = site.record(task_id).run.scheduled_for
     assert first.run_id == second.run_id == f"{TENANT}:acme:{due:%Y-%m-%dT%H:%M:%S.%f}Z"
@@ -61,21 +62,21 @@ def test_a_run_whose_process_was_killed_is_tried_again_under_the_key_of_its_temp
 
 def test_four_processes_on_one_file_lose_their_runner_three_times(site: Site) -> None:
     nodes = {node.pid: node for node in (site.start() for _ in range(4))}
-    until(site.store.runners.current, "a first runner")
+    eventually(site.store.runners.current, "a first runner")
     tasks = site.add(*["effect"] * 150, every=0.03)
     taken: list[float] = []
     for _ in range(3):
         before = site.store.runners.current()
         assert before is not None
         seen = len(site.ledger())
-        until(partial(site.is_at_work, before.pid, seen), "the runner to be at work")
+        eventually(partial(site.is_at_work, before.pid, seen), "the runner to be at work")
         killed_at = site.kill(nodes.pop(before.pid))
-        until(partial(site.has_runner_after, before.epoch), "another runner")
+        eventually(partial(site.has_runner_after, before.epoch), "another runner")
         after = site.store.runners.current()
         assert after is not None
         assert after.pid in nodes
         taken.append(after.started_at.timestamp() - killed_at)
-    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    eventually(lambda: site.open_tasks() == 0, "all tasks to end")
     site.check(tasks)
     workers = {attempt.worker for task_id in tasks for attempt in site.store.history.attempts(TENANT, task_id)}
     assert len(workers) == 4, "each of the four processes was the runner once"
@@ -87,7 +88,7 @@ def test_a_run_that_takes_its_process_down_fails_at_the_third_time_and_others_do
     for _ in range(3):
         site.start().wait(PATIENCE_S)
     site.start()
-    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    eventually(lambda: site.open_tasks() == 0, "all tasks to end")
     record = site.record(poison)
     assert (record.run.state, site.attempts(poison)) == (State.FAILED, ["crashed"] * 3)
     letters, _ = site.store.dead_letters.page(TENANT, limit=9)
@@ -101,13 +102,13 @@ def test_a_signal_lets_short_work_finish_and_hands_long_work_back(site: Site, si
     node = site.start()
     long = site.add("effect", payload={"seconds": 600})
     short = site.add("effect", payload={"seconds": 1})
-    until(lambda: [line.step for line in site.ledger()] == ["start", "start"], "both to run")
+    eventually(lambda: [line.step for line in site.ledger()] == ["start", "start"], "both to run")
     _ended(node, signal_sent)
     site.check(short)
     handed_back = site.record(long[0]).run
     assert (handed_back.state, handed_back.crashes, handed_back.failures) == (State.SUSPENDED, 0, 0)
     site.start()
-    until(lambda: site.ledger()[-1].attempt == 2, "the long one to be started again")
+    eventually(lambda: site.ledger()[-1].attempt == 2, "the long one to be started again")
     assert {line.run_id for line in site.ledger() if line.attempt == 2} == {handed_back.id}
 
 
@@ -118,7 +119,7 @@ def test_a_signal_before_any_work_ends_the_process(site: Site) -> None:
 def test_another_process_cancels_what_the_runner_runs(site: Site) -> None:
     site.start()
     [task_id] = site.add("effect", payload={"seconds": 600})
-    until(site.ledger, "it to run")
+    eventually(site.ledger, "it to run")
     site.store.tasks.change(
         TENANT,
         task_id,
@@ -127,7 +128,7 @@ def test_another_process_cancels_what_the_runner_runs(site: Site) -> None:
         decide=lambda record: changes.cancel(record, site.store.now()),
     )
     assert RunnerClient(site.store).wake(PATIENCE_S)
-    until(lambda: site.record(task_id).run.state is State.CANCELLED, "it to be cancelled, far before its 600 s")
+    eventually(lambda: site.record(task_id).run.state is State.CANCELLED, "it to be cancelled, far before its 600 s")
 
 
 def _ended(node: subprocess.Popen[str], signal_sent: signal.Signals) -> None:

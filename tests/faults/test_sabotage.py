@@ -16,9 +16,10 @@ from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.worker.executor import Executor
 
-from tests.faults.conftest import PATIENCE_S, until
+from tests.faults.conftest import PATIENCE_S
 from tests.faults.invariants import problems
 from tests.faults.world import Ground, World
+from tests.flow.waiting import eventually
 
 pytestmark = pytest.mark.faults
 
@@ -35,9 +36,9 @@ def found(world: World, patience: float = PATIENCE_S) -> set[str]:
     """Run a dozen tasks in this process, long enough to meet each other; return the invariants that did not hold."""
     world.app.start()
     world.schedule(12, needs={"gpu": 1}, payload={"seconds": 0.3})
-    until(world.effects, "the first to have run")
+    eventually(world.effects, "the first to have run")
     with suppress(AssertionError):
-        until(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", patience)
+        eventually(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", patience)
     return {problem.invariant for problem in problems(world.record())}
 
 

@@ -18,9 +18,10 @@ from sqlalchemy import func, select
 
 from tests import forked
 from tests.faults.caller import AFTER, BEFORE, CALLER, UNCUT
-from tests.faults.conftest import ROOT, until
+from tests.faults.conftest import ROOT
 from tests.faults.scenarios import EMBEDDED, SHARED, killed_at_rest, scenario, state_of
 from tests.faults.world import PATIENCE_S, World, has_ended
+from tests.flow.waiting import eventually
 
 MOMENT = timedelta(seconds=3)
 """Until a pause or an approval ends: longer than a process takes to die."""
@@ -111,7 +112,7 @@ def event_doubled(world: World) -> None:
 def killed_while_a_handler_waits(world: World) -> None:
     node = world.start()
     [task_id] = world.schedule(1, action="waits_for_event")
-    until(lambda: state_of(world, task_id) is State.SUSPENDED, "the handler to wait", PATIENCE_S)
+    eventually(lambda: state_of(world, task_id) is State.SUSPENDED, "the handler to wait", PATIENCE_S)
     killed_at_rest(world, node, "kill -9 while a handler waits", "while a handler waited")
     cut_off(world, AFTER, "send_event", **EVENT)
     world.start_again()
@@ -128,10 +129,10 @@ def killed_while_a_run_of_a_series_waits(world: World) -> None:
     world.died(dying, "kill -9 as a run begins to wait", signal.SIGKILL, f"fail point {Step.MADE_READY}: kill")
     assert state_of(world, task_id) is State.SCHEDULED, "waits begin once what is ready is queued"
     node = world.start_again()
-    until(lambda: state_of(world, task_id) is State.WAITING, "the run to wait", PATIENCE_S)
+    eventually(lambda: state_of(world, task_id) is State.WAITING, "the run to wait", PATIENCE_S)
     cut_off(world, AFTER, "send_event", **EVENT)
-    until(lambda: State.SUCCEEDED in _states(world), "the first run to end", PATIENCE_S)
-    until(lambda: state_of(world, task_id) is State.WAITING, "the next run to wait", PATIENCE_S)
+    eventually(lambda: State.SUCCEEDED in _states(world), "the first run to end", PATIENCE_S)
+    eventually(lambda: state_of(world, task_id) is State.WAITING, "the next run to wait", PATIENCE_S)
     killed_at_rest(world, node, "kill -9 while a run waits", "while the next run waited")
     cut_off(world, AFTER, "send_event", **{**EVENT, "event_id": "pay-8"})
     world.start_again()
@@ -157,7 +158,7 @@ def _states(world: World) -> list[str]:
 )
 def killed_between_an_event_and_an_answer(world: World) -> None:
     [task_id] = world.schedule(1, when=None, repeat="every 2 seconds", max_runs=1, wait_for=PAID, approval=ASKED)
-    until(lambda: _due(world, task_id) < datetime.now(UTC), "it to be due")
+    eventually(lambda: _due(world, task_id) < datetime.now(UTC), "it to be due")
     cut_off(world, AFTER, "make_ready", limit=9)
     cut_off(world, AFTER, "send_event", **EVENT)
     assert (state_of(world, task_id), _asked(world)) == (State.SCHEDULED, 0), "the event came before the wait"
@@ -203,7 +204,7 @@ def killed_at_the_deadline_of_an_approval(world: World) -> None:
     )
     killed_at_rest(world, node, "kill -9 while approvals are open", "while two approvals were open")
     assert {state_of(world, each) for each in (yes, no)} == {State.WAITING}
-    until(lambda: datetime.now(UTC) > by, "the deadline to pass")
+    eventually(lambda: datetime.now(UTC) > by, "the deadline to pass")
     dying = world.start(failpoint=f"{Step.MADE_READY}:kill")
     world.died(dying, "kill -9 at the deadline", signal.SIGKILL, f"fail point {Step.MADE_READY}: kill")
     world.start_again()
@@ -219,7 +220,7 @@ def killed_at_the_end_of_a_pause(world: World) -> None:
     end = datetime.now(UTC) + MOMENT
     [task_id] = world.schedule(1, when=datetime.now(UTC) + MOMENT / 3)
     world.app.scheduler.reschedule(task_id, pause=True, pause_until=end, by=CALLER)
-    until(lambda: datetime.now(UTC) > end - MOMENT / 3, "it to be due while it is paused")
+    eventually(lambda: datetime.now(UTC) > end - MOMENT / 3, "it to be due while it is paused")
     killed_at_rest(world, node, "kill -9 while a task is paused", "while a task was paused, which was due")
     assert state_of(world, task_id) is State.SCHEDULED
     dying = world.start(failpoint=f"{Step.MADE_READY}:kill")
@@ -246,7 +247,7 @@ def fire_cut_off(world: World) -> None:
     repeat = Caller(world, UNCUT, "fire")
     repeat.begin(**call)
     assert repeat.answer()["repeated"], "the second call was stored"
-    until(lambda: has_ended(world, task_id), "the task to end", PATIENCE_S)
+    eventually(lambda: has_ended(world, task_id), "the task to end", PATIENCE_S)
     world.rest()
     assert sum(world.effects().values()) == 1
 
@@ -289,7 +290,7 @@ def overtaken_run_killed(world: World) -> None:
         max_runs=2,
         repeat_policy={"overlap": "cancel_other"},
     )
-    until(lambda: _gives_way(world, task_id), "the run to be asked to give way", PATIENCE_S)
+    eventually(lambda: _gives_way(world, task_id), "the run to be asked to give way", PATIENCE_S)
     world.kill(node, "kill -9 of a run that gives way")
     assert _gives_way(world, task_id)
     world.start_again()

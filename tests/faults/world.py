@@ -33,11 +33,12 @@ from duetime.server.settings.model import Settings
 from sqlalchemy import func, make_url, select
 
 from tests import forked
-from tests.faults.conftest import ROOT, until
+from tests.faults.conftest import ROOT
 from tests.faults.invariants import RECOVERY_S, problems
 from tests.faults.proxy import Proxy
 from tests.faults.record import Fault, Line, Record, Sample
 from tests.faults.recording import Ledger, record_of
+from tests.flow.waiting import eventually
 from tests.services import OwnPostgres, OwnValkey
 
 LEASE_S = 4.0
@@ -170,7 +171,7 @@ class World:
             resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
         node = Node(process, log)
         self.nodes.append(node)
-        until(lambda: node.is_up() or process.poll() is not None, "a process to be up", PATIENCE_S)
+        eventually(lambda: node.is_up() or process.poll() is not None, "a process to be up", PATIENCE_S)
         return node
 
     def start_again(self, **how: Any) -> Node:
@@ -280,7 +281,7 @@ class World:
 
     def kill(self, node: Node, name: str = "kill -9") -> None:
         """Kill a process in the middle of what it runs."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE_S)
+        eventually(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE_S)
         now = time.time()
         node.process.kill()
         node.process.wait(PATIENCE_S)
@@ -299,7 +300,7 @@ class World:
     def working(self, node: Node) -> Node:
         """Return the process that runs tasks now: of an embedded installation, the runner, whichever that is."""
         if not self.shared:
-            until(lambda: self.runner() is not None, "a runner", PATIENCE_S)
+            eventually(lambda: self.runner() is not None, "a runner", PATIENCE_S)
             return self.runner() or node
         return node
 
@@ -324,14 +325,14 @@ class World:
 
     def died(self, node: Node, name: str, number: signal.Signals, words: str) -> None:
         """Wait for a process to end itself by a signal, with these last words."""
-        until(lambda: node.process.poll() is not None, f"{name} to happen", PATIENCE_S)
+        eventually(lambda: node.process.poll() is not None, f"{name} to happen", PATIENCE_S)
         right = node.process.returncode == -number and node.said(words)
         self.broke(name, f"process {node.pid}: {words}" if right else "", deaths=(node.pid,))
 
     @contextmanager
     def frozen(self, node: Node) -> Iterator[None]:
         """Freeze a process that is in the middle of something for as long as the block takes."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", PATIENCE_S)
+        eventually(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", PATIENCE_S)
         began = time.time()
         held = len(self.in_the_middle(node.pid))
         try:
@@ -392,9 +393,9 @@ class World:
 
     def rest(self, patience: float = PATIENCE_S) -> None:
         """Wait until everything has ended, and for as long as a promise allows until nothing is left over."""
-        until(lambda: self.open_runs() == 0, "all runs to end", patience)
+        eventually(lambda: self.open_runs() == 0, "all runs to end", patience)
         with suppress(AssertionError):  # what is left over then is for the checker to name
-            until(lambda: not any(self.leftovers().values()), "nothing to be left over", RECOVERY_S + 5)
+            eventually(lambda: not any(self.leftovers().values()), "nothing to be left over", RECOVERY_S + 5)
 
     def record(self) -> Record:
         """Return all that happened, once everything has come to rest."""
