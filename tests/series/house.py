@@ -159,9 +159,8 @@ class House:
     def found(self, where: TaskFilter) -> Iterator[TaskRecord]:
         cursor: str | None = ""
         while cursor is not None:
-            page = self.scheduler.tasks.list(where, limit=100, cursor=cursor or None)
-            yield from (view.record for view in page.views)
-            cursor = page.cursor
+            page, cursor = self.store.tasks.page("local", where, limit=100, cursor=cursor or None)
+            yield from page
 
     def open_questions(self) -> set[str]:
         """Return the tasks whose users are asked something."""
