@@ -27,10 +27,11 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.store import connect
 from sqlalchemy import func, select
 
+from tests import forked
 from tests.faults.invariants import classes, most_held, problems
 from tests.faults.recording import Ledger, record_of
 from tests.migrations.load import Load
-from tests.migrations.old_code import ROOT, SCHEMA_25, unpack
+from tests.migrations.old_code import SCHEMA_25, unpack
 from tests.services import own_postgres, own_valkey
 
 HANDLERS = Path(__file__).parent / "handlers"
@@ -129,9 +130,9 @@ class Rollout:
         log = self.folder / f"log-{len(self.processes)}"
         place = ["--port", "0"] if role == "serve" else []
         with log.open("wb") as output:
-            process = subprocess.Popen(
+            process = (subprocess.Popen if code else forked.popen)(
                 [sys.executable, "-m", "duetime", role, *place],
-                cwd=code or ROOT,
+                cwd=code or HANDLERS,
                 env=self._environment(code),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -151,7 +152,7 @@ class Rollout:
     def _migrate(self) -> float:
         began = time.monotonic()
         command = [sys.executable, "-m", "duetime", "migrate"]
-        subprocess.run(command, cwd=ROOT, env=self._environment(None), check=True, capture_output=True)
+        forked.run(command, cwd=HANDLERS, env=self._environment(None), timeout=PATIENCE_S).check_returncode()
         return time.monotonic() - began
 
     def _environment(self, code: Path | None) -> dict[str, str]:
