@@ -103,10 +103,10 @@ def test_chosen_tasks_are_paused_until_a_time_of_the_readers_clock_or_without_on
 FAILED_ROW = a_row("t_00000000000f", "Push to the CRM", -95, state="failed", last_run={"state": "failed"})
 
 
-@pytest.mark.parametrize(("verb", "button", "did"), [
-    ("replay", "run_again", "run_now"), ("discard", "discard", "discard"),
+@pytest.mark.parametrize(("language", "verb", "button", "did"), [
+    ("en", "replay", "run_again", "run_now"), ("en", "discard", "discard", "discard"),
+    ("ja", "replay", "run_again", "run_now"), ("ar", "discard", "discard", "discard"),
 ])  # fmt: skip
-@pytest.mark.parametrize("language", READERS)
 def test_failed_tasks_are_run_again_or_discarded_and_that_is_taken_back(
     chat: Chat, language: str, verb: str, button: str, did: str
 ) -> None:

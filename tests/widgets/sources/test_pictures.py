@@ -1,8 +1,13 @@
-"""The pictures of the docs are taken from the cards as they are; looking at them is part of a change."""
+"""The pictures of the docs are taken of the cards as they are; looking at them is part of a change.
+
+A picture that is missing is taken, and each again where `CARD_PICTURES` is set; else no browser is needed.
+"""
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -13,12 +18,27 @@ from playwright.sync_api import expect
 from tests.widgets.agenda import a_page, call_john
 from tests.widgets.card.test_approval_card import asking
 from tests.widgets.card.test_chain_card import a_chain
-from tests.widgets.chat import CAN_CALL_TOOLS, Chat
+from tests.widgets.chat import CAN_CALL_TOOLS, IMAGES, Chat
 from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
 
 pytestmark = pytest.mark.browser
 
 MOST_BYTES = 80_000
+LANGUAGES = {"de-DE": "light", "es-ES": "dark", "fr-FR": "light", "ja-JP": "dark", "ar-EG": "light"}
+
+Show = Callable[..., None]
+SHOWN: dict[str, Callable[[Chat], None]] = {}
+"""The pictures by name, each with what shows it in a chat."""
+
+
+def picture(name: str, *given: Any) -> Callable[[Show], Show]:
+    """Add a picture of what a function shows that is called with these arguments behind the chat."""
+
+    def add(show: Show) -> Show:
+        SHOWN[name] = lambda chat: show(chat, *given)
+        return show
+
+    return add
 
 
 @pytest.fixture(scope="module")
@@ -31,43 +51,31 @@ def set_the_stage(chat: Chat, theme: str, width: int) -> None:
     chat.page.locator("#chat").evaluate("(stage, theme) => (stage.className = `stage ${theme}`)", theme)
 
 
-def keep(chat: Chat, name: str) -> None:
-    """Take the picture once the frame is as high as its card."""
-    chat.fit()
-    picture = chat.picture(name).read_bytes()
-    width, _ = struct.unpack(">II", picture[16:24])
-    assert width >= 320
-    assert len(picture) < MOST_BYTES
-
-
-@pytest.mark.parametrize(("theme", "width", "name"), [
-    ("light", 520, "task-card-light"), ("dark", 520, "task-card-dark"), ("light", 320, "task-card-320"),
-])  # fmt: skip
-def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+@picture("task-card-light", "light", 520)
+@picture("task-card-dark", "dark", 520)
+@picture("task-card-320", "light", 320)
+def show_the_task_card(chat: Chat, theme: str, width: int) -> None:
     set_the_stage(chat, theme, width)
     chat.show_task(call_john(), theme=theme)
     expect(chat.state()).to_have_text("Scheduled")
-    keep(chat, name)
 
 
-@pytest.mark.parametrize(("locale", "theme"), [
-    ("de-DE", "light"), ("es-ES", "dark"), ("fr-FR", "light"), ("ja-JP", "dark"), ("ar-EG", "light"),
-])  # fmt: skip
-def test_the_task_card_has_its_picture_in_each_language(chat: Chat, locale: str, theme: str) -> None:
+def show_a_language(chat: Chat, locale: str, theme: str) -> None:
     set_the_stage(chat, theme, 320)
     chat.show_task(call_john(), theme=theme, locale=locale)
     expect(chat.card.get_by_role("heading")).to_be_visible()
-    keep(chat, f"task-card-{locale[:2]}")
 
 
-@pytest.mark.parametrize(("theme", "width", "name"), [
-    ("light", 520, "task-card-held"), ("dark", 320, "task-card-held-dark"),
-])  # fmt: skip
-def test_a_task_that_is_held_back_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+for _locale, _theme in LANGUAGES.items():
+    picture(f"task-card-{_locale[:2]}", _locale, _theme)(show_a_language)
+
+
+@picture("task-card-held", "light", 520)
+@picture("task-card-held-dark", "dark", 320)
+def show_a_task_that_is_held_back(chat: Chat, theme: str, width: int) -> None:
     set_the_stage(chat, theme, width)
     chat.show_task(held_back(), theme=theme)
     expect(chat.state()).to_have_text("Ready")
-    keep(chat, name)
 
 
 def a_watch() -> dict[str, Any]:
@@ -96,29 +104,37 @@ def a_finished_import() -> dict[str, Any]:
     return a_task(due=due, title=title, state="succeeded", action="import", last_run=last, result=result)
 
 
-@pytest.mark.parametrize(("name", "task"), [
-    ("chain", a_chain()), ("approval", asking()), ("watch", a_watch()), ("running", a_running_import()),
-    ("result", a_finished_import()),
-])  # fmt: skip
-def test_a_longer_task_has_its_pictures(chat: Chat, name: str, task: dict[str, Any]) -> None:
-    for theme, width in product(("light", "dark"), (520, 320)):
-        set_the_stage(chat, theme, width)
-        chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
-        expect(chat.card.get_by_role("heading", name=task["title"])).to_be_visible()
-        keep(chat, f"task-card-{name}-{theme}-{width}")
+LONGER = {
+    "chain": a_chain(),
+    "approval": asking(),
+    "watch": a_watch(),
+    "running": a_running_import(),
+    "result": a_finished_import(),
+}
 
 
-def test_a_refused_action_has_its_picture(chat: Chat) -> None:
+def show_a_longer_task(chat: Chat, task: dict[str, Any], theme: str, width: int) -> None:
+    set_the_stage(chat, theme, width)
+    chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
+    expect(chat.card.get_by_role("heading", name=task["title"])).to_be_visible()
+
+
+for _name, _theme, _width in product(LONGER, ("light", "dark"), (520, 320)):
+    picture(f"task-card-{_name}-{_theme}-{_width}", LONGER[_name], _theme, _width)(show_a_longer_task)
+
+
+@picture("task-card-error")
+def show_a_refused_action(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
     chat.server.refuse = "The store is not available, so nothing was changed. Try again in a moment."
     chat.press("Cancel")
     expect(chat.card.get_by_role("alert")).to_be_visible()
     chat.button("More").hover()
-    keep(chat, "task-card-error")
 
 
-def test_a_failure_has_its_picture(chat: Chat) -> None:
+@picture("task-card-failed")
+def show_a_failure(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     said = "POST https://shop.example/orders answered 503 Service Unavailable"
     last = {"state": "failed", "ended": stamp(NOW - timedelta(minutes=3)), "attempts": 3, "summary": said}
@@ -126,30 +142,30 @@ def test_a_failure_has_its_picture(chat: Chat) -> None:
     failed = a_task(due=due, title="Send the order", state="failed", action="webhook", last_run=last, result=result)
     chat.show_task(failed, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
     expect(chat.button("Run again")).to_be_visible()
-    keep(chat, "task-card-failed")
 
 
-def test_a_server_that_is_away_has_its_picture(chat: Chat) -> None:
+@picture("task-card-away")
+def show_a_server_that_is_away(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
     chat.send("break", "fetch failed")
     chat.press("Cancel")
     expect(chat.button("Try again")).to_be_visible()
     chat.button("More").hover()
-    keep(chat, "task-card-away")
 
 
-def test_a_cancelled_task_has_its_picture(chat: Chat) -> None:
+@picture("task-card-undo")
+def show_a_cancelled_task(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
     chat.press("Cancel")
     expect(chat.button("Undo")).to_be_visible()
     chat.pass_time(6)
     expect(chat.card.locator("[data-undo]")).to_have_text("24")
-    keep(chat, "task-card-undo")
 
 
-def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
+@picture("task-card-delivered")
+def show_a_delivered_reminder(chat: Chat) -> None:
     set_the_stage(chat, "dark", 520)
     ended = stamp(NOW - timedelta(minutes=3))
     last = {"state": "succeeded", "ended": ended, "summary": "Take the bread out"}
@@ -163,40 +179,59 @@ def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
     )  # fmt: skip
     chat.press("Snooze")
     expect(chat.choice("10 min")).to_be_visible()
-    keep(chat, "task-card-delivered")
 
 
-def test_editing_a_task_has_its_picture(chat: Chat) -> None:
+@picture("task-card-edit")
+def show_editing_a_task(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(call_john())
     chat.press("More")
     chat.choice("Edit").click()
     chat.fit()
-    keep(chat, "task-card-edit")
 
 
-def test_changing_the_time_has_its_picture(chat: Chat) -> None:
+@picture("task-card-change")
+def show_changing_the_time(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task(repeat=weekly(), words=tuesdays()), timeZone="Europe/Berlin", locale="en-GB")
     chat.press("Move")
     chat.button("Save").focus()
-    keep(chat, "task-card-change")
 
 
-@pytest.mark.parametrize(("theme", "width", "name"), [
-    ("light", 520, "task-list-light"), ("dark", 520, "task-list-dark"), ("light", 320, "task-list-320"),
-])  # fmt: skip
-def test_the_task_list_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+@picture("task-list-light", "light", 520)
+@picture("task-list-dark", "dark", 520)
+@picture("task-list-320", "light", 320)
+def show_the_task_list(chat: Chat, theme: str, width: int) -> None:
     set_the_stage(chat, theme, width)
     chat.load("task-list", theme=theme)
     chat.show(a_page())
     expect(chat.card.get_by_role("heading", name="Tasks")).to_be_visible()
-    keep(chat, name)
 
 
-def test_an_empty_list_has_its_picture(chat: Chat) -> None:
+@picture("task-list-empty")
+def show_an_empty_list(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.load("task-list")
     chat.show(a_page([]))
     expect(chat.card.get_by_role("heading", name="Nothing is scheduled")).to_be_visible()
-    keep(chat, "task-list-empty")
+
+
+def is_to_be_taken(name: str) -> bool:
+    return bool(os.environ.get("CARD_PICTURES")) or not (IMAGES / f"{name}.png").exists()
+
+
+def take(chat: Chat, name: str) -> None:
+    """Take a picture once the frame is as high as its card."""
+    SHOWN[name](chat)
+    chat.fit()
+    chat.picture(name)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_docs_have_each_picture(request: pytest.FixtureRequest, name: str) -> None:
+    if is_to_be_taken(name):
+        take(request.getfixturevalue("chat"), name)
+    content = (IMAGES / f"{name}.png").read_bytes()
+    width, _ = struct.unpack(">II", content[16:24])
+    assert width >= 320
+    assert len(content) < MOST_BYTES
