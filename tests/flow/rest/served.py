@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from tests import forked
+
+PATIENCE_S = 120
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -26,5 +29,6 @@ def new_key(folder: Path, *scopes: str) -> dict[str, str]:
     """Create a key as an operator does, and return what is said of it."""
     options = [word for scope in scopes for word in ("--scope", scope)]
     command = [sys.executable, "-m", "duetime", "keys", "create", "x", "--json", *options]
-    found: dict[str, str] = json.loads(subprocess.check_output(command, env=environment(folder)))
+    done = forked.run(command, env=environment(folder), timeout=PATIENCE_S)
+    found: dict[str, str] = json.loads(done.stdout)
     return found
