@@ -62,7 +62,6 @@ mode = "positive"
 """In the suite each bound of what is accepted is tried; a search tries what is beyond it too, at every place."""
 
 
-
 def checked(folder: Path, address: str, key: str) -> subprocess.CompletedProcess[str]:
     command = [Path(sys.executable).with_name("st"), "--config-file", folder / "schemathesis.toml", "run"]
     options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", FIRST_SEED, "--no-color"]
