@@ -15,7 +15,7 @@ from duetime.scheduler.delivery.digest import SentMessage, digests, message_of
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.rules.retry import next_attempt
+from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES, next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy, State
@@ -40,10 +40,7 @@ MAX_FINISH: Final = timedelta(seconds=5)
 
 MAX_DELIVERY_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=20, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=4))
-"""Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night.
-
-Each message has its own, so a long backlog to a dead receiver costs as many sends as these.
-"""
+"""Tries for about a day, as each wait is half of its ceiling on average: a receiver may be away for a night."""
 
 
 class Deliverer:
@@ -211,13 +208,18 @@ class Deliverer:
 
     def _settle(self, sending: _Sending, now: datetime) -> None:
         """Settle all deliveries of a digest alike, so that it is tried again as a whole."""
-        error = sending.error
+        error, channel = sending.error, sending.delivery.channel
         ids, attempts = [each.id for each in sending.deliveries], sending.delivery.attempts
         if error is None:
             self._outbox.settle_delivered(ids, attempts)
+            if attempts >= MIN_CHANNEL_FAILURES:
+                self._outbox.retry_others(channel, least=MIN_CHANNEL_FAILURES, lease=DELIVERY_LEASE)
             return
-        text = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS)
-        self._outbox.settle_failed(ids, attempts, text, next_at=self._again(sending.delivery, error, now))
+        text, again = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS), self._again(sending.delivery, error, now)
+        self._outbox.settle_failed(ids, attempts, text, next_at=again)
+        if not error.permanent and attempts + 1 >= MIN_CHANNEL_FAILURES:
+            least = attempts if again is None else MIN_CHANNEL_FAILURES
+            self._outbox.fail_others(channel, least=least, error=text, next_at=again, lease=DELIVERY_LEASE)
 
     def _again(self, delivery: Delivery, error: ChannelError, now: datetime) -> datetime | None:
         if error.permanent:

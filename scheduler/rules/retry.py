@@ -24,6 +24,10 @@ MAX_CRASHES: Final = 3
 """Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
 
 
+MIN_CHANNEL_FAILURES: Final = 3
+"""Failed tries after which it is the channel that fails, and not the message: its deliveries are tried together."""
+
+
 def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
     """Return the policy of whole numbers by the names in `RETRY_BOUNDS`; those that are absent have their defaults."""
     usual = RetryPolicy()

@@ -11,7 +11,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.deliveries.deliveries import FailingChannel
+from duetime.scheduler.store.deliveries.channel_failures import FailingChannel
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
@@ -74,9 +74,10 @@ def deliveries_check(store: Store, settings: Settings, *, send_again: AuditEntry
 
 
 def _failures(channel: FailingChannel) -> str:
-    """Say how many deliveries a channel has not taken: `12 given up, 3 failed and still tried`."""
+    """Say what a channel has not taken: `12 given up, 3 failed, the next try is at 2026-05-01 09:30 UTC`."""
     given_up = f"{channel.given_up:,} given up" if channel.given_up else ""
-    failing = f"{channel.failing:,} failed and still tried" if channel.failing else ""
+    again = f"{channel.next_at:%Y-%m-%d %H:%M} UTC" if channel.next_at else ""
+    failing = f"{channel.failing:,} failed, the next try is at {again}" if again else ""
     return ", ".join(filter(None, (given_up, failing)))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.deliveries import channel_failures
+from duetime.scheduler.store.deliveries.channel_failures import FailingChannel
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY_FIELDS, MESSAGE_FIELDS
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -24,9 +26,6 @@ from sqlalchemy import Connection, and_, bindparam, case, delete, func, null, or
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
-
-MIN_FAILED_ATTEMPTS: Final = 3
-"""Failed tries after which a delivery counts as one of a channel that fails."""
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _turn = func.row_number().over(partition_by=deliveries.c.channel, order_by=deliveries.c.next_at)
@@ -112,39 +111,6 @@ _HELD_RUNS = (
 _DROP = delete(deliveries).where(
     deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.state == DeliveryState.PENDING
 )
-_is_given_up = deliveries.c.state == DeliveryState.FAILED
-_is_tried_again = and_(deliveries.c.next_at.is_not(None), deliveries.c.attempts >= MIN_FAILED_ATTEMPTS)
-_FAILING = (
-    select(
-        deliveries.c.channel,
-        func.count().filter(_is_given_up),
-        func.count().filter(_is_tried_again),
-    )
-    .where(or_(_is_given_up, _is_tried_again))
-    .group_by(deliveries.c.channel)
-    .order_by(deliveries.c.channel)
-)
-_LAST_ERROR = (
-    select(deliveries.c.error)
-    .join_from(deliveries, inbox, inbox.c.run_id == deliveries.c.run_id)
-    .where(deliveries.c.channel == bindparam("of_channel"), deliveries.c.error.is_not(None))
-    .order_by(inbox.c.created_at.desc())
-    .limit(1)
-)
-_SEND_AGAIN = (
-    update(deliveries)
-    .where(deliveries.c.channel == bindparam("of_channel"), _is_given_up)
-    .values(state=DeliveryState.PENDING, attempts=0, next_at=bindparam("now"), held_until=null())
-)
-
-
-class FailingChannel(NamedTuple):
-    """A channel with deliveries that were given up, or that have failed several times; its newest error."""
-
-    name: str
-    given_up: int
-    failing: int
-    error: str
 
 
 class Deliveries:
@@ -156,15 +122,7 @@ class Deliveries:
 
     def failing(self) -> list[FailingChannel]:
         """Return the channels of all tenants that deliveries failed through, by name. Reads every row."""
-
-        def work(connection: Connection) -> list[FailingChannel]:
-            found = connection.execute(_FAILING).all()
-            errors = (connection.execute(_LAST_ERROR, {"of_channel": row[0]}).scalar() for row in found)
-            return [
-                FailingChannel(row[0], row[1], row[2], error or "") for row, error in zip(found, errors, strict=True)
-            ]
-
-        return self._database.read(work)
+        return self._database.read(channel_failures.found)
 
     def send_again(self, channel: str, act: AuditEntry | None = None) -> int:
         """Make all deliveries due that were given up for a channel, under the keys that they had; return how many.
@@ -174,12 +132,25 @@ class Deliveries:
         now = self._now()
 
         def work(connection: Connection) -> int:
-            count = connection.execute(_SEND_AGAIN, {"of_channel": channel, "now": now}).rowcount
+            count = channel_failures.send_again(connection, channel, now)
             if act is not None:
                 entries.store(connection, replace(act, detail={"deliveries": count}), now)
             return count
 
         return self._database.write(work)
+
+    def fail_others(self, channel: str, *, least: int, error: str, next_at: datetime | None, lease: timedelta) -> None:
+        """Store a failed try for the other deliveries of a channel that have failed `least` times; None gives up.
+
+        It counts for those that are due; the others wait as long. A delivery that may be on its way stays as it is.
+        """
+        others = channel_failures.Others(channel, least, self._now(), lease)
+        self._database.write(lambda connection: channel_failures.fail(connection, others, error, next_at))
+
+    def retry_others(self, channel: str, *, least: int, lease: timedelta) -> None:
+        """Let those of these deliveries be due now that are to be tried later than a lease from now."""
+        others = channel_failures.Others(channel, least, self._now(), lease)
+        self._database.write(lambda connection: channel_failures.retry(connection, others), durable=False)
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""

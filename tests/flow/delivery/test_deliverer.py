@@ -407,6 +407,7 @@ class LookedBefore:
         self.settle_delivered, self.settle_failed = outbox.settle_delivered, outbox.settle_failed
         self.drop, self.urgent, self.postpone = outbox.drop, outbox.urgent, outbox.postpone
         self.unverified = outbox.unverified
+        self.fail_others, self.retry_others = outbox.fail_others, outbox.retry_others
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         return self._found[:limit]

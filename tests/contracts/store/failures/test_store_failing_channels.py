@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from duetime.scheduler.delivery import ChannelError, Channels
-from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.delivery.deliverer import DELIVERY_RETRY, Deliverer
+from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.deliveries.deliveries import MIN_FAILED_ATTEMPTS, FailingChannel
-from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.store.deliveries.channel_failures import FailingChannel
+from duetime.scheduler.task import Delivery, InboxMessage, State
 
 from tests.builders import Clock, delivery, message, settlement, started
+
+MESSAGES_COUNT = 6
+LEASE, HOUR = timedelta(seconds=30), timedelta(hours=1)
 
 
 class Receiver:
@@ -19,11 +23,14 @@ class Receiver:
     def __init__(self, name: str, error: ChannelError | None) -> None:
         self.name, self.error = name, error
         self.keys: list[str] = []
+        self.tries = 0
+        self.refused = ""
 
     def send(self, message: InboxMessage, *, key: str) -> None:
         assert message.text
-        if self.error:
-            raise self.error
+        self.tries += 1
+        if self.error or key == self.refused:
+            raise self.error or ChannelError("HTTP 500")
         self.keys.append(key)
 
     def close(self) -> None:
@@ -66,9 +73,80 @@ def test_a_delivery_that_failed_several_times_and_is_still_tried_is_of_a_channel
 ) -> None:
     deliverer = Deliverer(store.deliveries, Channels([Receiver("crm", ChannelError("HTTP 500"))]), draw=lambda: 0.5)
     fire(store, "One", "crm")
-    for tries in range(MIN_FAILED_ATTEMPTS):
+    for tries in range(MIN_CHANNEL_FAILURES):
         assert (tries, store.deliveries.failing()) == (tries, [])
         deliverer.tick(store.now())
         clock.at += timedelta(hours=1)
-    assert store.deliveries.failing() == [FailingChannel("crm", 0, 1, "HTTP 500")]
+    assert store.deliveries.failing() == [FailingChannel("crm", 0, 1, "HTTP 500", deliverer.next_wake())]
     assert store.deliveries.send_again("crm") == 0
+
+
+def dead_for(store: Store, clock: Clock, deliverer: Deliverer, hours: float) -> None:
+    """Let a process deliver what is due, for so many hours."""
+    ends = clock.at + timedelta(hours=hours)
+    while (wake := deliverer.next_wake()) is not None and wake <= ends:
+        clock.at = max(clock.at, wake)
+        deliverer.tick(store.now())
+    clock.at = ends
+
+
+def test_a_channel_that_is_dead_for_a_day_costs_hardly_more_for_many_messages_than_for_one(
+    store: Store, clock: Clock
+) -> None:
+    dead = Receiver("crm", ChannelError("HTTP 503"))
+    deliverer = Deliverer(store.deliveries, Channels([dead]), draw=lambda: 0.5)
+    for number in range(MESSAGES_COUNT):
+        fire(store, f"Message {number}", "crm")
+    dead_for(store, clock, deliverer, 72)
+    assert dead.tries <= (MIN_CHANNEL_FAILURES * MESSAGES_COUNT) + 2 * DELIVERY_RETRY.max_attempts
+    [found] = store.deliveries.failing()
+    assert (found.given_up, found.failing) == (MESSAGES_COUNT, 0)
+
+
+def test_once_a_channel_takes_one_message_again_it_gets_all_that_it_has_missed(store: Store, clock: Clock) -> None:
+    dead = Receiver("crm", ChannelError("HTTP 503"))
+    deliverer = Deliverer(store.deliveries, Channels([dead]), draw=lambda: 0.5)
+    ids = []
+    for number in range(MESSAGES_COUNT):
+        ids.append(fire(store, f"Message {number}", "crm"))
+        dead_for(store, clock, deliverer, 0.5)
+    dead_for(store, clock, deliverer, 6)
+    assert store.deliveries.failing()[0].failing == MESSAGES_COUNT
+    dead.error = None
+    clock.at = store.deliveries.failing()[0].next_at or clock.at
+    while deliverer.tick(store.now()):
+        pass
+    assert sorted(dead.keys) == sorted(ids)
+
+
+def test_a_message_that_alone_is_refused_again_and_again_delays_no_other_one(store: Store, clock: Clock) -> None:
+    receiver = Receiver("crm", None)
+    deliverer = Deliverer(store.deliveries, Channels([receiver]), draw=lambda: 0.5)
+    receiver.refused = fire(store, "Poison", "crm")
+    dead_for(store, clock, deliverer, 1)
+    waits = store.deliveries.failing()[0].next_at
+    others = [fire(store, f"Message {number}", "crm") for number in range(MESSAGES_COUNT)]
+    while deliverer.tick(store.now()):
+        pass
+    assert sorted(receiver.keys) == sorted(others)
+    assert store.deliveries.failing()[0].next_at == waits
+
+
+def test_a_delivery_that_another_process_may_be_sending_is_left_alone(store: Store, clock: Clock) -> None:
+    dead = Receiver("crm", ChannelError("HTTP 503"))
+    deliverer = Deliverer(store.deliveries, Channels([dead]), draw=lambda: 0.5)
+    for number in range(2):
+        fire(store, f"Message {number}", "crm")
+    dead_for(store, clock, deliverer, 1)
+    first, second = store.deliveries.due(limit=2) or _all_due(store, clock)
+    assert store.deliveries.take([second[0].id], lease=LEASE) == {second[0].id}
+    store.deliveries.fail_others("crm", least=3, error="HTTP 503", next_at=store.now() + HOUR, lease=LEASE)
+    clock.at += LEASE
+    [left] = store.deliveries.due(limit=2)
+    assert (left[0].id, left[0].attempts) == (second[0].id, second[0].attempts)
+    assert first[0].id != left[0].id
+
+
+def _all_due(store: Store, clock: Clock) -> list[tuple[Delivery, InboxMessage]]:
+    clock.at = store.deliveries.failing()[0].next_at or clock.at
+    return store.deliveries.due(limit=2)

@@ -21,6 +21,7 @@ from duetime.scheduler.errors import StoreUnwritable
 from duetime.scheduler.foresight import lateness
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState, open_store
 from duetime.scheduler.worker.machine_load import Machine
@@ -422,6 +423,18 @@ def test_a_channel_that_is_not_known_is_refused_with_those_that_are(doctor: Doct
         assert app.store.deliveries.failing()
     again = doctor("--send-again", "slack", config=home / "duetime.toml")[1]["deliveries"]
     assert again["said"].startswith("0 that were given up for slack will be sent again. crm: 1 given up")
+
+
+def test_a_channel_that_fails_is_named_with_its_next_try(doctor: Doctor) -> None:
+    with build(load_settings()) as app:
+        fire(app.store, "Backup", "crm")
+        [(found, _)] = app.store.deliveries.due(limit=9)
+        again = datetime(2031, 5, 1, 9, 30, tzinfo=UTC)
+        for attempts in range(MIN_CHANNEL_FAILURES):
+            app.store.deliveries.settle_failed([found.id], attempts, "HTTP 503", next_at=again)
+    code, checks = doctor()
+    assert (code, checks["deliveries"]["verdict"]) == (1, "wrong")
+    assert checks["deliveries"]["said"] == "crm: 1 failed, the next try is at 2031-05-01 09:30 UTC (HTTP 503)."
 
 
 def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) -> None:
