@@ -13,7 +13,16 @@ from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_fail
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import waits_in_row
-from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
+from duetime.scheduler.views import (
+    Clash,
+    HeldDeliveries,
+    TaskFilter,
+    TaskPage,
+    TaskRecord,
+    TaskView,
+    after_pause,
+    due_at,
+)
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
@@ -34,7 +43,7 @@ def list_text(page: TaskPage) -> str:
         return "\n".join([_nothing(page), *_unread_lines(page)])
     zone = page.views[0].record.task.timezone
     line = _failure_line if only_failures(page.where.states) else _row_line
-    rows = [sentences(line(view, zone), _step_words(page, view)) for view in page.views]
+    rows = [sentences(line(view, zone), _also_words(page, view), _step_words(page, view)) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
     return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
@@ -167,6 +176,15 @@ def _row_line(view: TaskView, zone: str) -> str:
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         _asides("repeats" if task.repeat else "", _waits(view), _held(view), _misses(view), _last_failure(view.record)),
     )
+
+
+def _also_words(page: TaskPage, view: TaskView) -> str:
+    """Say when a task comes next to its current run, as a snoozed outcome does; a window ahead has rows for that."""
+    task, runs = view.record.task, view.record.side_runs
+    if page.where.before is not None and page.where.before > view.now:
+        return ""
+    due = sorted(after_pause(task, due_at(run)) for run in runs if run.state is State.SCHEDULED)
+    return _asides(f"also {', '.join(_short(at, task.timezone, view.now) for at in due)}") if due else ""
 
 
 def _step_words(page: TaskPage, view: TaskView) -> str:

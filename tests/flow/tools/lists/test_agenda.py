@@ -259,3 +259,11 @@ def test_a_snoozed_outcome_is_listed_where_the_next_occurrence_is_beyond_the_win
     assert row.when == "2026-11-24T15:00:00Z"
     scheduler.reschedule(task_id, pause=True)
     assert scheduler.tasks.list(before=NOON + 4 * HOUR).views == ()
+
+
+def test_a_list_without_a_window_says_when_a_task_comes_next_to_its_current_run(scheduler: Scheduler, ask: Ask) -> None:
+    task_id = scheduler.schedule("Water", repeat="every friday at 9:00").record.task.id
+    assert "(also" not in ask("list_tasks")[0]
+    scheduler.act(task_id, "run_now")
+    assert f"{task_id} Fri 27 Nov 09:00 «Water» (repeats) (also Tue 24 Nov 12:00)" in ask("list_tasks")[0].splitlines()
+    assert "(also" not in ask("list_tasks", before="in 1 hour")[0]
