@@ -227,11 +227,14 @@ class Model:
         self.rule = self.until = self.max_runs = None
         self.overlap = "skip"
 
-    def move(self, to: datetime, now: datetime) -> None:
+    def move(self, to: datetime, now: datetime, *, around_pause: bool = False) -> None:
         run = self.run
         _refuse(run.state == "running" or (run.state == "cancelled" and run.ends_series))
         slot = (run.slot or run.at) if self.rule else None
         number = run.number + 1 if self.rule else run.number
+        if around_pause and not (run.ended or run.under_way):
+            run = self._past_pause()
+            slot = (run.slot or run.at) if self.rule else None
         if not (run.ended or run.under_way) and self._move_past(to, now):
             return
         if run.ended:
@@ -243,6 +246,15 @@ class Model:
             run.wake, run.state = max(to, now), "scheduled" if run.state == "ready" else run.state
         else:
             run.at, run.wake, run.slot, run.state, run.opened = to, max(to, now), slot, "scheduled", None
+
+    def _past_pause(self) -> Run:
+        """Put a series that is paused until a time at the occurrence after that; return its run."""
+        run = self.run
+        held = self.rule and self.paused_until and run.state == "scheduled" and not run.under_way
+        if held and self.paused_until and run.wake < self.paused_until - TICK:
+            coming = self._following(self.paused_until - TICK, run.number)
+            self.run = run if coming is None else Run(coming, run.number, wake=coming)
+        return self.run
 
     def _move_past(self, to: datetime, now: datetime) -> bool:
         """Move the next occurrence to or past the one after it, if it is: no other is lost by that."""
@@ -327,6 +339,7 @@ class Model:
 
     def skip(self, now: datetime) -> None:
         _refuse(self.rule is None or self.run.ended is not None or self.run.under_way)
+        self._past_pause()
         self._replace_by_next(now)
 
     def pause(self, now: datetime, until: datetime | None = None) -> None:

@@ -143,7 +143,7 @@ class Walk:
 
     def move(self) -> None:
         to = self.now + self.draw.choice(SPANS)
-        self.ask(f"when {to}", lambda: self.change(when=to), lambda: self.model.move(to, self.now))
+        self.ask(f"when {to}", lambda: self.change(when=to), lambda: self.model.move(to, self.now, around_pause=True))
 
     def new_rule(self) -> None:
         words, until = self.draw.choice(RULES), self.draw.choice([None, None, "never", self.now + 20 * DAY])

@@ -12,6 +12,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.pause import skip_next
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
@@ -87,7 +88,7 @@ def decide_action(
             lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now, holidays), now),
         ),
         RUN_NOW: (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
-        SKIP_NEXT: (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
+        SKIP_NEXT: (EventKind.SKIPPED, lambda record: skip_next(record, now)),
         UNDO: (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
     }
     if action not in decisions:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from duetime.scheduler.calls.bulk_change import BulkDecision
 from duetime.scheduler.chain.chain import ChainRecord, steps_to_come
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.instants import resolve_moment
@@ -18,9 +18,10 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import skip_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import DeadlineType, Run, Task
+from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
@@ -62,6 +63,28 @@ def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: da
             argument, "the pause would end now", accepted="a future time", example=f"{argument}='tomorrow 9am'"
         )
     return end
+
+
+def past_pause(record: TaskRecord) -> TaskRecord:
+    """Return a series that a pause holds until a time with the occurrence that follows it, as the user sees it.
+
+    The occurrences before that are left out at the end of the pause, whatever becomes of them.
+    """
+    task, run = record.task, record.run
+    if task.repeat is None or task.paused_until is None or run.state not in {State.SCHEDULED, State.READY}:
+        return record
+    try:
+        coming = changes.end_pause(record, task.paused_until).coming
+    except Refused:  # none is left
+        return record
+    if coming.id == run.id:
+        return record
+    return replace(record, run=replace(coming, id=run.id, generation=run.generation))
+
+
+def skip_next(record: TaskRecord, now: datetime) -> Change:
+    """Skip the next occurrence of a series; of one that a pause holds until a time, the one after that."""
+    return replace(changes.skip_next(past_pause(record), now), run=skip_run(record.run, now))
 
 
 def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None:

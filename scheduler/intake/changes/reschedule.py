@@ -14,7 +14,15 @@ from duetime.scheduler.handlers.payload import as_json
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import end_step, lost_run_note, max_runs_step
 from duetime.scheduler.intake.changes.links import links_step
-from duetime.scheduler.intake.changes.pause import Pause, deadline_warning, ended_warning, pause_step, read_pause
+from duetime.scheduler.intake.changes.pause import (
+    Pause,
+    deadline_warning,
+    ended_warning,
+    past_pause,
+    pause_step,
+    read_pause,
+    skip_next,
+)
 from duetime.scheduler.intake.changes.series import (
     has_new_days,
     has_new_zone,
@@ -74,7 +82,9 @@ def decide_reschedule(
             example=f"title={record.task.title!r}",  # an example harms nothing: this changes nothing
         )
     unchanged = Change(record.task, record.run, kind=EventKind.RESCHEDULED)
-    described = terms_step(_describe_step(ChangeDraft(record, request, planner, now, unchanged, recurs)))
+    record = past_pause(record) if _moves_next(request) else record
+    began = ChangeDraft(record, request, planner, now, replace(unchanged, run=record.run), recurs)
+    described = terms_step(_describe_step(began))
     draft = demand_step(_timing_step(described))
     pause = read_pause(draft)
     draft = draft.assuming(*pause.warnings)
@@ -83,7 +93,15 @@ def decide_reschedule(
     check_kept(record.task, draft.task)
     draft = links_step(_skip_step(_pause_step(draft, pause)))
     notes = (*as_assumed(draft.assumptions), *draft.warnings)
-    return draft.change, (*notes, NOTHING_CHANGED) if draft.change == unchanged else notes
+    if draft.change == began.change:
+        return unchanged, (*notes, NOTHING_CHANGED)
+    return draft.change, notes
+
+
+def _moves_next(request: Reschedule) -> bool:
+    """Whether a call moves the next occurrence of a series alone, and leaves a pause as it is."""
+    moves = request.when is not None and request.repeat is None and not request.all_following
+    return moves and request.pause is None and request.pause_until is None
 
 
 def with_stored_secrets(payload: GivenPayload | None, task: Task) -> Mapping[str, Json] | None:
@@ -198,7 +216,7 @@ def _pause_step(draft: ChangeDraft, pause: Pause) -> ChangeDraft:
 def _skip_step(draft: ChangeDraft) -> ChangeDraft:
     if not draft.request.skip_next:
         return draft
-    step = changes.skip_next(draft.change.applied_to(draft.record), draft.now)
+    step = skip_next(draft.change.applied_to(draft.record), draft.now)
     return draft.with_change(_joined(draft.change, step))
 
 

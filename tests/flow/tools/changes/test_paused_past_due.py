@@ -90,3 +90,34 @@ def test_the_end_of_the_pause_runs_the_tasks_whose_time_was_shown_as_that(
         each.record.task.id for each in scheduler.tasks.list(TaskFilter()).views if each.record.run.state == "waiting"
     }
     assert ready == first - waiting
+
+
+CHANGES_OF_THE_NEXT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "it is skipped": ({"skip_next": True}, ["2026-11-25T09:00:00Z", "2026-11-26T09:00:00Z"]),
+    "it is moved": ({"when": "tuesday 10:00"}, ["2026-11-24T10:00:00Z", "2026-11-25T09:00:00Z"]),
+    "it is moved earlier": ({"when": "tuesday 8:45"}, ["2026-11-24T08:45:00Z", "2026-11-25T09:00:00Z"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_THE_NEXT)
+def test_a_change_of_the_next_occurrence_of_a_paused_series_is_of_the_one_after_the_pause(
+    scheduler: Scheduler, store: Store, clock: Clock, change: str
+) -> None:
+    given, runs = CHANGES_OF_THE_NEXT[change]
+    clock.at = datetime(2026, 11, 20, 8, tzinfo=UTC)
+    task_id = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
+    scheduler.reschedule(task_id, pause_until="tuesday 8:30")
+    before = scheduler.get(task_id).coming
+    tried = scheduler.reschedule(task_id, **given, dry_run=True)
+    changed = scheduler.reschedule(task_id, **given)
+    assert [task_payload(view).when.utc for view in (tried, changed)] == [runs[0]] * 2
+    scheduler.act(task_id, "undo", undo=changed.undo)
+    assert scheduler.get(task_id).coming == before
+    scheduler.reschedule(task_id, **given)
+    clock.at = datetime(2026, 11, 24, 8, 30, tzinfo=UTC)
+    assert store.series.end_pauses(limit=9) == [task_id]
+    view = scheduler.get(task_id)
+    assert ([each.instant for each in view.coming[:2]], view.record.side_runs) == (
+        [datetime.fromisoformat(each) for each in runs],
+        (),
+    )
