@@ -28,6 +28,7 @@ SEARCHING = settings().max_examples > USUAL_EXAMPLE_COUNT
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/openapi.json"
 REPORT = "requests.har"
 PATIENCE_S = 3_600
+ANSWER_PATIENCE_S = 60
 REST_PATH = "/v1/openapi.json"
 CONFIGURATION = """
 # A time, a recurrence or a pool is a text to a schema; whether it is understood, only the server can say.
@@ -66,8 +67,9 @@ def checked(folder: Path, address: str, key: str) -> subprocess.CompletedProcess
     command = [Path(sys.executable).with_name("st"), "--config-file", folder / "schemathesis.toml", "run"]
     options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", FIRST_SEED, "--no-color"]
     drawn = ["--max-examples", EXAMPLES, "-H", f"Authorization: Bearer {key}", "--continue-on-failure"]
+    patience = ["--request-timeout", ANSWER_PATIENCE_S]
     told = ["--report", "har", "--report-har-path", folder / REPORT]
-    words = [str(word) for word in (*command, *options, *drawn, *told)]
+    words = [str(word) for word in (*command, *options, *drawn, *patience, *told)]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
