@@ -134,7 +134,7 @@ class Target:
     calls: int = 0
     made: int = 0
     person: str = field(default_factory=lambda: f"John {token_hex(3)}")
-    """The person to call: a database that has seen an earlier round finds no twin of a task."""
+    """A part of its titles: a database that has seen an earlier round finds no twin of a task."""
 
     async def block(self, calls: int) -> None:
         """Make calls one by one, and add up the CPU time of the server."""
