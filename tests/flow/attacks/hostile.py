@@ -10,8 +10,8 @@ from hypothesis import settings
 
 from tests.search import USUAL_EXAMPLE_COUNT
 
-PART_COUNT: Final = 10
-KIND_PART_COUNT: Final = 2
+PART_COUNT: Final = 20
+KIND_PART_COUNT: Final = 4
 
 
 def nested(depth: int) -> Json:
