@@ -35,7 +35,7 @@ from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.waits.signal import KeptWait
-from sqlalchemy import BindParameter, Connection, bindparam, exists, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, exists, or_, select, update
 
 MAX_LINKS_CLOSED = 1_000
 """Dependencies that one transaction closes."""
@@ -66,12 +66,19 @@ _CLOSE = Batch(
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
     .values(closed_at=bindparam("at"), outcome=bindparam("how"), mismatch=bindparam("differs"))
 )
-_AWAITS = signal_waits.c.waiter_id.in_((tasks.c.id, runs.c.id))
+_AWAITED: ColumnElement[bool] = or_(
+    *(
+        select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id == waiter).correlate(tasks, runs).exists()
+        for waiter in (tasks.c.id, runs.c.id)
+    )
+)
+"""Whether a task or its run has a wait: two looks, since an index serves no condition on either of two columns."""
+
 _WAITING = (
     TASK_AND_RUN.add_columns(
         tasks.c.followed,
         questions.HAS_OPEN_APPROVAL.label("is_asked"),
-        select(signal_waits.c.waiter_id).where(_AWAITS).correlate(tasks, runs).exists().label("awaits"),
+        _AWAITED.label("awaits"),
     )
     .where(tasks.c.id.in_(_IDS), IS_CURRENT, runs.c.state == State.WAITING)
     .order_by(tasks.c.id)
