@@ -67,7 +67,8 @@ def task_answer(
         payload = with_details(payload, view)
     if letter:
         payload = payload.model_copy(update={"letter": letter_part(letter, whole=whole)})
-    return answer(as_json(payload), task_text(payload), as_json(task_words(view)))
+    words = as_json(task_words(view)) if view.warnings or view.repeat_text else None
+    return answer(as_json(payload), task_text(payload), words)
 
 
 def dry_run_answer(view: TaskView) -> CallToolResult:

@@ -20,6 +20,8 @@ REPEAT_WINDOW = timedelta(seconds=60)
 """Time for which a repeated call without a key of its own returns the first task."""
 
 
+_ENCODE = json.JSONEncoder(sort_keys=True).encode
+
 REPEATED_CALL = Translatable.of(
     NoteKind.REPEATED_CALL,
     "this repeats an earlier call, so nothing was changed; the task is returned in its current state",
@@ -40,7 +42,7 @@ def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> Idemp
         return IdempotencyKey(request.idempotency_key, content, expires_at=None, derived=False)
     if request.raw is None:
         return None
-    digest = hashlib.sha256(json.dumps([by.tenant, by.user, content], sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(_ENCODE([by.tenant, by.user, content]).encode()).hexdigest()
     return IdempotencyKey(f"derived:{digest}", content, expires_at=now + REPEAT_WINDOW, derived=True)
 
 

@@ -127,6 +127,7 @@ def split_city(text: str) -> tuple[str, str] | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
     """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am Tokyo time`."""
     head, name = _last_word(text)
