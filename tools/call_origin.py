@@ -62,8 +62,7 @@ UNKNOWN_ORIGIN: Final = CallOrigin()
 
 def _channels_named(request: Request) -> Iterator[Any]:
     steps: Sequence[Any] = request.steps or ()  # nobody has read them yet
-    yield from request.deliver_to
-    yield (request.on_failure or {}).get(ON_FAILURE_NOTIFY)
-    for step in steps:
-        named = step.get("deliver_to") if isinstance(step, Mapping) else None
-        yield from named if isinstance(named, list) else ()
+    of_steps = ((step.get("deliver_to"), step.get("on_failure")) for step in steps if isinstance(step, Mapping))
+    for channels, on_failure in ((request.deliver_to, request.on_failure), *of_steps):
+        yield from [channels] if isinstance(channels, str) else channels if isinstance(channels, list | tuple) else ()
+        yield on_failure.get(ON_FAILURE_NOTIFY) if isinstance(on_failure, Mapping) else None

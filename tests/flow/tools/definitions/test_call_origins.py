@@ -104,6 +104,10 @@ def test_equal_calls_of_two_threads_are_two_tasks_and_a_repeat_is_one(store: Sto
 def test_each_step_of_a_chain_is_sent_back_that_names_its_origin(store: Store, era: str) -> None:
     steps = [{"name": "a", "when": "in 1 hour", "deliver_to": ["origin"]}, {"name": "b", "after": ["a"], "when": "now"}]
     [made] = called(store, era, "claude-code", ("schedule_task", {"title": "Book", "steps": steps}, None))
+    for named in ({"deliver_to": "origin"}, {"on_failure": {"notify": "origin"}}):
+        alone = {"title": f"Book {named}", "steps": [{"name": "a", "when": "in 1 hour", **named}]}
+        [other] = called(store, era, "claude-code", ("schedule_task", alone, None))
+        assert not other.is_error, other.content
     ids = [step["id"] for step in made.structured_content["chain"]["steps"]]
     reads = called(store, era, "x", *(("get_task", {"task_id": each}, None) for each in ids))
     assert [read.structured_content["origin"] for read in reads] == [{"client": "claude-code"}] * 2
