@@ -44,6 +44,7 @@ from duetime.scheduler.service.letters.letter_call import (
     ClosingCall,
     check_none_current,
     check_one,
+    named_runs,
     require_reason,
     undo_tokens,
     undone_by,
@@ -111,7 +112,7 @@ class DeadLetterService:
     def replay(
         self,
         /,
-        run_ids: Sequence[str] = (),
+        run_ids: Sequence[str] | None = None,
         *,
         payload: GivenPayload | None = None,
         dry_run: bool = False,
@@ -123,19 +124,19 @@ class DeadLetterService:
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
         A run to which three replays led is left out unless it is named. So is one whose recurring task has another run
-        that has begun, is due, or was started by a replay. A dry run stores nothing. A repeated call with the same
-        `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
-        replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
+        that has begun, is due, or was started by a replay. An empty list names no letter and is refused. A dry run
+        stores nothing. A repeated call with the same `idempotency_key` finishes the first one where it was cut off, and
+        returns the letters of both. A `payload` replaces that of the one run that is named; the action checks it. A
+        task that repeats keeps its own.
         """
-        named = tuple(dict.fromkeys(run_ids))
-        call = ClosingCall(REPLAYED, named, payload=payload, **asked)
+        call = ClosingCall(REPLAYED, named_runs(run_ids), payload=payload, **asked)
         check_one(call)
         return self._call(call, tenant, by, dry_run=dry_run)
 
     def discard(
         self,
         /,
-        run_ids: Sequence[str] = (),
+        run_ids: Sequence[str] | None = None,
         *,
         dry_run: bool = False,
         tenant: str | None = None,
@@ -144,11 +145,10 @@ class DeadLetterService:
     ) -> LettersClosed:
         """Close dead letters that need no replay: those that are named, or else the oldest of the filter.
 
-        They stay in the history. Each is closed in a transaction of its own with its audit entry. `idempotency_key` is
-        as in `replay`.
+        They stay in the history. Each is closed in a transaction of its own with its audit entry. An empty list and an
+        `idempotency_key` are as in `replay`.
         """
-        named = tuple(dict.fromkeys(run_ids))
-        call = ClosingCall(DISCARDED, named, **asked)
+        call = ClosingCall(DISCARDED, named_runs(run_ids), **asked)
         return self._call(call, tenant, by, dry_run=dry_run)
 
     def _call(self, call: ClosingCall, tenant: str | None, by: Principal, *, dry_run: bool) -> LettersClosed:

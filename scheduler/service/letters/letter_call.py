@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, TypedDict
 
@@ -121,6 +121,18 @@ class Closing:
                 self.skipped.append(SkippedLetter(run_id, str(problem)))
             if len(self.closed) == self.room or len(self.skipped) == MAX_LETTERS_SKIPPED:
                 return
+
+
+def named_runs(run_ids: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the ids of a call, each once; without ids it means the letters of its filter, with an empty list none."""
+    if run_ids is None:
+        return ()
+    named = tuple(dict.fromkeys(run_ids))
+    if not named:
+        accepted = "ids of runs; without run_ids, the letters of the filter"
+        example = "run_ids=['r_7k3m9qx2w4hb00000000']"
+        raise InvalidArgument("run_ids", "it names no run", accepted=accepted, example=example)
+    return named
 
 
 def check_one(call: ClosingCall) -> None:

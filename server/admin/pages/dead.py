@@ -156,7 +156,7 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
         ONCE: token_hex(_ONCE_BYTES),
     }
     close = _closer(visit, verb)
-    tried = close((), where=query.where, **instants, dry_run=True, tenant=tenant)
+    tried = close(None, where=query.where, **instants, dry_run=True, tenant=tenant)
     return ClosingQuestion(verb, (), tried, fields)
 
 
@@ -241,7 +241,7 @@ def _matching(visit: Visit, close: Callable[..., LettersClosed]) -> dict[str, Le
     most = _most(visit.form.get("most", ""))
     once = visit.form.get(ONCE)
     key = {"idempotency_key": f"admin-{once}"} if once else {}
-    return {tenant: close((), where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant, **key)}
+    return {tenant: close(None, where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant, **key)}
 
 
 def take_back(visit: Visit) -> Moved:

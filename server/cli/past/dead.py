@@ -165,7 +165,7 @@ def replay(
     payload: LetterPayload = None,
 ) -> None:
     """Run dead letters once more: those that are named, or the oldest of a filter."""
-    _close(context, "replayed", run_ids or (), closing, reason=reason, payload=read_object(payload))
+    _close(context, "replayed", run_ids, closing, reason=reason, payload=read_object(payload))
 
 
 @with_closing
@@ -177,17 +177,19 @@ def discard(
     reason: Annotated[str | None, typer.Option(help="why, for the audit log")] = None,
 ) -> None:
     """Close dead letters that need no replay; they stay in the history."""
-    _close(context, "discarded", run_ids or (), closing, reason=reason)
+    _close(context, "discarded", run_ids, closing, reason=reason)
 
 
-def _close(context: typer.Context, how: str, run_ids: Sequence[str], closing: Mapping[str, Any], **more: Any) -> None:
+def _close(
+    context: typer.Context, how: str, run_ids: Sequence[str] | None, closing: Mapping[str, Any], **more: Any
+) -> None:
     """Replay or discard letters, and write what was done."""
     filters = {name: closing[name] for name in ("action", "label", "text")}
     check_choice(run_ids, closing["every"], (*filters.values(), closing["since"]))
     with session(context).app() as app:
         close = app.scheduler.letters.replay if how == "replayed" else app.scheduler.letters.discard
         done = close(
-            run_ids,
+            run_ids or None,
             where=DeadLetterFilter(**filters),
             **{name: closing[name] for name in ("since", "max_letters", "dry_run", "tenant")},
             idempotency_key=closing["key"],

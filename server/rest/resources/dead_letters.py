@@ -147,7 +147,7 @@ def _closed(call: RestCall, close: Callable[..., LettersClosed]) -> RestAnswer:
         call.scheduler.past.note_read(tenant, by=call.by)
     bounds = {name: call.values.get(name) for name in ("since", "until", "reason")}
     done = close(
-        call.values.get("run_ids", ()),
+        call.values.get("run_ids") or None,
         where=_where(call.values),
         **bounds,
         max_letters=call.values.get("max_letters", USUAL_LETTERS_COUNT),

@@ -111,6 +111,17 @@ def test_a_replay_makes_the_next_run_and_is_in_the_audit_log_and_the_history(
     assert desk.woken == [letter.task_id]
 
 
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_empty_list_of_runs_is_not_every_letter(
+    store: Store, clock: Clock, desk: Desk, verb: str, dry_run: bool
+) -> None:
+    letter = failed(store, clock)
+    with pytest.raises(InvalidArgument, match="run_ids: it names no run"):
+        getattr(desk, verb)([], reason=WHY, dry_run=dry_run, by=ANN)
+    assert found(desk) == [letter.run_id]
+
+
 def test_a_letter_is_closed_once(store: Store, clock: Clock, desk: Desk) -> None:
     letter = failed(store, clock)
     desk.replay([letter.run_id], by=ANN)
