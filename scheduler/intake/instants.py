@@ -15,9 +15,8 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import translation, zones
-from duetime.scheduler.rules.time.days.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
-from duetime.scheduler.rules.time.times import Resolved, describe, length, relative
+from duetime.scheduler.rules.time.times import Resolved, describe, length, relative, too_far
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import RepeatPolicy
 from duetime.scheduler.view_parts import Occurrence
@@ -226,8 +225,8 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
-    if instant.year > LAST_YEAR:
-        raise InvalidArgument(argument, f"the year {instant.year} is out of range", example="in 2 hours")
+    if far := too_far(instant, now):
+        raise InvalidArgument(argument, far, example="in 2 hours")
     instant = max(instant, now)
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 

@@ -227,7 +227,8 @@ def _resolved(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> 
     place = binding or named or home
     instant, assumed = _coming(text, reading, now, place)
     _check_offset(reading, binding or named)
-    _check_far(instant, now)
+    if far := too_far(instant, now):
+        raise Misread(far, _example(now))
     shown = place or zones.load("UTC")
     wall = instant.astimezone(shown).replace(tzinfo=None)
     return Resolved(instant.astimezone(UTC), wall, shown.key, (*assumed, *notes))
@@ -284,9 +285,10 @@ def _future(wall: datetime, now: datetime) -> datetime:
     return today if today >= now else today + timedelta(days=1)
 
 
-def _check_far(instant: datetime, now: datetime) -> None:
-    if instant > datetime.combine(add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC):
-        raise Misread(f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead", _example(now))
+def too_far(instant: datetime, now: datetime) -> str:
+    """Say that an instant is too many years ahead; empty where it is not."""
+    last = datetime.combine(add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC)
+    return f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead" if instant > last else ""
 
 
 def _shown(text: str) -> str:
