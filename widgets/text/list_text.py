@@ -11,7 +11,7 @@ from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import InboxMessage, State, Tier
+from duetime.scheduler.task import InboxMessage, Run, State, Tier
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import (
     Clash,
@@ -32,6 +32,7 @@ from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100
 MAX_LISTED_REASON_CHARS = 80
+MAX_EXTRA_TIMES = 2
 LIST_CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
 _ALL = "list_tasks() without a filter lists all."
 _MAKES_ONE = 'schedule_task(title="Call John", when="in 20 min") makes one.'
@@ -115,9 +116,12 @@ def counts_in_words(
 
 
 def _next_words(page: TaskPage, now: datetime) -> str:
-    """Say how far the next one is: the first on the page that is to come."""
+    """Say how far the next one is: the first on the page that is to come, or a moved or snoozed run before it."""
     times_to_come = (due_at(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
-    first = None if only_failures(page.where.states) else next((each for each in times_to_come if each > now), None)
+    first = next((each for each in times_to_come if each > now), None)
+    apart = [due_at(run) for view in page.views for run in _extra_runs(view)]
+    first = min(filter(None, [first, *(each for each in apart if each > now)]), default=None)
+    first = None if only_failures(page.where.states) else first
     zone = page.views[0].record.task.timezone
     return f"The next is due {moment(first, zone, now)}." if first else ""
 
@@ -174,7 +178,14 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
-        _asides("repeats" if task.repeat else "", _waits(view), _held(view), _misses(view), _last_failure(view.record)),
+        _asides(
+            "repeats" if task.repeat else "",
+            _extra(view),
+            _waits(view),
+            _held(view),
+            _misses(view),
+            _last_failure(view.record),
+        ),
     )
 
 
@@ -222,6 +233,19 @@ def _failure_line(view: TaskView, zone: str) -> str:
 def _again(view: TaskView) -> str:
     look = look_of_view(view)
     return "next" if look == State.SCHEDULED else f"{word_of(look)}, next"
+
+
+def _extra_runs(view: TaskView) -> list[Run]:
+    """Return the runs that come next to the current one: moved past others, snoozed, or to run now."""
+    side_runs = () if view.record.task.paused else view.record.side_runs
+    return [run for run in side_runs if run.state is State.SCHEDULED]
+
+
+def _extra(view: TaskView) -> str:
+    times_to_come = sorted(due_at(run) for run in _extra_runs(view))
+    shown = [_short(each, view.record.task.timezone, view.now) for each in times_to_come[:MAX_EXTRA_TIMES]]
+    more = [f"{len(times_to_come) - len(shown)} more times"] if len(times_to_come) > len(shown) else []
+    return f"also runs {', '.join([*shown, *more])}" if shown else ""
 
 
 def _asides(*asides: str) -> str:

@@ -85,6 +85,17 @@ def test_the_answer_says_that_they_stay_and_names_the_next_ones(ask: Ask, stretc
         assert "it also runs Mon 2 Nov 2026 11:00" in text
 
 
+def test_the_list_says_that_the_moved_one_comes_next_once_the_others_before_it_are_skipped(
+    ask: Ask, stretch: str
+) -> None:
+    ask("reschedule_task", task_id=stretch, when="monday 11:00")
+    for key in ("friday", "monday"):
+        ask("reschedule_task", task_id=stretch, skip_next=True, idempotency_key=key)
+    text, _found = ask("list_tasks")
+    assert "The next is due Mon 2 Nov 2026 11:00" in text
+    assert "(repeats; also runs Mon 2 Nov 11:00)" in text
+
+
 def test_the_undo_of_a_move_past_others_restores_the_series(scheduler: Scheduler, stretch: str) -> None:
     before = scheduler.get(stretch)
     moved = scheduler.reschedule(stretch, when="monday 11:00")
