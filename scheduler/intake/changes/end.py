@@ -81,7 +81,7 @@ def _check_number(task: Task, coming: Run) -> None:
     if task.max_runs is not None and task.max_runs < coming.number:
         raise InvalidArgument(
             "max_runs",
-            f"it has had {coming.number - 1} runs, and {describe(coming.scheduled_for, task.timezone)} is the next one",
+            f"its next run, {describe(coming.scheduled_for, task.timezone)}, is number {coming.number}",
             accepted=f"{coming.number} or more; cancel it to end it now",
             example=f"max_runs={coming.number}",
         )

@@ -197,7 +197,7 @@ def test_more_runs_do_not_bring_back_what_was_cancelled(target: Desk) -> None:
 def test_a_series_may_have_fewer_runs_but_no_fewer_than_it_comes_to_with_the_next_one(target: Desk) -> None:
     task_id = target.schedule(repeat="every day at 9:00")
     assert [target.run(day(1)), target.run(day(2))] == [1, 1]
-    with pytest.raises(InvalidArgument, match=r"max_runs: it has had 2 runs, and Wed .* Accepted: 3 or more"):
+    with pytest.raises(InvalidArgument, match=r"max_runs: its next run, Wed .*, is number 3\. Accepted: 3 or more"):
         target.scheduler.reschedule(task_id, max_runs=2)
     target.scheduler.reschedule(task_id, max_runs=3)
     assert [target.run(day(3)), target.run(day(4))] == [1, 0]

@@ -96,6 +96,16 @@ def test_the_list_says_that_the_moved_one_comes_next_once_the_others_before_it_a
     assert "(repeats; also runs Mon 2 Nov 11:00)" in text
 
 
+def test_a_run_that_was_moved_and_is_still_to_come_counts_as_no_run_that_it_has_had(
+    scheduler: Scheduler, stretch: str
+) -> None:
+    scheduler.reschedule(stretch, when="monday 11:00")
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.reschedule(stretch, max_runs=1)
+    assert "max_runs: its next run, Fri 30 Oct 2026 10:30, is number 2." in str(refused.value)
+    assert "it has had" not in str(refused.value)
+
+
 def test_the_undo_of_a_move_past_others_restores_the_series(scheduler: Scheduler, stretch: str) -> None:
     before = scheduler.get(stretch)
     moved = scheduler.reschedule(stretch, when="monday 11:00")
