@@ -24,6 +24,7 @@ from duetime.scheduler.remedies import (
 _CALL = re.compile(r"[a-z_]+(\.[\w.-]+)?=|[a-z]+_tasks?\(|@|duetime ")
 """The beginning of an example that is more than a value."""
 
+_IN_REQUESTS = re.compile(r"^requests\[\d+\]\.")
 _BARE = re.compile(r"[\[{].*|timedelta\(.*|[0-9]+(\.[0-9]+)?")
 """Values that are written without quotes."""
 
@@ -128,12 +129,11 @@ class InvalidArgument(DuetimeError):
         return " ".join(parts)
 
     def _passed(self, example: str) -> str:
-        if _CALL.match(example) or not self.argument.isidentifier():  # a part of an argument has no name to pass it by
+        name = _IN_REQUESTS.sub("", self.argument)
+        if _CALL.match(example) or not name.isidentifier():  # a part of an argument has no name to pass it by
             return example
-        return _EITHER.join(self._named(one) for one in example.split(_EITHER))
-
-    def _named(self, example: str) -> str:
-        return f"{self.argument}={example}" if _BARE.fullmatch(example) else f"{self.argument}={example!r}"
+        named = (f"{name}={one}" if _BARE.fullmatch(one) else f"{name}={one!r}" for one in example.split(_EITHER))
+        return _EITHER.join(named)
 
 
 class InvalidArguments(DuetimeError):

@@ -264,6 +264,15 @@ def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -
     assert str(refused).endswith("Example: Request(..., labels=['project'])")
 
 
+def test_the_example_of_a_wrong_request_of_many_names_the_argument(scheduler: Scheduler) -> None:
+    wrong = {"title": "", "when": "soonish"}
+    for name, value in wrong.items():
+        requests = [Request("One", when="in 1 hour"), Request(**{"title": "Two", name: value})]
+        text = str(tried(lambda given=requests: scheduler.schedule_many(given)))
+        assert text.startswith(f"requests[1].{name}: ")
+        assert f"Example: Request(..., {name}=" in text
+
+
 def test_all_that_is_wrong_with_many_requests_is_named_by_its_place(scheduler: Scheduler) -> None:
     requests = [
         Request("Count stars", when="in 1 hour"),
