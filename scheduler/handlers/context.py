@@ -233,7 +233,7 @@ class Context:
         """
         if fraction is not None and not _is_part(fraction):
             given = f"{str(fraction)[:40]!r} is not a fraction of the work"
-            raise InvalidArgument("fraction", given, accepted="0.0 to 1.0", example="ctx.progress(0.5, 'half')")
+            raise InvalidArgument("fraction", given, accepted="0.0 to 1.0", example="0.5")
         if fraction != 1 and not self._is_time():
             return True
         message = clean_text(masked(text), 200, lines=False)

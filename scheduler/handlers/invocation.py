@@ -131,8 +131,8 @@ def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[
         )
     match outcome:
         case Done():
-            summary, result = _text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result)
-            return Done(summary, result, bool(outcome.quiet), _spawned(handler, outcome.spawn))
+            result, spawned = _result(handler, outcome.result), _spawned(handler, outcome.spawn)
+            return Done(_summary(handler, outcome.summary), result, bool(outcome.quiet), spawned)
         case Failed():
             return Failed(_reason(outcome.reason), _result(handler, outcome.result), bool(outcome.expired))
         case Retry():
@@ -145,6 +145,17 @@ def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_HANDLER_REASON_CHARS))
         case _:
             assert_never(outcome)
+
+
+def _summary(handler: Handler, given: object) -> str:
+    if not isinstance(given, str):
+        raise InvalidArgument(
+            f"{handler.name}: Done.summary",
+            f"{type(given).__name__} is not text",
+            accepted="what the user reads; `result` keeps any JSON",
+            example="Done(summary='resized')",
+        )
+    return _text(given, MAX_SUMMARY_CHARS)
 
 
 def _text(value: object, maximum: int) -> str:

@@ -400,7 +400,7 @@ def test_an_exception_whose_text_cannot_be_had_is_a_failed_attempt_too() -> None
 
 def test_an_outcome_whose_text_cannot_be_had_is_a_failed_attempt() -> None:
     said: list[str] = []
-    returned = returning(Done(Wordless()))  # type: ignore[arg-type] # the mistake under test
+    returned = returning(Yielded(reason=Wordless()))  # type: ignore[arg-type] # the mistake under test
     assert run_handler(returned, CTX, {}, on_error=said.append) == Retry("ZeroDivisionError")
     assert "ZeroDivisionError" in said[0]
 
@@ -457,6 +457,19 @@ def test_progress_is_a_part_of_the_work_and_a_word_about_it() -> None:
     assert ctx.progress(0.5, "half\x00")
     assert ctx.progress(1)
     assert shown == [{"fraction": 0.5, "text": "half\ufffd"}, {"fraction": 1.0, "text": ""}]
+
+
+@pytest.mark.parametrize("summary", [None, 5, {"pages": 3}])
+def test_a_summary_that_is_no_text_fails_with_what_is_accepted(summary: Any) -> None:
+    outcome = run_handler(returning(Done(summary)), CTX, {})
+    assert isinstance(outcome, Failed)
+    assert outcome.reason.startswith(f"odd: Done.summary: {type(summary).__name__} is not text.")
+    assert outcome.reason.endswith("Example: Done(summary='resized')")
+
+
+def test_a_wrong_fraction_is_refused_with_one_that_can_be_sent_back() -> None:
+    with pytest.raises(InvalidArgument, match=r"Example: fraction=0\.5$"):
+        Context.for_test().progress(1.5)
 
 
 def test_progress_may_be_called_often_and_is_written_seldom() -> None:
