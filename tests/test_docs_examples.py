@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from duetime import Done, Failed, Scheduler, Wait, testing
@@ -62,6 +62,16 @@ def shown() -> dict[str, Any]:
         for code in blocks(HANDLER_PAGE):
             exec(compile(code, str(HANDLER_PAGE), "exec"), module.__dict__)
     return vars(module)
+
+
+@pytest.mark.parametrize("code", [code for code in blocks(HANDLER_PAGE) if "@handler(" in code])
+def test_each_handler_of_the_page_is_declared_by_its_block_alone(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("copied_handler")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, str(HANDLER_PAGE), "exec"), module.__dict__)
+    for value in vars(module).values():
+        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
+            get_type_hints(value)
 
 
 def test_the_tests_that_the_page_about_handlers_shows_pass(shown: dict[str, Any]) -> None:
