@@ -52,6 +52,14 @@ def note(line: str) -> None:
     sys.stderr.write(f"{plain_lines(line)}\n")
 
 
+def note_no_process() -> None:
+    """Write that no process runs the tasks, and what to do about it."""
+    note(
+        "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
+        "`duetime service install` sets that up for good."
+    )
+
+
 def as_json(value: Json) -> None:
     """Write JSON: indented on a terminal, one line elsewhere."""
     indent = 2 if sys.stdout.isatty() else None

@@ -47,11 +47,6 @@ from duetime.widgets.schema.task import TaskPayload
 
 UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
-NO_PROCESS_TEXT = (
-    "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
-    "`duetime service install` sets that up for good."
-)
-
 WhenOption = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
 RepeatOption = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
 Timezone = Annotated[str | None, typer.Option(help="IANA time zone for wall times; default: the configured one")]
@@ -138,7 +133,7 @@ def _submit(context: typer.Context, title: str, arguments: ScheduleArguments, as
     verb = "Would schedule" if request.dry_run else "Scheduled" if view.created else "Exists already:"
     show_change(verb, as_dry_run(view) if request.dry_run else view, as_json)
     if not runs:
-        output.note(NO_PROCESS_TEXT)
+        output.note_no_process()
 
 
 def show(
@@ -225,9 +220,12 @@ def _given(**arguments: Any) -> Any:
 
 
 def _reschedule(context: typer.Context, task_id: str, call: RescheduleCall, as_json: bool) -> None:
-    with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(scheduler.tasks.find(task_id), **call)
-        _show_rescheduled(scheduler, view, call, as_json)
+    with session(context).app() as app:
+        view = app.scheduler.reschedule(app.scheduler.tasks.find(task_id), **call)
+        _show_rescheduled(app.scheduler, view, call, as_json)
+        starts = call["when"] or call["repeat"] or call["pause"] is False
+        if starts and not call["dry_run"] and not someone_runs(app):
+            output.note_no_process()
 
 
 def _show_rescheduled(scheduler: Scheduler, view: TaskView, call: RescheduleCall, as_json: bool) -> None:

@@ -458,6 +458,14 @@ def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) ->
     assert cli("schedule", "Call John", "--when", "in 2 hours", "--dry-run").err == ""
 
 
+def test_a_new_time_where_nothing_runs_tasks_says_so_too_and_other_changes_do_not(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    for options in (("--when", "now"), ("--repeat", "daily at 9:00"), ("--resume",)):
+        assert cli("reschedule", task["id"], *options).err.startswith("No process is running tasks"), options
+    for quiet in (("--title", "Call Ann"), ("--pause",), ("--when", "in 3 hours", "--dry-run")):
+        assert cli("reschedule", task["id"], *quiet).err == "", quiet
+
+
 def test_scheduling_next_to_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
     scheduled(cli, "First", "--when", "in 2 hours")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
