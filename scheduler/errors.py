@@ -21,7 +21,7 @@ from duetime.scheduler.remedies import (
     UseNewKey,
 )
 
-_CALL = re.compile(r"[a-z_]+(\.[\w.-]+)?=|[a-z]+_tasks?\(|@|duetime ")
+_CALL = re.compile(r"[a-z_]+(\.[\w.-]+)?=|[a-z]+(_tasks?|\.submit)\(|@|duetime ")
 """The beginning of an example that is more than a value."""
 
 _IN_REQUESTS = re.compile(r"^requests\[\d+\]\.")
