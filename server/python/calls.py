@@ -19,6 +19,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C")
 
+RAW = "raw"
+"""Is for front ends, which pass the arguments of an agent on; no error offers it to a program."""
+
 
 class Front(Protocol):
     """A scheduler of programs: the service behind it, and the name of its class, in which errors speak."""
@@ -32,12 +35,13 @@ class Front(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of one method: those that may be given by position, and the reading of all."""
+    """The parameters of one method: those that may be given by position, the reading of all, and what errors offer."""
 
     method: str
     positional: tuple[str, ...]
     first: str
     arguments: Arguments
+    offered: Arguments
 
     @classmethod
     def of(cls, method: Callable[..., Any], name: str | None = None) -> Signature:
@@ -46,14 +50,13 @@ class Signature:
         named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
         needed = [each.name for each in named if each.default is Parameter.empty]
         names = [*(each.name for each in named), *names_of_rest(method)]
+        arguments = [_argument(name, each, required=each in needed) for each in names]
         return cls(
             name,
             tuple(each.name for each in named if each.kind is Parameter.POSITIONAL_OR_KEYWORD),
             needed[0] if needed else "",
-            Arguments(
-                name,
-                [_argument(name, each, required=each in needed) for each in names],
-            ),
+            Arguments(name, arguments),
+            Arguments(name, [each for each in arguments if each.name != RAW]),
         )
 
     def read(
@@ -84,7 +87,7 @@ class Signature:
                 problems.append(
                     argument.problem("it is missing" if value is None else str(error), value, action=action)
                 )
-        problems += self.arguments.unknown(given)
+        problems += self.offered.unknown({name: value for name, value in given.items() if name != RAW})
         if problems:
             raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
         return values
@@ -144,7 +147,8 @@ class ServicePart(Generic[C]):
 
 def check_opening(owner: str, **given: Any) -> None:
     """Check the arguments with which a scheduler is opened. Raises InvalidArgument(s) in the words of `owner`."""
-    expected = Signature("open", (), "", Arguments("open", OPENING))
+    arguments = Arguments("open", OPENING)
+    expected = Signature("open", (), "", arguments, arguments)
     try:
         expected.read((), given)
     except DuetimeError as error:

@@ -255,6 +255,13 @@ def test_a_payload_that_is_none_is_answered_with_one_of_the_action_of_the_task(s
     assert "payload={'message': 'new'}" in str(tried(lambda: scheduler.schedule("Ring", payload=wrong)))
 
 
+def test_no_error_offers_the_argument_that_front_ends_pass_an_agents_call_in(scheduler: Scheduler) -> None:
+    text = str(tried(lambda: scheduler.schedule("Call John", colour="red")))  # type: ignore[call-arg]  # wrong on purpose
+    assert "colour: schedule has no such argument" in text
+    assert not re.search(r"\braw\b", text)
+    assert scheduler.schedule("Call John", when="in 1 hour", raw={"title": "Call John"}).created
+
+
 def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -> None:
     requests: list[Any] = [Request("One", when="in 1 hour"), Request("Two", when="in 2 hours", labels=5)]  # type: ignore[arg-type]  # wrong on purpose
 
