@@ -27,7 +27,7 @@ def deadline_in_words(task: TaskPayload) -> str:
         return f"Finish within {task.relative_deadline.text} ({task.relative_deadline.type})"
     if task.deadline is None:
         return ""
-    year = datetime.fromisoformat(task.when.local).year
+    year = datetime.fromisoformat(task.now).year
     text, kind = task.deadline.text.replace(f" {year} ", " "), task.deadline.type
     return f"Deadline {text} missed ({kind})" if task.deadline.missed else f"Finish by {text} ({kind})"
 
@@ -38,11 +38,10 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     if repeat is None:
         return ""
     shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
-    year = datetime.fromisoformat(task.when.local).year
     now = datetime.fromisoformat(task.now)
     is_of_run = task.state is State.RUNNING or (task.state is State.WAITING and _first(repeat, now) <= now)
     to_come = repeat.next[1:] if is_of_run else repeat.next  # the first is the run itself
-    coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
+    coming = ", ".join(wall(text).replace(f" {now.year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
     asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""
     question = f"Asks the user before each run: {asks}." if asks else ""

@@ -120,7 +120,7 @@ class Recurrence:
         here = max(after, self.anchor)
         for each in coming:
             if each.instant >= here:
-                notes += clock_notes(zone, here, each)
+                notes += clock_notes(zone, here, each, after.astimezone(zone).year)
                 here = each.instant
         return tuple(dict.fromkeys(notes))
 

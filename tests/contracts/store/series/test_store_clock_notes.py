@@ -28,6 +28,11 @@ def noted(scheduler: Scheduler, **ends: Any) -> bool:
     return any("clocks go forward" in text for text in view.repeat_notes)
 
 
+def test_a_note_of_another_year_than_the_present_one_says_which(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Pill", repeat="every 2 months", when="2026-12-01")
+    assert "14 Mar 2027: clocks go forward" in view.repeat_notes
+
+
 @pytest.mark.parametrize("ends", [{"max_runs": 2}, {"until": "2027-03-13"}, {"max_runs": 1}], ids=str)
 def test_no_note_speaks_of_a_day_after_the_end_of_the_series(scheduler: Scheduler, ends: Any) -> None:
     assert not noted(scheduler, **ends)

@@ -52,6 +52,11 @@ def test_a_pause_up_to_the_end_of_a_series_says_that_nothing_comes_after_it(sche
     assert "29 Nov" not in text
 
 
+def test_times_of_another_year_than_the_present_one_say_which(scheduler: Scheduler) -> None:
+    text = said(scheduler.schedule("Report", repeat="yearly", when="2029-12-01 9:00"))
+    assert "Next: Sat 1 Dec 2029 09:00" in text
+
+
 STEPS: list[StepArguments] = [{"name": "first"}, {"name": "second", "after": ["first"]}]
 
 
