@@ -59,9 +59,7 @@ class ChainApprovalService:
         answered = self._store.chains.get(by.tenant, chain_id)
         if not new:
             return replace(self._chains.view_of(answered), undo=None)
-        older = {
-            run_id for run_id, each in facts.items() if each.side_approvals
-        }  # no undo takes an answer to them back
+        older = {run_id for run_id, each in facts.items() if each.side_approvals}  # no undo takes these answers back
         current = {step.record.task.id for step in steps if step.record.run.id not in older}
         fresh = (step.record.run for step in answered.steps if step.record.task.id in current)
         if answer is ApprovalAnswer.APPROVE:

@@ -108,8 +108,10 @@ class RunSearch:
         if soon.searched_to is None:
             return soon
         found = self._rare()
+        if is_common and not (found and self._are_few(found[0])):
+            return soon
         if found is None:
-            return soon if is_common else self._continued(soon, compared, limit)
+            return self._continued(soon, compared, limit)
         return self._with_words(found, walk, soon, compared, limit)
 
     def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
