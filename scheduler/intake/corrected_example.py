@@ -16,6 +16,9 @@ MAX_WHOLE_BYTES: Final = 220
 
 _PARTS: Final = re.compile(r"[^.\[\]]+")
 _EITHER: Final = re.compile(r" or (?=[a-z_]+=)")
+_EXCEPT: Final = re.compile(r"(?:^|(?<=, ))except=")
+"""A member with a name that Python has as a word of its own."""
+
 _STEPS: Final = "steps"
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
 
@@ -81,7 +84,7 @@ class _CorrectedCall:
         for place, value in values.items():
             whole[place[0]] = _with(whole[place[0]], place[1:], value, first=int(place[0] == _STEPS))
         self._arguments |= whole
-        return _written(whole, values)
+        return _written({name: None if value == {} else value for name, value in whole.items()}, values)
 
 
 def _written(whole: Mapping[str, Any], values: Mapping[Path, Any]) -> str:
@@ -150,9 +153,9 @@ def _is_meant(item: Any, number: int, part: str) -> bool:
 def keywords(example: str) -> dict[str, Any]:
     """Read an example as keyword arguments, with the words of JSON in it; none where it is a value."""
     try:
-        call = ast.parse(f"f({example})", mode="eval").body
+        call = ast.parse(f"f({_EXCEPT.sub('except_=', example)})", mode="eval").body
         keywords = call.keywords if isinstance(call, ast.Call) else []
-        return {str(each.arg): ast.literal_eval(_Words().visit(each.value)) for each in keywords}
+        return {str(each.arg).removesuffix("_"): ast.literal_eval(_Words().visit(each.value)) for each in keywords}
     except (SyntaxError, ValueError):
         return {}
 

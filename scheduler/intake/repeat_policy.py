@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.calls.reschedule import Reschedule
@@ -16,7 +17,6 @@ from duetime.scheduler.rules.recurrence.excluded_dates import excluded_dates
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.before_run import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Coalesce, Overlap, RepeatPolicy, Task
@@ -30,7 +30,6 @@ HOUR = timedelta(hours=1)
 
 _NAME = "repeat_policy"
 _EXCEPT = "except"
-_HOLIDAYS = (*PUBLIC_HOLIDAY, "holidays")
 _MEANT_OVERLAPS = {
     **dict.fromkeys(("queue", "enqueue", "buffer", "wait"), Overlap.BUFFER_ALL),
     **dict.fromkeys(("allow", "parallel", "concurrent"), Overlap.ALLOW_ALL),
@@ -39,27 +38,17 @@ _MEANT_OVERLAPS = {
 }
 """Words of other schedulers for what happens to a run that falls due while another runs."""
 
+_MEANT_MEMBERS = {
+    **dict.fromkeys(("exclude", "exceptions", "excluded_dates", "exclude_dates", "skip_dates", "exdates"), _EXCEPT),
+    **dict.fromkeys(("overlap_policy", "concurrency", "concurrency_policy"), "overlap"),
+    **dict.fromkeys(("misfire_grace_time", "starting_deadline"), "catchup_window"),
+}
+"""Names that other schedulers have for a member."""
+
 
 def policy_of(request: Request, today: date) -> RepeatPolicy | None:
     """Return the policy of a new task, None for the usual one; `today` is that of its zone. Raises InvalidArgument."""
-    _refuse_holidays(request)
-    return _read(request.repeat_policy, today, repeats=request.repeat is not None, of_chain=bool(request.steps))
-
-
-def _refuse_holidays(request: Request) -> None:
-    """Refuse public holidays among the dates that are left out: words of `repeat` leave them out."""
-    policy, text = request.repeat_policy, str(request.repeat).strip()
-    given = policy.get(_EXCEPT) if isinstance(policy, Mapping) else None
-    dates = [given] if isinstance(given, str) else given if isinstance(given, Sequence) else []
-    others = [each for each in dates if str(each).strip().lower() not in _HOLIDAYS]
-    if not isinstance(policy, Mapping) or request.repeat is None or len(others) == len(dates):
-        return
-    rest = {name: value for name, value in policy.items() if name != _EXCEPT} | ({_EXCEPT: others} if others else {})
-    repeat = text if _HOLIDAYS[0] in text.lower() else f"{text} except {_HOLIDAYS[0]}"
-    example = f"repeat={repeat!r}, repeat_policy={rest or None!r}".replace("=None", "=null")
-    raise InvalidArgument(
-        "repeat_policy", "words of repeat leave out public holidays", accepted="dates", example=example
-    )
+    return _read(request.repeat_policy, today, request.repeat, of_chain=bool(request.steps))
 
 
 def changed_policy(task: Task, request: Reschedule, today: date, *, of_chain: bool = False) -> RepeatPolicy | None:
@@ -70,7 +59,7 @@ def changed_policy(task: Task, request: Reschedule, today: date, *, of_chain: bo
         return None
     policy = task.repeat_policy
     if request.repeat_policy is not None:
-        policy = _read(request.repeat_policy, today, repeats=True, of_chain=of_chain)
+        policy = _read(request.repeat_policy, today, request.repeat or task.repeat, of_chain=of_chain)
     if not of_chain:
         check_one_question(policy, task.asks)
     return policy
@@ -146,16 +135,17 @@ def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:
     return remaining
 
 
-def _read(given: Mapping[str, Any] | None, today: date, *, repeats: bool, of_chain: bool) -> RepeatPolicy | None:
+def _read(given: Mapping[str, Any] | None, today: date, repeat: Any, *, of_chain: bool) -> RepeatPolicy | None:
     if not given:
         return None
-    if not repeats:
+    if repeat is None:
         raise _of_no_series()
     members: dict[str, Any] = {}
-    readers = {**_MEMBERS, _EXCEPT: ("leave_out", lambda value: excluded_dates(f"{_NAME}.{_EXCEPT}", value, today))}
+    dates = partial(excluded_dates, f"{_NAME}.{_EXCEPT}", today=today, repeat=str(repeat))
+    readers: Mapping[str, tuple[str, Callable[[Any], Any]]] = {**_MEMBERS, _EXCEPT: ("leave_out", dates)}
     for name, value in given.items():
         if name not in readers:
-            raise _unknown(str(name), value, given)
+            raise _unknown(given)
         if value is not None:
             field, read = readers[name]
             members[field] = read(value)
@@ -204,13 +194,17 @@ def _wrong(member: str, problem: str, *, accepted: str, example: str) -> Invalid
     return InvalidArgument(f"{_NAME}.{member}", problem, accepted=accepted, example=example)
 
 
-def _unknown(name: str, value: Any, given: Mapping[str, Any]) -> InvalidArgument:
-    """Return what is wrong with a member that is none; its value keeps its place under the name that was meant."""
-    near = next((each for each in get_close_matches(name[:40], _MEMBER_NAMES, n=1) if each not in given), None)
-    left_out = f"{name}=null" if name.isidentifier() else ""
-    renamed = f"{near}={value!r}, {left_out}" if near and left_out else left_out
-    problem, accepted = f"there is no {name[:40]!r}", f"an object with {', '.join(_MEMBER_NAMES)}"
-    return InvalidArgument(f"{_NAME}.{name[:40]}", problem, accepted=accepted, example=renamed)
+def _unknown(given: Mapping[str, Any]) -> InvalidArgument:
+    """Return what is wrong with members that are none; a value keeps its place under the name that was meant."""
+    names = [str(name) for name in given if name not in _MEMBER_NAMES]
+    meant: dict[str, str] = {}
+    for name in names:
+        near = _MEANT_MEMBERS.get(name) or next(iter(get_close_matches(name[:40], _MEMBER_NAMES, n=1)), None)
+        meant |= {near: repr(given[name])} if near and near not in given and near not in meant else {}
+    example = {**meant, **{name: "null" for name in names if name.isidentifier()}}
+    shown, accepted = ", ".join(repr(name[:40]) for name in names[:6]), f"an object with {', '.join(_MEMBER_NAMES)}"
+    corrected = ", ".join(f"{name}={value}" for name, value in example.items())
+    return InvalidArgument(f"{_NAME}.{names[0][:40]}", f"there is no {shown}", accepted=accepted, example=corrected)
 
 
 def _coalesce(given: Any) -> Coalesce:

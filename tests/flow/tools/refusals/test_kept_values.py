@@ -75,7 +75,7 @@ KEPT: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {**OFTEN, "repeat_policy": {"except": ["2026-12-24", "some day"], "pause_after": 3}},
-        "repeat_policy={'except': ['2026-12-24'], 'pause_after': 3}",
+        "repeat_policy={'except': ['2026-12-24', '2026-11-25'], 'pause_after': 3}",
     ),
     ({**OFTEN, "repeat_policy": {"overlap": "skip", "surplus": 1}}, "repeat_policy={'overlap': 'skip'}"),
     (
