@@ -93,7 +93,9 @@ class CommandWords:
     """The words of a shell: what is shown can be typed."""
 
     def argument(self, name: str) -> str:
-        return _OPTIONS.get(name, name)
+        outer, _, part = name.partition(".")
+        option = _OPTIONS.get(outer, outer)
+        return f"{option} {part}" if part and option in _IN_PAIRS else _OPTIONS.get(name, name)
 
     def example(self, passed: str, of: str = "") -> str:
         """Return keyword arguments as options, those of each of two examples; what is none stays as it is.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import RETRY_ACCEPTED
+from duetime.scheduler.intake.corrected_example import corrected
+from duetime.scheduler.intake.repeat_policy import policy_of as policy_of_series
+from duetime.scheduler.request import RETRY_ACCEPTED, Request
 from duetime.server.cli.formats.contract import policy_of
 from duetime.server.cli.formats.option_values import read_approval
 from duetime.server.cli.verbs import duetime_command
@@ -99,6 +102,28 @@ def test_retries_that_cannot_be_read_are_refused_with_what_can(given: str, probl
 )
 def test_an_example_of_many_tasks_can_be_typed(passed: str, typed: str) -> None:
     assert COMMAND_WORDS.example(passed) == typed
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            Request("A", repeat="daily at 9", repeat_policy={"except": "fridays"}),
+            ("--repeat-policy except: 'fridays'", "--repeat 'daily at 9 except friday', without --repeat-policy"),
+        ),
+        (
+            Request("A", repeat="daily at 9", repeat_policy={"exclude": "2026-12-24"}),
+            ("--repeat-policy exclude: there is no 'exclude'", "--repeat-policy except=2026-12-24"),
+        ),
+    ],
+    ids=["value", "name"],
+)
+def test_a_wrong_part_of_an_option_is_named_and_corrected_as_it_is_typed(asked: Request, said: tuple[str, str]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        policy_of_series(asked, date(2026, 11, 24))
+    text = corrected(caught.value, asked).text_in(COMMAND_WORDS)
+    assert text.startswith(said[0])
+    assert text.endswith(f" Example: {said[1]}")
 
 
 @pytest.mark.parametrize(
