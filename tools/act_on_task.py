@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, ActionOnTask
 from duetime.scheduler.task import ApprovalAnswer
-from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.arguments import SAMPLE_TASK_ID, Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import Text, Whole
 from duetime.tools.definition import IDEMPOTENCY_KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
@@ -44,6 +44,7 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
     return task_answer(view)
 
 
+_TASK = f"task_id={SAMPLE_TASK_ID!r}"
 _MEANT = {
     **dict.fromkeys(("complete", "completed", "finish", "finished", "mark-done", "mark-as-done", "close"), "done"),
     **dict.fromkeys(("read", "mark-read", "mark-as-read", "acknowledge", "ack", "dismiss"), "done"),
@@ -52,10 +53,10 @@ _MEANT = {
     "skip": "skip_next",
     "revert": "undo",
     "restore": "undo",
-    **dict.fromkeys(("cancel", "delete", "remove", "stop"), "cancel_task(task_id='t_7k3m9qx2w4hb')"),
-    "pause": "reschedule_task(pause=true)",
-    "resume": "reschedule_task(pause=false)",
-    **dict.fromkeys(("reschedule", "move", "update", "edit"), "reschedule_task(when='tomorrow 9am')"),
+    **dict.fromkeys(("cancel", "delete", "remove", "stop"), f"cancel_task({_TASK})"),
+    "pause": f"reschedule_task({_TASK}, pause=true)",
+    "resume": f"reschedule_task({_TASK}, pause=false)",
+    **dict.fromkeys(("reschedule", "move", "update", "edit"), f"reschedule_task({_TASK}, when='tomorrow 9am')"),
 }
 """Other words for an action, and for what another tool does."""
 

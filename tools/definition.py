@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS
 from duetime.scheduler.task import Json, Notify, Tier
-from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, Argument, Arguments, Elsewhere
+from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, SAMPLE_TASK_ID, Argument, Arguments, Elsewhere
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.task_id import TaskId, TaskIdText
@@ -44,7 +44,7 @@ TASK_ID = TaskId(
     "task_id",
     TaskIdText(40, "the id of a task, as schedule_task and list_tasks return it"),
     "",
-    "task_id='t_7k3m9qx2w4hb'",
+    f"task_id={SAMPLE_TASK_ID!r}",
     required=True,
 )
 REVISION = Argument("revision", Whole(1), "Refuse at another revision", "revision=3")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from duetime.scheduler.request import DEADLINE_KINDS, AfterFailure
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Json, Notify
 from duetime.tools.arguments.approval import ApprovalTerms
-from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.arguments import SAMPLE_TASK_ID, Argument
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.recurrence_words import RecurrenceText, refuse_no_runs
 from duetime.tools.arguments.retry import RetryTerms
@@ -100,10 +100,24 @@ def _call(*, retry: Mapping[str, int] | None = None, **given: Any) -> Reschedule
     return RescheduleTask(**given, retry=None if retry is None else retry_policy(retry))
 
 
-def _no_state(name: str) -> InvalidArgument:
+_STATES: Mapping[str, str] = {
+    **dict.fromkeys(("paused", "pause", "on_hold", "hold", "suspended", "inactive", "disabled"), "pause=true"),
+    **dict.fromkeys(("active", "open", "resumed", "scheduled", "pending", "enabled", "running"), "pause=false"),
+    "skipped": "skip_next=true",
+}
+"""What sets a task to a state that a call names."""
+
+
+def _no_state(name: str) -> Callable[[Json], InvalidArgument]:
     """Return how a task gets another state, where `name` was to set it."""
-    accepted, example = "cancel_task; pause; skip_next", "cancel_task(task_id='t_7k3m9qx2w4hb') or pause=true"
-    return InvalidArgument(name, "a task gets another state by what is done to it", accepted=accepted, example=example)
+
+    def problem(given: Json) -> InvalidArgument:
+        cancel = f"cancel_task(task_id={SAMPLE_TASK_ID!r})"
+        example = _STATES.get(str(given)[:40].strip().lower().replace(" ", "_"), cancel)
+        said = "a task gets another state by what is done to it"
+        return InvalidArgument(name, said, accepted="cancel_task; pause; skip_next", example=example)
+
+    return problem
 
 
 _SKIPS = "true or false; pause_until='monday 9am' passes over all before that time"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.ids import is_id
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.types import ArgumentType, is_blank
@@ -16,6 +17,9 @@ from duetime.tools.arguments.unknown_names import UnknownNames, as_call, is_shor
 if TYPE_CHECKING:
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.service.scheduler import Scheduler
+
+SAMPLE_TASK_ID: Final = "t_7k3m9qx2w4hb"
+"""The task of an example; a call that has one of its own is shown that."""
 
 PAYLOAD_EXAMPLES: Mapping[str, str] = {
     "webhook": "payload={'url': 'https://example.com/hook', 'method': 'POST'}",
@@ -80,6 +84,14 @@ def no_task() -> None:
     """Return the action of no task."""
 
 
+def _of_its_task(problem: InvalidArgument, task_id: Json) -> InvalidArgument:
+    """Return a problem whose example, where that is a call of another tool, is about the task of this one."""
+    if not isinstance(task_id, str) or not is_id(task_id) or f"(task_id={SAMPLE_TASK_ID!r}" not in problem.example:
+        return problem
+    example = problem.example.replace(SAMPLE_TASK_ID, task_id)
+    return InvalidArgument(problem.argument, problem.problem, accepted=problem.accepted, example=example)
+
+
 def action_of(scheduler: Scheduler, task_id: Json, by: Principal) -> str | None:
     """Return the action of a task, None where there is no such task."""
     with suppress(DuetimeError):
@@ -138,7 +150,9 @@ class Arguments:
                 problems.append(argument.problem_in(given, str(error), action_of))
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
-        return values, [*problems, *self._unknown(unknown, given)]
+        return values, [
+            _of_its_task(each, given.get("task_id")) for each in (*problems, *self._unknown(unknown, given))
+        ]
 
     def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""

@@ -78,16 +78,32 @@ def test_a_word_near_a_way_to_notify_shows_it(say: Say, word: str) -> None:
         ("retry", "action='run_now'"),
         ("postpone", "action='snooze'"),
         ("skip", "action='skip_next'"),
-        ("cancel", "cancel_task(task_id='t_7k3m9qx2w4hb')"),
-        ("pause", "reschedule_task(pause=true)"),
+        ("cancel", "cancel_task(task_id='TASK')"),
+        ("pause", "reschedule_task(task_id='TASK', pause=true)"),
     ],
 )
 def test_another_word_for_an_action_shows_the_action_or_the_tool(say: Say, ask: Ask, word: str, example: str) -> None:
     task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
     said = say("act_on_task", task_id=task, action=word)
-    assert f"Example: {example}" in said
+    assert f"Example: {example.replace('TASK', task)}" in said
     assert "approve" not in said
     assert "reject" not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "example"),
+    [
+        ({"status": "paused"}, "pause=true"),
+        ({"state": "Active"}, "pause=false"),
+        ({"status": "cancelled"}, "cancel_task(task_id='TASK')"),
+        ({"delete": True}, "cancel_task(task_id='TASK')"),
+    ],
+    ids=str,
+)
+def test_a_state_to_set_shows_how_that_task_gets_it(say: Say, ask: Ask, given: Any, example: str) -> None:
+    task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
+    said = say("reschedule_task", task_id=task, **given)
+    assert said.endswith(f" Example: {example.replace('TASK', task)}")
 
 
 @pytest.mark.parametrize(
