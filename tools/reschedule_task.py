@@ -105,7 +105,7 @@ _STATES: Mapping[str, str] = {
     **dict.fromkeys(("active", "open", "resumed", "scheduled", "pending", "enabled", "running"), "pause=false"),
     "skipped": "skip_next=true",
 }
-"""What sets a task to a state that a call names."""
+"""Arguments that bring a task to a state, by the word for it."""
 
 
 def _no_state(name: str) -> Callable[[Json], InvalidArgument]:

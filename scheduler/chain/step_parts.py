@@ -96,9 +96,14 @@ def _as_member(name: str) -> Callable[[Any], dict[str, Any] | None]:
 
 
 def _as_attempts(value: Any) -> dict[str, int] | None:
-    """Return how many attempts a number or words mean: `3 times` come after the first one, `3 attempts` count it."""
+    """Return how many attempts a number or words mean: `3 times` come after the first one, `3 attempts` count it.
+
+    Text that is not understood asks for some.
+    """
     found = _ATTEMPTS.fullmatch(str(value).strip().lower())
-    return {"max_attempts": int(found[1]) + (found[2] in {"times", "retries"})} if found else None
+    if found is None:
+        return {"max_attempts": 3} if is_text(value) else None
+    return {"max_attempts": int(found[1]) + (found[2] in {"times", "retries"})}
 
 
 def _as_amounts(value: Any) -> dict[str, Any] | None:

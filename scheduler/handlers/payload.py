@@ -123,6 +123,10 @@ _BOUND_STEP: Final = {"greater_than_equal": 0, "greater_than": 1, "less_than_equ
 _WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note", "description", "title", "reminder"})
 """Names that stand for the one text of a payload, where it has no other field."""
 
+_BODY: Final = "body"
+_WORDS_FOR_BODY: Final = frozenset({"json", "data", "payload", "form", "content"})
+"""Names that HTTP clients have for what is sent."""
+
 
 def payload_problems(
     error: ValidationError, model: type[BaseModel], payload: Mapping[str, Any] | None = None
@@ -159,7 +163,7 @@ def _complaint(item: Any, model: type[BaseModel], taken: set[str]) -> InvalidArg
         example = _renamed(str(loc[-1]), item["input"], own, taken)
         return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), own), example=example)
     accepted, example = _field_help(model, loc)
-    example = example if item["type"] == "missing" else _within(item) or example or _usual(model, loc)
+    example = example if item["type"] == "missing" else _within(item) or _as_text(item) or example or _usual(model, loc)
     problem = "is required" if item["type"] == "missing" else _problem(item)
     return InvalidArgument(place, problem, accepted=accepted, example=example)
 
@@ -189,7 +193,9 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
     names = _names(model) if model else []
     meant = difflib.get_close_matches(given, names, n=1)
     meant = meant or (names if len(names) == 1 and given.lower() in _WORDS_FOR_TEXT else [])
-    if not meant or meant[0] in taken or not isinstance(value, str):
+    is_body = not meant and given.lower() in _WORDS_FOR_BODY and _BODY in names
+    meant = [_BODY] if is_body else meant
+    if not meant or meant[0] in taken or not (isinstance(value, str) or is_body):
         return f"{given}=null"
     taken.add(meant[0])
     return f"{meant[0]}={value!r}, {given}=null"
@@ -223,6 +229,13 @@ def _within(item: Any) -> str:
         if kind.startswith(name) and isinstance(bound := context.get(_BOUND_KEYS[name]), int):
             return str(bound + step)
     return ""
+
+
+def _as_text(item: Any) -> str:
+    """Return a number where a text is wanted as that text; empty for any other error."""
+    value = item["input"]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return repr(str(value)) if is_number and item["type"] == "string_type" else ""
 
 
 def _usual(model: type[BaseModel], loc: Sequence[str | int]) -> str:

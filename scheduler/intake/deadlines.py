@@ -65,7 +65,8 @@ def estimate_of(given: str | float | timedelta) -> timedelta:
     """Parse `estimate`; a number, or a text of digits, counts seconds. Raises InvalidArgument."""
     found = _length(given)
     if not timedelta(0) < found <= MAX_ESTIMATE:
-        raise InvalidArgument("estimate", "out of range", accepted=_LENGTHS, example="estimate='5 min'")
+        example = "estimate='7 days'" if found > MAX_ESTIMATE else "estimate='5 min'"
+        raise InvalidArgument("estimate", "out of range", accepted=_LENGTHS, example=example)
     return found
 
 
@@ -125,6 +126,9 @@ def _length(given: str | float | timedelta) -> timedelta:
             return parse_duration(given, argument="estimate")
         except OverflowError:
             return timedelta.max
+        except InvalidArgument as wrong:
+            example = wrong.example if parse_exact(wrong.example) <= MAX_ESTIMATE else "7 days"
+            raise InvalidArgument("estimate", wrong.problem, accepted=_LENGTHS, example=example) from None
     try:
         return timedelta(seconds=float(given))
     except (OverflowError, ValueError):

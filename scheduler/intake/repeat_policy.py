@@ -230,6 +230,7 @@ def _length(name: str, given: Any, most: timedelta, usual: str) -> timedelta:
         span = given if isinstance(given, timedelta) else _spoken(given)
         if timedelta(0) <= span <= most:
             return span
+        usual = times.length(most) if span > most else usual
     problem = f"it is not a duration of at most {times.length(most)}"
     raise _wrong(name, problem, accepted="words or seconds", example=repr(usual))
 

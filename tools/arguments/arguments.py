@@ -66,7 +66,8 @@ class Argument:
         if self.examples and not is_text_action(action):
             own = self.examples.get(str(action), "")
         if isinstance(self.kind, Choices):
-            own = self.kind.elsewhere(given) or own
+            elsewhere, kept = self.kind.elsewhere(given), as_call({self.name: self.kind.known(given) or None})
+            own = f"{elsewhere}, {kept}" if elsewhere else own
         meant = meant_parts(self.kind, self.name, given)
         if self.examples and is_text_action(action) and isinstance(given, str) and is_short(given):
             meant = {self.name: {"message": given}}

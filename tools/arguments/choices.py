@@ -77,6 +77,10 @@ class Choices:
         found = [self.meant[word] for word in words if isinstance(word, str) and word in self.meant]
         return ", ".join(dict.fromkeys(found)) or None
 
+    def known(self, given: Json) -> list[Json]:
+        """Return the words of a list that are right."""
+        return [word for word in given if word in self.words] if isinstance(given, list) else []
+
 
 def _plain(word: str) -> str:
     return _HYPHENS.sub("-", word.strip().lower())

@@ -40,7 +40,8 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
         raise InvalidArgument(f"expect.{name}", "a reminder has no result", accepted=accepted, example=example)
     if name not in _MEMBERS:
         accepted = f"an object of {', '.join(_MEMBERS)}"
-        raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=EXPECT_EXAMPLE)
+        example = EXPECT_EXAMPLE if of_result else f"{{'url': {_URL_EXAMPLE!r}}}"
+        raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=example)
     place = f"expect.{name}"
     if name in (FIELD, URL) and not isinstance(value, str):
         raise InvalidArgument(place, "is not a text", example="order_id" if name == FIELD else _URL_EXAMPLE)

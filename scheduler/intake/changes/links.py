@@ -32,7 +32,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.occurrence_approval import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import early_end_note, equality_note, read_wait
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, Task
 
 LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
 """Arguments of a reschedule that change what a task waits for."""
@@ -146,7 +146,7 @@ def _read(draft: ChangeDraft) -> NewLinks:
     wait = problems.of(read_wait, given, now, when=run.scheduled_for) if given else None
     approval = problems.of(read_approval, _question(request.approval), now, task.timezone) if request.approval else None
     if request.after and task.id in request.after:
-        problems.of(_refuse_itself, task.id)
+        problems.of(_refuse_itself, task, request.after)
     if problems:
         raise problems.error()
     kept = None if request.after is None else after
@@ -174,6 +174,7 @@ def _refuse_alone() -> None:
     raise InvalidArgument("after_failure", "it is for the tasks in after", accepted=accepted, example=example)
 
 
-def _refuse_itself(task_id: str) -> None:
-    problem, accepted = f"{task_id} would come after itself: {task_id} -> {task_id}", "other tasks"
-    raise InvalidArgument("after", problem, accepted=accepted, example="after=['t_7k3m9qx2w4hb']")
+def _refuse_itself(task: Task, after: Sequence[str]) -> None:
+    problem, others = f"{task.id} would come after itself: {task.id} -> {task.id}", [x for x in after if x != task.id]
+    example = f"after={others!r}" if others else f"title={task.title!r}, after=null"
+    raise InvalidArgument("after", problem, accepted="other tasks", example=example)

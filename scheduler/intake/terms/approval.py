@@ -69,7 +69,7 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
     problems.of(_check_members, given)
     words, by = given.get("question") or None, given.get("by") or None
     question = problems.of(check_text, "approval.question", words, limit=MAX_QUESTION_CHARS) if words else None
-    default = problems.of(_answer, given.get("default") or ApprovalAnswer.REJECT)
+    default = problems.of(_answer, given.get("default") or ApprovalAnswer.REJECT, timed=by is not None)
     due_by = problems.of(resolve_moment, by, now=now, zone=zone, argument="approval.by") if by is not None else None
     if problems or default is None:
         raise problems.error()
@@ -89,13 +89,15 @@ def _check_members(given: Mapping[str, Any]) -> None:
         raise InvalidArgument("approval", problem, accepted=_ACCEPTED, example=example)
 
 
-def _answer(word: Any) -> ApprovalAnswer:
+def _answer(word: Any, *, timed: bool) -> ApprovalAnswer:
     try:
         return ApprovalAnswer(word)
     except ValueError:
+        meant = meant_answer(word)
+        time = "" if timed or meant is not ApprovalAnswer.APPROVE else ", by='2 hours'"
         raise InvalidArgument(
             "approval.default",
             f"{str(word)[:40]!r} is not an answer",
             accepted=", ".join(ApprovalAnswer),
-            example=f"default={meant_answer(word).value!r}",
+            example=f"default={meant.value!r}{time}",
         ) from None

@@ -42,8 +42,8 @@ _OF_ALL_STEPS: Final = (
 """Arguments of the chain that a step has which says nothing else."""
 
 _OF_FIRST_STEPS: Final = {
-    "approval": ("asked", "approval={'question': 'Send it?'}, without approval in the steps"),
-    "wait_for": ("waited for", "wait_for={'event': 'paid'}, without wait_for in the steps"),
+    "approval": "asked",
+    "wait_for": "waited for",
 }
 """Arguments of the chain that its first steps have; each with what would not be done where all have their own."""
 
@@ -101,10 +101,11 @@ def refuse_unheeded(request: Request, steps: Sequence[StepRequest]) -> None:
     """Refuse a question or an event of the chain where each step that could have it has its own."""
     names = {step.name for step in steps}
     first = [step for step in steps if names.isdisjoint(step.after)]
-    for name, (done, example) in _OF_FIRST_STEPS.items():
+    for name, done in _OF_FIRST_STEPS.items():
         if getattr(request, name) and all(name in step.arguments for step in first):
             problem = f"it would never be {done}: each first step of the chain has its own"
-            raise InvalidArgument(name, problem, accepted="that of the chain, or of its first steps", example=example)
+            accepted = "that of the chain, or of its first steps"
+            raise InvalidArgument(name, problem, accepted=accepted, example=f"{name}=null")
 
 
 def instant_of(times: TimeReader, request: Request, now: datetime) -> datetime:

@@ -66,7 +66,7 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
 def _head(row: Tokens, draft: Draft) -> None:
     if row.peek() in _TWICE_MEANT:
         word = row.take()
-        rest = row.rest if word == "biweekly" and row.rest else "on monday"
+        rest = row.rest if word == "biweekly" and row.peek().isalnum() else "on monday"
         raise Misread(f"{word} can mean twice in one or once in two", f"every 2 weeks {rest}")
     adverb = row.one_of(_ADVERBS)
     if adverb is not None:

@@ -21,6 +21,7 @@ from tests.flow.tools.sent_back import corrections
 
 S, R, A, C = "schedule_task", "reschedule_task", "act_on_task", "change_tasks"
 WATCH = {"url": "https://example.com/order", "condition": "status == 'shipped'"}
+WAITING = {"name": "a", "wait_for": {"event": "x"}}
 HOOK = {"url": "https://example.com/hook"}
 WRONG = [
     (S, {}),
@@ -370,6 +371,32 @@ WRONG = [
 ]  # fmt: skip
 
 
+CORRECTED = [
+    (R, {"task_id": "ONE", "remove": ["deadline"]}, "deadline='none', remove=null"),
+    (R, {"task_id": "ONE", "remove": ["deadline", "needs"]}, "deadline='none', remove=['needs']"),
+    (R, {"task_id": "ONE", "after": ["ONE"]}, "title='Task one', after=null"),
+    (S, {"when": "tomorrow", "estimate": "1 year"}, "estimate='7 days'"),
+    (S, {"when": "tomorrow", "estimate": "900 days"}, "estimate='7 days'"),
+    (S, {"when": "tomorrow", "expect": {"feld": "x"}}, "expect={'url': 'https://example.com/health'}"),
+    (S, {"when": "tomorrow", "approval": {"default": "yes"}}, "approval={'default': 'approve', 'by': '2 hours'}"),
+    (S, {"when": "tomorrow", "wait_for": {"event": "y"}, "steps": [WAITING]}, "wait_for=null"),
+    (S, {"repeat": "biweekly-ish"}, "repeat='every 2 weeks on monday'"),
+    (S, {"repeat": "daily", "repeat_policy": {"jitter": "15 hours"}}, "repeat_policy={'jitter': '12 h'}"),
+    (S, {"when": "tomorrow", "payload": {"message": 5}}, "payload={'message': '5'}"),
+    (
+        S,
+        {"action": "webhook", "payload": {**HOOK, "json": {"order": 7}}},
+        "payload={'url': 'https://example.com/hook', 'body': {'order': 7}}",
+    ),
+    (
+        S,
+        {"when": "tomorrow", "steps": [{"name": "b", "retry": "y"}]},
+        "steps=[{'name': 'b', 'retry': {'max_attempts': 3}}]",
+    ),
+]
+"""Calls with the example that keeps what was meant, and is accepted."""
+
+
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
     store = open_store(f"sqlite:///{tmp_path_factory.mktemp('sent') / 'duetime.db'}", clock=Clock())
@@ -401,7 +428,9 @@ def _filled(given: Any, ids: dict[str, str]) -> Any:
     return ids.get(given, given) if isinstance(given, str) else given
 
 
-@pytest.mark.parametrize(("tool", "wrong"), WRONG, ids=lambda value: str(value)[:90])
+@pytest.mark.parametrize(
+    ("tool", "wrong"), [*WRONG, *(each[:2] for each in CORRECTED)], ids=lambda value: str(value)[:90]
+)
 def test_an_example_that_is_sent_back_is_accepted(
     scheduler: Scheduler, answer: Answer, ids: dict[str, str], tool: str, wrong: Any
 ) -> None:
@@ -418,6 +447,7 @@ def test_an_example_that_is_sent_back_is_accepted(
 
 
 MEANT = [
+    *CORRECTED,
     (
         S,
         {"wait_for": {"topic": "paid", "for": "2 days", "else": "continue"}},
@@ -458,7 +488,6 @@ MEANT = [
     ("send_event", {"event": "order.paid"}, "name='order.paid'"),
     (A, {"task_id": "ONE", "action": "snooze", "until": "today"}, "until='2026-11-26 9am'"),
     (A, {"task_id": "ONE", "action": "snooze", "until": "yesterday"}, "until='2026-11-26 9am'"),
-    (R, {"task_id": "ONE", "remove": ["deadline"]}, "deadline='none'"),
     (R, {"task_id": "ONE", "remove": ["labels"], "labels": ["a"]}, "remove=null"),
     (R, {"task_id": "ONE", "remove": ["labels", "needs"], "labels": ["a"]}, "remove=['needs']"),
     (S, {"repeat": "every friday at 18:00", "until": "10 times"}, "max_runs=10, until=null"),
@@ -665,7 +694,7 @@ def test_each_argument_that_a_value_removes_is_in_the_example(scheduler: Schedul
     task_id = scheduler.schedule("A", when="tomorrow", priority="high", deadline="2 hours").record.task.id
     accepted, said = answer(R, {"task_id": task_id, "remove": ["priority", "deadline"]})
     assert not accepted
-    assert said.endswith("Example: priority='normal', deadline='none'")
+    assert said.endswith("Example: priority='normal', deadline='none', remove=null")
     assert answer(R, {"task_id": task_id, "priority": "normal", "deadline": "none"})[0]
 
 
