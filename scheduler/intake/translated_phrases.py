@@ -71,6 +71,8 @@ _OFFSET = re.compile(
 )
 """A length of time before or after an hour, in the languages of the library; it never reads one right."""
 
+_BARE_HOUR = re.compile(r"(.*[^\W\d_])\.? ([0-9]{1,2})")
+_AT = ("at", "um", "à", "a las", "alle", "às", "om", "kl", "o")  # words before an hour
 _DAY_HOURS = 24
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_WORDS_OF_LENGTH = 2
@@ -119,8 +121,10 @@ def translate(
         if found is None and zone and _readable(text):
             found = _long_tail(text, now, zone, frame)
         if found is None:
-            example = _in_english(text) or unknown.example
-            raise NotUnderstood(argument, unknown.problem, accepted=unknown.accepted, example=example) from None
+            timed = _with_at(text, now=now, zone=zone, argument=argument, frame=frame)
+            problem = f"{unknown.problem}: the hour needs its word" if timed else unknown.problem
+            example = timed or _in_english(text) or unknown.example
+            raise NotUnderstood(argument, problem, accepted=unknown.accepted, example=example) from None
         return found
 
 
@@ -140,6 +144,17 @@ def _everyday(text: str, *, now: datetime, zone: str | None, argument: str, fram
             resolved = times.resolve(english, now=now, zone=zone, argument=argument, frame=frame)
             return replace(resolved, assumptions=(*_reading(language, resolved), *resolved.assumptions))
     return None
+
+
+def _with_at(text: str, **given: Any) -> str:
+    """Return `tomorrow 9` as `tomorrow at 9`, in its own language; empty where that is no time."""
+    found = _BARE_HOUR.fullmatch(text.strip())
+    for said in [f"{found[1]} {word} {found[2]}" for word in _AT] if found else ():
+        for read in (times.resolve, _everyday):
+            with suppress(InvalidArgument):
+                if read(said, **given):
+                    return said
+    return ""
 
 
 def _in_english(text: str) -> str:
