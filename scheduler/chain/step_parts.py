@@ -103,7 +103,8 @@ def _as_attempts(value: Any) -> dict[str, int] | None:
     found = _ATTEMPTS.fullmatch(str(value).strip().lower())
     if found is None:
         return {"max_attempts": 3} if is_text(value) else None
-    return {"max_attempts": int(found[1]) + (found[2] in {"times", "retries"})}
+    attempts = int(found[1]) + (found[2] in {"times", "retries"})
+    return {"max_attempts": min(attempts, RETRY_BOUNDS["max_attempts"][1])}
 
 
 def _as_amounts(value: Any) -> dict[str, Any] | None:

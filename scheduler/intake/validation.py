@@ -121,7 +121,8 @@ def check_labels(request: Request | Reschedule) -> None:
     """Refuse too many labels, and one that is too long or unreadable."""
     labels = request.labels or ()
     if len(labels) > MAX_LABELS:
-        raise InvalidArgument("labels", f"{len(labels)} labels", accepted=f"up to {MAX_LABELS}")
+        kept = repr([str(label)[:MAX_LABEL_CHARS] for label in labels[:MAX_LABELS]])
+        raise InvalidArgument("labels", f"{len(labels)} labels", accepted=f"up to {MAX_LABELS}", example=kept)
     for label in labels:
         if len(str(label)) > MAX_LABEL_CHARS:
             problem, cut = f"one has {len(label)} characters", [str(each)[:MAX_LABEL_CHARS] for each in labels]
