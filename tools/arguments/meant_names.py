@@ -40,6 +40,17 @@ def _in_time(given: Json, _call: Call) -> Json:
     return f"in {text}" if _is_length(text) else text
 
 
+def _minutes(given: Json, _call: Call) -> Json:
+    """Return a bare number, which counts minutes where a task is snoozed; None for anything else."""
+    is_number = type(given) is int or (isinstance(given, str) and given.strip().isdecimal())
+    return int(str(given)) if is_number else None
+
+
+def _unless_named(given: Json, call: Call) -> Json:
+    """Return what another name of the task holds; None where the call has its id, which no title is then."""
+    return None if call.get("task_id") else given
+
+
 def _text(given: Json, _call: Call) -> Json:
     return given if isinstance(given, str) else None
 
@@ -112,17 +123,18 @@ def _all(*argument: str) -> Iterable[Meaning]:
     return map(Meaning, argument)
 
 
+_SNOOZE = (Meaning("minutes", _minutes), Meaning("until", _in_time))
 MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("at time datetime run_at due due_date due_time due_at scheduled_time scheduled_at", *_all("when")),
     **_means("scheduled_for schedule_time trigger_at trigger_time trigger remind_at reminder_time", *_all("when")),
     **_means("execute_at execution_time timestamp eta run_date start_at starts_at date", *_all("when")),
     **_means("new_time new_when when", *_all("when", "to", "until")),
     **_means("start start_time start_date from since", *_all("when", "after")),
-    **_means("delay countdown wait", Meaning("when", _in_time), Meaning("until", _in_time)),
-    **_means("duration takes", Meaning("estimate"), Meaning("until", _in_time)),
-    **_means("for snooze_for", Meaning("until", _in_time)),
+    **_means("delay countdown wait", Meaning("when", _in_time), *_SNOOZE),
+    **_means("duration takes", Meaning("estimate"), *_SNOOZE),
+    **_means("for snooze_for", *_SNOOZE),
     **_means("snooze_until", *_all("until")),
-    **_means("postpone snooze defer", Meaning("when", _later)),
+    **_means("postpone snooze defer", Meaning("when", _later), *_SNOOZE),
     **_means("to", *_all("before")),
     **_means("end end_date end_time ends_at end_at stop_at until", *_all("until", "to", "before")),
     **_means("resume_at paused_until", *_all("pause_until")),
@@ -142,7 +154,7 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("overlap", Meaning("repeat_policy", _member("overlap"))),
     **_means("name", *_all("title", "query")),
     **_means("task_name summary subject heading", *_all("title")),
-    **_means("task id", *_all("task_id", "event_id", "title")),
+    **_means("task id", *_all("task_id", "event_id"), Meaning("title", _unless_named)),
     **_means("title search", *_all("query")),
     **_means("event event_name", *_all("name"), Meaning("wait_for", _member("event"))),
     **_means("event_type topic signal type", *_all("name", "action")),

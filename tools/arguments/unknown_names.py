@@ -76,7 +76,7 @@ class UnknownNames:
 
     def __init__(self, tool: str, table: Table, given: Mapping[str, Json]) -> None:
         self._tool, self._table, self._given = tool, table, given
-        self.names = [name for name in given if name not in table]
+        self.names = [name for name, value in given.items() if name not in table and value is not None]
         guessed = self.names[:MAX_PROBLEMS]
         self.meant = {name: nearest(name, table) for name in guessed}
         self._values = {name: self._as_meant(name) for name in guessed}
@@ -93,7 +93,8 @@ class UnknownNames:
         guess = f"; did you mean {next(iter(values), near)}" if near else ""
         problem = "it is a member of payload" if is_member else f"{self._tool} has no such argument{guess}"
         whole = {each: self._joined(each) for each in values}
-        example = as_call(whole) if all(map(_is_shown, whole.values())) else ""
+        left_out = f"{name}=null" if name.isidentifier() and len(name) <= _MAX_SHOWN_CHARS else ""
+        example = as_call(whole) if whole and all(map(_is_shown, whole.values())) else left_out
         return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self._table), example=example)
 
     def _as_meant(self, name: str) -> dict[str, Json]:

@@ -45,7 +45,7 @@ def meant_name(text: object) -> str | None:
 def unknown_member(name: str, given: Mapping[str, Any]) -> InvalidArgument:
     """Return the refusal of a member that is none; the example has all members as they were most likely meant."""
     meant = _meant_member(name)
-    problem = f"it has no member {name!r}" + (f"; did you mean {meant}?" if meant else "")
+    problem = f"it has no member {name!r}" + (f"; did you mean {meant}" if meant else "")
     place = f"wait_for.{name}" if name.isidentifier() else "wait_for"
     right = _meant_members(given)
     example = f"wait_for={right!r}" if "event" in right or "any" in right else EVENT_WAIT_EXAMPLE

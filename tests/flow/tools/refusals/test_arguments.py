@@ -153,7 +153,9 @@ def test_a_missing_argument_with_a_slip_in_its_name_is_one_problem() -> None:
 def test_an_unknown_argument_like_no_other_is_refused_without_a_guess(unlike: str) -> None:
     said = sentences(table(TITLE, WHEN, Argument("cursor", Text())), {"title": "x", unlike: 1})
 
-    assert said == [f"{unlike}: schedule_task has no such argument. Accepted: title, when, cursor."]
+    assert said == [
+        f"{unlike}: schedule_task has no such argument. Accepted: title, when, cursor. Example: {unlike}=null"
+    ]
 
 
 def test_a_thousand_unknown_arguments_get_a_short_answer() -> None:

@@ -91,6 +91,29 @@ def test_another_word_for_an_action_shows_the_action_or_the_tool(say: Say, ask: 
 
 
 @pytest.mark.parametrize(
+    ("tool", "given", "example"),
+    [
+        ("act_on_task", {"action": "snooze", "duration": 5}, "minutes=5"),
+        ("act_on_task", {"action": "snooze", "snooze_for": "2 hours"}, "until='in 2 hours'"),
+        ("reschedule_task", {"id": "t_45bv3w5gwwe0"}, "id=null"),
+        ("reschedule_task", {"task": "x"}, "task=null"),
+        ("reschedule_task", {"steps": []}, "steps=null"),
+        ("reschedule_task", {"when": "tomorrow", "run_at": "friday"}, "run_at=null"),
+    ],
+    ids=str,
+)
+def test_a_name_that_is_no_argument_shows_what_it_means_or_is_left_out(
+    say: Say, ask: Ask, tool: str, given: Any, example: str
+) -> None:
+    task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
+    assert say(tool, task_id=task, **given).endswith(f" Example: {example}")
+
+
+def test_an_argument_that_is_left_out_by_null_is_none(ask: Ask) -> None:
+    assert ask("schedule_task", title="A", when="in 1 hour", run_at=None)[1]["title"] == "A"
+
+
+@pytest.mark.parametrize(
     ("given", "example"),
     [
         ({"status": "paused"}, "pause=true"),

@@ -122,7 +122,7 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
     [
         ({"match": {}}, "wait_for.event", "is missing"),
         ({"event": "two words"}, "wait_for.event", "is not a name of an event"),
-        ({"event": "paid", "timout": "1 day"}, "wait_for.timout", "did you mean timeout?"),
+        ({"event": "paid", "timout": "1 day"}, "wait_for.timout", "did you mean timeout."),
         ({"event": "paid", "timeout": "soon"}, "wait_for.timeout", "is not a duration"),
         ({"event": "paid", "timeout": "0 s"}, "wait_for.timeout", "is not a time to wait"),
         ({"event": "paid", "timeout": "400 days"}, "wait_for.timeout", "is out of range"),
