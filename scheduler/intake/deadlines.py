@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
@@ -127,7 +128,9 @@ def _length(given: str | float | timedelta) -> timedelta:
         except OverflowError:
             return timedelta.max
         except InvalidArgument as wrong:
-            example = wrong.example if parse_exact(wrong.example) <= MAX_ESTIMATE else "7 days"
+            example = "5 min"
+            with suppress(Misread):
+                example = wrong.example if parse_exact(wrong.example) <= MAX_ESTIMATE else "7 days"
             raise InvalidArgument("estimate", wrong.problem, accepted=_LENGTHS, example=example) from None
     try:
         return timedelta(seconds=float(given))

@@ -381,6 +381,7 @@ CORRECTED = [
     (S, {"when": "morgen 9"}, "when='morgen um 9'"),
     (S, {"when": "demain 9"}, "when='demain à 9'"),
     (S, {"when": "tomorrow", "estimate": "1 year"}, "estimate='7 days'"),
+    (S, {"when": "tomorrow", "estimate": "x" * 300}, "estimate='5 min'"),
     (S, {"when": "tomorrow", "estimate": "900 days"}, "estimate='7 days'"),
     (S, {"when": "tomorrow", "expect": {"feld": "x"}}, "expect={'url': 'https://example.com/health'}"),
     (S, {"when": "tomorrow", "approval": {"default": "yes"}}, "approval={'default': 'approve', 'by': '2 hours'}"),
