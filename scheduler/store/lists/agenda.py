@@ -22,6 +22,7 @@ from duetime.scheduler.store.sql.task_filter import (
     IS_HELD_BY_PAUSE,
     OPEN_SECTION,
     PER_SECTION,
+    STARTS_AT,
     conditions,
     of_task,
 )
@@ -29,7 +30,7 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, Select, exists, false, literal_column, not_, or_, select, true
+from sqlalchemy import Connection, Select, exists, false, literal_column, not_, or_, select, true, tuple_
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -102,7 +103,8 @@ def agenda(
     rows = reader.rows(OPEN_SECTION, behind, limit)
     records = read.records_of(connection, rows, any(reader.damaged))
     place = (from_microseconds(int(behind[0])), str(behind[1])) if behind else None
-    held, all_held = _held(connection, tenant, where)
+    once = _held_once(connection, tenant, where, place, limit)
+    held, all_held = _first(connection, _held(tenant, where, tasks.c.repeat.is_not(None)))
     steps, all_steps = _first_steps(connection, tenant, where)
     found, complete = _recurring(connection, tenant, where)
     others, all_others = _with_side_runs(connection, tenant, where)
@@ -110,20 +112,31 @@ def agenda(
     return Agenda(
         [(_place(row.listed_at, record), record) for row, record in zip(rows, records, strict=True)],
         place,
-        held,
+        [*once, *held],
         list((series | {each.record.task.id: each for each in steps}).values()),
         complete and all_steps and all_held and all_others,
     )
 
 
-def _held(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
-    """Return the tasks that a pause holds until a time before the end of the window."""
-    statement = (
-        read.TASK_AND_RUN.where(tasks.c.tenant == tenant, tasks.c.paused_until < where.before)
+def _held(tenant: str, where: TaskFilter, kind: Condition) -> Select[Any]:
+    """Select the tasks of a kind that a pause holds until a time before the end of the window."""
+    return (
+        read.TASK_AND_RUN.where(tasks.c.tenant == tenant, tasks.c.paused_until < where.before, kind)
         .where(IS_CURRENT, PER_SECTION[OPEN_SECTION], IS_HELD_BY_PAUSE, *conditions(tenant, where, titled_by_reading))
         .order_by(tasks.c.paused_until, tasks.c.id)
     )
-    return _first(connection, statement)
+
+
+def _held_once(
+    connection: Connection, tenant: str, where: TaskFilter, behind: ListPlace | None, limit: int
+) -> Sequence[TaskRecord]:
+    """Return the next `limit` tasks behind a place that a pause holds until a time and that do not recur."""
+    place = (STARTS_AT, tasks.c.id)
+    window = [where.after <= STARTS_AT] if where.after else []
+    window += [tuple_(*behind, types=[each.type for each in place]) < tuple_(*place)] if behind else []
+    statement = _held(tenant, where, tasks.c.repeat.is_(None)).where(where.before > STARTS_AT, *window)
+    rows, damaged = unreadable.every(connection, statement.order_by(None).order_by(*place).limit(limit))
+    return read.records_of(connection, rows, damaged)
 
 
 def _with_side_runs(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:

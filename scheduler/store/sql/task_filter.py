@@ -38,7 +38,7 @@ HELD_TASKS = select(_held.c.id).where(_PAUSE_ENDS)
 IS_HELD_BY_PAUSE = and_(runs.c.state != State.RUNNING, runs.c.task_id.in_(HELD_TASKS))
 """Whether an open run starts no earlier than its pause ends."""
 
-_STARTS_AT = case(
+STARTS_AT = case(
     (
         runs.c.state != State.RUNNING,
         func.coalesce(
@@ -109,7 +109,7 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     bound but due within it, as it ended before it was due. Few are in those states. Of open ones it is the first part
     that is listed outside of the bound: what a pause holds until then.
     """
-    at = _STARTS_AT if section == OPEN_SECTION else DUE_AT
+    at = STARTS_AT if section == OPEN_SECTION else DUE_AT
     window = [where.after <= at] if where.after else []
     window += [where.before > at] if where.before else []
     if where.after is None or (where.before and section == OPEN_SECTION):

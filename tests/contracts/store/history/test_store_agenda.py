@@ -17,6 +17,7 @@ from duetime.scheduler.views import TaskFilter, TaskRecord
 from tests.builders import NOON, TENANT, added, cancelled
 
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
 WINDOW = TaskFilter(after=NOON + HOUR, before=NOON + 4 * HOUR)
 
 
@@ -68,6 +69,25 @@ def test_tasks_that_a_pause_holds_until_a_time_are_apart_and_count_from_then(sto
     records, _, counts = store.tasks.page_and_counts(TENANT, from_then_on, limit=9, cursor=None, most=9)
     assert {record.task.id for record in records} == {held.task.id, later.task.id}
     assert counts.by_state == {State.SCHEDULED: 2}
+
+
+def test_pages_have_each_single_task_that_a_pause_holds_however_many_these_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agenda, "MAX_RECURRING_TASKS", 2)
+    made = [added(store, NOON + minute * MINUTE, title=f"held {minute}") for minute in (150, 10, 0, 170, 5)]
+    for record in made:
+        held_until(store, record, NOON + 2 * HOUR)
+    found: list[str] = []
+    cursor = None
+    while page := store.tasks.agenda(TENANT, WINDOW, limit=2, cursor=cursor):
+        found += [record.task.id for record in page.held]
+        last = page.held[-1] if page.held else None
+        place = (max(NOON + 2 * HOUR, last.run.scheduled_for), last.task.id) if last else None
+        cursor = store.tasks.cursor_behind(TENANT, WINDOW, place)
+        assert page.complete
+    due_at_its_end = sorted(made[n].task.id for n in (1, 2, 4))
+    assert found == [*due_at_its_end, made[0].task.id, made[3].task.id]
 
 
 def test_a_run_next_to_the_current_one_brings_its_task_into_the_window(store: Store) -> None:
