@@ -12,7 +12,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.changes.pause import skip_next
+from duetime.scheduler.intake.changes.pause import past_pause, skip_next
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
@@ -85,7 +85,7 @@ def decide_action(
     decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
         "snooze": (
             EventKind.SNOOZED,
-            lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now, holidays), now),
+            lambda record: _snooze(record, minutes, until, now, holidays),
         ),
         RUN_NOW: (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
         SKIP_NEXT: (EventKind.SKIPPED, lambda record: skip_next(record, now)),
@@ -95,6 +95,13 @@ def decide_action(
         accepted = ", ".join(ACTIONS_OF_AGENTS)
         raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
     return decisions[action]
+
+
+def _snooze(record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str) -> Change:
+    """Snooze an outcome or the next occurrence; of a series that a pause holds until a time, the one after that."""
+    next_one = past_pause(record)
+    change = changes.snooze(next_one, _snooze_by(next_one, minutes, until, now, holidays), now)
+    return replace(change, run=record.run) if change.run is next_one.run else change
 
 
 def _snooze_by(

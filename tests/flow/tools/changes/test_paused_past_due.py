@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskFilter
@@ -18,7 +20,7 @@ from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 
-from tests.builders import Clock
+from tests.builders import Clock, restarted
 
 STEPS = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
 PAUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -121,3 +123,36 @@ def test_a_change_of_the_next_occurrence_of_a_paused_series_is_of_the_one_after_
         [datetime.fromisoformat(each) for each in runs],
         (),
     )
+
+
+@pytest.mark.parametrize("by", [{"minutes": 30}, {"until": "tuesday 9:30"}])
+def test_a_snooze_of_a_paused_series_is_of_the_occurrence_after_the_pause(
+    scheduler: Scheduler, store: Store, clock: Clock, by: dict[str, Any]
+) -> None:
+    clock.at = datetime(2026, 11, 20, 8, tzinfo=UTC)
+    task_id = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
+    scheduler.reschedule(task_id, pause_until="tuesday 8:30")
+    before = scheduler.get(task_id).coming
+    snoozed = scheduler.act(task_id, "snooze", **by)
+    assert task_payload(snoozed).when.utc == "2026-11-24T09:30:00Z"
+    scheduler.act(task_id, "undo", undo=snoozed.undo)
+    assert scheduler.get(task_id).coming == before
+    scheduler.act(task_id, "snooze", **by)
+    clock.at = datetime(2026, 11, 24, 8, 30, tzinfo=UTC)
+    assert store.series.end_pauses(limit=9) == [task_id]
+    runs = [datetime(2026, 11, 24, 9, 30, tzinfo=UTC), datetime(2026, 11, 25, 9, tzinfo=UTC)]
+    assert [each.instant for each in scheduler.get(task_id).coming[:2]] == runs
+
+
+def test_a_snooze_of_an_outcome_leaves_the_next_run_of_a_paused_series_as_it_is(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    clock.at = datetime(2026, 11, 20, 8, tzinfo=UTC)
+    task_id = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
+    clock.at = datetime(2026, 11, 20, 9, tzinfo=UTC)
+    claim = restarted(store, store.tasks.get("local", task_id))
+    store.claims.settle([settle(claim, Done(), now=store.now(), jitter=0.5)])
+    scheduler.reschedule(task_id, pause_until="tuesday 8:30")
+    before = store.tasks.get("local", task_id).run
+    found = scheduler.act(task_id, "snooze", minutes=30).record
+    assert (found.run, len(found.side_runs)) == (before, 1)
