@@ -118,13 +118,18 @@ def front_steps(found: ChainRecord) -> list[StepRecord]:
     return [step for step in open_steps if names.isdisjoint(step.after)]
 
 
-def steps_to_come(found: ChainRecord) -> list[StepRecord]:
-    """Return the steps of a generation in progress that have ended, and run again in the next one."""
+def repeated_steps(found: ChainRecord) -> list[StepRecord]:
+    """Return the steps of a generation in progress that run again in the next one."""
     runs = [step.record.run for step in found.steps]
     was_cancelled = any(run.state is State.CANCELLED and not run.gives_way for run in runs)
     if found.chain.repeat is None or was_cancelled or all(run.ended_at for run in runs):
         return []
-    return [step for step in found.steps if step.record.run.ended_at and not is_spawned(step.name)]
+    return [step for step in found.steps if not is_spawned(step.name)]
+
+
+def steps_to_come(found: ChainRecord) -> list[StepRecord]:
+    """Return the steps of a generation in progress that have ended, and run again in the next one."""
+    return [step for step in repeated_steps(found) if step.record.run.ended_at]
 
 
 def last_steps(found: ChainRecord) -> list[StepRecord]:

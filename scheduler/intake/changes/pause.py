@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.calls.bulk_change import BulkDecision
-from duetime.scheduler.chain.chain import ChainRecord, steps_to_come
+from duetime.scheduler.chain.chain import ChainRecord, repeated_steps
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.draft import ChangeDraft
@@ -95,8 +95,11 @@ def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None
 
 
 def with_later_generations(pause: BulkDecision, chains: Iterable[ChainRecord]) -> BulkDecision:
-    """Return the pause of whole chains: their steps that have ended are held from the next generation on."""
-    held = {step.record.task.id for found in chains for step in steps_to_come(found)}
+    """Return the pause of whole chains: their steps that have ended are held from the next generation on.
+
+    A step may end between the read of its chain and the decision, so the decision looks whether it has.
+    """
+    held = {step.record.task.id for found in chains for step in repeated_steps(found)}
 
     def decide(record: TaskRecord, last: LastChange | None) -> Change:
         if record.task.id not in held or record.run.state not in TERMINAL:

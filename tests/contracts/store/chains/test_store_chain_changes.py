@@ -14,11 +14,14 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import OF_CHAIN, EventFilter
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.changes.pause import with_later_generations
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules import changes
+from duetime.scheduler.service.bulk import bulk_targets
+from duetime.scheduler.service.chains import chain_changes
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, Notify, RetryPolicy, State, Task, Tier
@@ -522,6 +525,24 @@ def test_a_chain_that_is_paused_at_its_last_step_begins_no_next_generation(
 
     desk.scheduler.reschedule(chain_id, pause=False)
     assert [claim.task.title for claim in desk.start(10, 1)] == ["Report: fetch"]
+
+
+@pytest.mark.parametrize("pause", PAUSES.values(), ids=PAUSES)
+def test_a_step_that_ends_while_its_chain_is_paused_is_held_from_the_next_generation_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, pause: Callable[[Desk, str], object]
+) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", steps=THREE[:2])
+    claims = desk.start(9)
+
+    def read_before_the_end(*arguments: Any) -> Any:
+        decision = with_later_generations(*arguments)
+        desk.end(claims)
+        return decision
+
+    for module in (bulk_targets, chain_changes):
+        monkeypatch.setattr(module, "with_later_generations", read_before_the_end)
+    pause(desk, chain_id)
+    assert {name: task.paused for name, task in tasks(desk, chain_id).items()} == {"fetch": True, "load": True}
 
 
 def test_the_undo_of_such_a_pause_lets_the_next_generation_begin(desk: Desk) -> None:
