@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,6 +13,8 @@ USUAL_EXAMPLE_COUNT: Final = 100
 """Parameters of a profile that draws as many examples as each test says."""
 
 SEARCH_RATIO: Final = 20
+
+FIRST_SEED: Final = int(os.environ.get("WALK_FIRST_SEED", "0"))
 
 
 def examples(count: int) -> settings:

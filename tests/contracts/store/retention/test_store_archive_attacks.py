@@ -92,6 +92,7 @@ def emptied(store: Store) -> None:
     store._database.write(work)
 
 
+@pytest.mark.random_walk
 def test_no_value_of_a_row_breaks_anything(store: Store, clock: Clock, folder: Path) -> None:
     """A file is refused, or what came of it is whole: no row is damaged, and each can be read."""
     lines, path, wrong, stored = archived(store, clock, folder), folder / "hostile.jsonl.gz", [], 0

@@ -28,7 +28,7 @@ from duetime.scheduler.waits.signal import ReceivedSignal
 from tests.builders import LEASE, Clock, runs_of
 from tests.contracts.store.databases import on_each_database
 from tests.contracts.store.desk import MORNING, Desk, at
-from tests.search import walks
+from tests.search import FIRST_SEED, examples, walks
 
 TEMPLATE = "{tenant}:{label.account}:{window}"
 HOURLY: dict[str, Any] = {"repeat": "every hour at :00", "labels": ["account:acme"], "idempotency_key": TEMPLATE}
@@ -351,8 +351,12 @@ def test_a_series_that_ends_by_a_change_keeps_the_window_of_its_last_occurrence(
 # -- any sequence of changes
 
 
+@pytest.mark.random_walk
 @pytest.mark.parametrize("given", [HOURLY, ONCE])
-@walks(range(3), on_postgres=range(1))
+@walks(
+    range(FIRST_SEED, FIRST_SEED + examples(3).max_examples),
+    range(FIRST_SEED, FIRST_SEED + examples(1).max_examples),
+)
 def test_after_any_change_one_occurrence_has_one_key_and_two_have_two(
     desk: Desk, seed: int, given: dict[str, Any]
 ) -> None:

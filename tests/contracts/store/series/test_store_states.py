@@ -299,10 +299,12 @@ def explored(machine: type[Machine], *, count: int) -> None:
     )
 
 
+@pytest.mark.random_walk
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_sqlite() -> None:
     explored(Machine, count=15)
 
 
+@pytest.mark.random_walk
 @pytest.mark.postgres
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_postgres(postgres_tables: str) -> None:
     class OnPostgres(Machine):
