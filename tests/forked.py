@@ -1,8 +1,9 @@
 """Python programs as processes that need not import Duetime first: forks of a process that did.
 
 A test that kills servers and workers starts many, and each spends most of its start on imports that are the same. A
-process from here is as real as any: its pid, descriptors, environment and signals are its own, and it ends as Python
-ends. Tests of the start itself take `subprocess.Popen`.
+process from here has its own pid, descriptors, environment and signals, and it ends as Python ends. It shares what the
+first process set up: imported modules, the search path (its own PYTHONPATH has no effect), and one cache of compiled
+statements for all engines (`tests.compiled`). Tests of imports and of the start itself take `subprocess.Popen`.
 """
 
 from __future__ import annotations
