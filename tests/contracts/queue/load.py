@@ -9,7 +9,7 @@ import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, Limits
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
-from tests.search import examples
+from tests.search import FIRST_SEED, examples
 
 LONG_MS = 1e12
 CAPACITY = {"a": 3, "b": 5, "c": 2, "rate": 20}
@@ -66,7 +66,7 @@ class LoadContract(QueueCase):
     """Nothing is over a pool, nothing is out of order, and nothing that fits stands still."""
 
     @pytest.mark.random_walk
-    @pytest.mark.parametrize("seed", range(examples(6).max_examples))
+    @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + examples(6).max_examples))
     def test_no_run_that_fits_stands_still_under_random_load(
         self, queue: DispatchQueue, clock: Clock, seed: int
     ) -> None:

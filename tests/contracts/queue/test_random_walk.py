@@ -41,9 +41,9 @@ from duetime.scheduler.rules.limits.admission import THROTTLE_CHECK_INTERVAL_MS,
 from duetime.scheduler.rules.policies.decision import replay_decision
 
 from tests.contracts.queue.suite import Clock
+from tests.search import FIRST_SEED
 
 STEP_COUNT = int(os.environ.get("WALK_STEPS", "3000"))
-FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("WALK_SEEDS", "2")))
 RUNS = [f"r{number:03}" for number in range(220)]
 WORKERS = ["w1", "w2", "w3"]
