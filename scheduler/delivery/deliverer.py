@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
-from duetime.scheduler.delivery.digest import SentMessage, digests, message_of
+from duetime.scheduler.delivery.digest import SentMessage, digests, failures_mixed, message_of
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
@@ -69,6 +69,8 @@ class Deliverer:
         self._quiet = quiet
         self._draw = draw or random.SystemRandom().random
         self._sendings: list[_Sending] = []
+        self._taken_at: dict[str, datetime] = {}
+        self._failing: set[str] = set()
         self._answered = threading.Condition()
         self._hurried = False
 
@@ -121,7 +123,8 @@ class Deliverer:
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
         groups = digests(self._put_off(self._taken(due), now, quiet), quiet)
-        return [_Sending(group, self.channels, self._answer, self._tracing) for group in groups]
+        mixed = failures_mixed(groups, self._draw)
+        return [_Sending(group, self.channels, self._answer, self._tracing) for group in mixed]
 
     def _put_off(self, due: list[SentMessage], now: datetime, quiet: QuietPlan) -> list[SentMessage]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
@@ -210,16 +213,25 @@ class Deliverer:
         """Settle all deliveries of a digest alike, so that it is tried again as a whole."""
         error, channel = sending.error, sending.delivery.channel
         ids, attempts = [each.id for each in sending.deliveries], sending.delivery.attempts
+        works = self._has_taken_since(sending.delivery)
         if error is None:
             self._outbox.settle_delivered(ids, attempts)
-            if attempts >= MIN_CHANNEL_FAILURES:
+            if channel in self._failing or (attempts >= MIN_CHANNEL_FAILURES and not works):
                 self._outbox.retry_others(channel, least=MIN_CHANNEL_FAILURES, lease=DELIVERY_LEASE)
+            self._failing.discard(channel)
+            self._taken_at[channel] = now
             return
         text, again = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS), self._again(sending.delivery, error, now)
         self._outbox.settle_failed(ids, attempts, text, next_at=again)
-        if not error.permanent and attempts + 1 >= MIN_CHANNEL_FAILURES:
+        if not (works or error.permanent) and attempts + 1 >= MIN_CHANNEL_FAILURES:
             least = attempts if again is None else MIN_CHANNEL_FAILURES
-            self._outbox.fail_others(channel, least=least, error=text, next_at=again, lease=DELIVERY_LEASE)
+            if self._outbox.fail_others(channel, least=least, error=text, next_at=again, lease=DELIVERY_LEASE):
+                self._failing.add(channel)
+
+    def _has_taken_since(self, delivery: Delivery) -> bool:
+        """Whether its channel has taken another message since this one was due: its failure is its own then."""
+        taken_at = self._taken_at.get(delivery.channel)
+        return taken_at is not None and delivery.next_at is not None and taken_at >= delivery.next_at
 
     def _again(self, delivery: Delivery, error: ChannelError, now: datetime) -> datetime | None:
         if error.permanent:

@@ -1,14 +1,16 @@
-"""The digest: one message in place of those that quiet hours held."""
+"""The digest, one message in place of those that quiet hours held, and the order of messages that have failed."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from duetime.scheduler.calls.origin import CHANNEL_PREFIX
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
+from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Delivery, InboxMessage, State
 
@@ -48,6 +50,22 @@ def digests(due: Sequence[SentMessage], quiet: QuietPlan) -> list[list[SentMessa
         held = quiet.digest and message.held_until is not None and is_read_by_people(delivery.channel)
         groups.setdefault(_digest_of(pair) if held else delivery.id, []).append(pair)
     return [sorted(group, key=lambda pair: pair[0].id) for group in groups.values()]
+
+
+def failures_mixed(groups: Sequence[list[SentMessage]], draw: Callable[[], float]) -> list[list[SentMessage]]:
+    """Return the groups with those of each channel that are tried together in a random order, in their places.
+
+    Otherwise messages that alone are refused may be the first ones each time, and hide that the channel takes others.
+    """
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups):
+        if group[0][0].attempts >= MIN_CHANNEL_FAILURES:
+            places[group[0][0].channel].append(place)
+    mixed = list(groups)
+    for of_channel in places.values():
+        for place, taken in zip(of_channel, sorted(of_channel, key=lambda _: draw()), strict=True):
+            mixed[place] = groups[taken]
+    return mixed
 
 
 def _digest_of(pair: SentMessage) -> Hashable:

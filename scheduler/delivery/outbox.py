@@ -39,11 +39,12 @@ class Outbox(Protocol):
     def settle_failed(self, ids: Sequence[str], attempts: int, error: str, *, next_at: datetime | None) -> bool:
         """Store that a try failed, and when the next one is; not of those that have had more than `attempts` tries."""
 
-    def fail_others(self, channel: str, *, least: int, error: str, next_at: datetime | None, lease: timedelta) -> None:
+    def fail_others(self, channel: str, *, least: int, error: str, next_at: datetime | None, lease: timedelta) -> int:
         """Store a failed try for the other deliveries of a channel that have failed `least` times; None gives up.
 
         The try counts for those that are due. All others that were to be tried before `next_at` wait until then. A
-        delivery that may be on its way, for a `lease` at most, and parts of digests are left as they are.
+        delivery that may be on its way, for a `lease` at most, and parts of digests are left as they are. Returns how
+        many of them changed.
         """
 
     def retry_others(self, channel: str, *, least: int, lease: timedelta) -> None:

@@ -114,12 +114,12 @@ def send_again(connection: Connection, channel: str, now: datetime) -> int:
     return connection.execute(_SEND_AGAIN, {"of_channel": channel, "now": now}).rowcount
 
 
-def fail(connection: Connection, others: Others, error: str, next_at: datetime | None) -> None:
-    """Store a failed try of the channel, and when the next one is; None gives up."""
+def fail(connection: Connection, others: Others, error: str, next_at: datetime | None) -> int:
+    """Store a failed try of the channel, and when the next one is (None gives up); return for how many deliveries."""
+    values = {**others.values, "why": error}
     if next_at is None:
-        connection.execute(_GIVE_UP, {**others.values, "why": error})
-    else:
-        connection.execute(_FAIL, {**others.values, "why": error, "until": next_at})
+        return connection.execute(_GIVE_UP, values).rowcount
+    return connection.execute(_FAIL, {**values, "until": next_at}).rowcount
 
 
 def retry(connection: Connection, others: Others) -> None:

@@ -139,13 +139,14 @@ class Deliveries:
 
         return self._database.write(work)
 
-    def fail_others(self, channel: str, *, least: int, error: str, next_at: datetime | None, lease: timedelta) -> None:
+    def fail_others(self, channel: str, *, least: int, error: str, next_at: datetime | None, lease: timedelta) -> int:
         """Store a failed try for the other deliveries of a channel that have failed `least` times; None gives up.
 
         It counts for those that are due; the others wait as long. A delivery that may be on its way stays as it is.
+        Returns how many changed.
         """
         others = channel_failures.Others(channel, least, self._now(), lease)
-        self._database.write(lambda connection: channel_failures.fail(connection, others, error, next_at))
+        return self._database.write(lambda connection: channel_failures.fail(connection, others, error, next_at))
 
     def retry_others(self, channel: str, *, least: int, lease: timedelta) -> None:
         """Let those of these deliveries be due now that are to be tried later than a lease from now."""

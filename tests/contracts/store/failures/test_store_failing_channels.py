@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 
 from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.delivery.deliverer import DELIVERY_RETRY, Deliverer
@@ -24,12 +25,12 @@ class Receiver:
         self.name, self.error = name, error
         self.keys: list[str] = []
         self.tries = 0
-        self.refused = ""
+        self.refused: set[str] = set()
 
     def send(self, message: InboxMessage, *, key: str) -> None:
         assert message.text
         self.tries += 1
-        if self.error or key == self.refused:
+        if self.error or key in self.refused:
             raise self.error or ChannelError("HTTP 500")
         self.keys.append(key)
 
@@ -122,7 +123,7 @@ def test_once_a_channel_takes_one_message_again_it_gets_all_that_it_has_missed(s
 def test_a_message_that_alone_is_refused_again_and_again_delays_no_other_one(store: Store, clock: Clock) -> None:
     receiver = Receiver("crm", None)
     deliverer = Deliverer(store.deliveries, Channels([receiver]), draw=lambda: 0.5)
-    receiver.refused = fire(store, "Poison", "crm")
+    receiver.refused = {fire(store, "Poison", "crm")}
     dead_for(store, clock, deliverer, 1)
     waits = store.deliveries.failing()[0].next_at
     others = [fire(store, f"Message {number}", "crm") for number in range(MESSAGES_COUNT)]
@@ -130,6 +131,31 @@ def test_a_message_that_alone_is_refused_again_and_again_delays_no_other_one(sto
         pass
     assert sorted(receiver.keys) == sorted(others)
     assert store.deliveries.failing()[0].next_at == waits
+
+
+def test_messages_that_alone_are_refused_starve_no_other_one_after_an_outage(store: Store, clock: Clock) -> None:
+    receiver = Receiver("crm", ChannelError("HTTP 503"))
+    deliverer = Deliverer(store.deliveries, Channels([receiver]), draw=Random(7).random)
+    receiver.refused = {fire(store, f"Poison {number}", "crm") for number in range(3)}
+    others = [fire(store, f"Message {number}", "crm") for number in range(MESSAGES_COUNT)]
+    dead_for(store, clock, deliverer, 3)
+    assert store.deliveries.failing()[0].failing == MESSAGES_COUNT + 3
+    receiver.error = None
+    dead_for(store, clock, deliverer, 72)
+    assert sorted(receiver.keys) == sorted(others)
+    assert store.deliveries.failing() == [FailingChannel("crm", 3, 0, "HTTP 500")]
+
+
+def test_a_new_message_that_a_channel_takes_lets_all_be_sent_that_wait(store: Store, clock: Clock) -> None:
+    receiver = Receiver("crm", ChannelError("HTTP 503"))
+    deliverer = Deliverer(store.deliveries, Channels([receiver]), draw=lambda: 0.5)
+    ids = [fire(store, f"Message {number}", "crm") for number in range(MESSAGES_COUNT)]
+    dead_for(store, clock, deliverer, 10)
+    receiver.error = None
+    ids.append(fire(store, "New", "crm"))
+    while deliverer.tick(store.now()):
+        pass
+    assert sorted(receiver.keys) == sorted(ids)
 
 
 def test_a_delivery_that_another_process_may_be_sending_is_left_alone(store: Store, clock: Clock) -> None:
