@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.task import DeliveryState
 from sqlalchemy import Connection, and_, bindparam, case, func, null, or_, select, update
+
+MAX_CLOCK_SKEW: Final = timedelta(seconds=5)
+"""Seconds by which the clock of a process that leases a delivery may be ahead."""
 
 _is_given_up = deliveries.c.state == DeliveryState.FAILED
 _is_tried_again = and_(deliveries.c.next_at.is_not(None), deliveries.c.attempts >= MIN_CHANNEL_FAILURES)
@@ -95,7 +98,7 @@ class Others:
             "of_channel": self.channel,
             "least": self.least,
             "now": self.now,
-            "leased_until": self.now + self.lease,
+            "leased_until": self.now + self.lease + MAX_CLOCK_SKEW,
         }
 
 

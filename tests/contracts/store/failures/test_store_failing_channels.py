@@ -173,6 +173,20 @@ def test_a_delivery_that_another_process_may_be_sending_is_left_alone(store: Sto
     assert first[0].id != left[0].id
 
 
+def test_a_delivery_that_was_leased_by_a_clock_a_little_ahead_is_left_alone(store: Store, clock: Clock) -> None:
+    deliverer = Deliverer(store.deliveries, Channels([Receiver("crm", ChannelError("HTTP 503"))]), draw=lambda: 0.5)
+    for number in range(2):
+        fire(store, f"Message {number}", "crm")
+    dead_for(store, clock, deliverer, 1)
+    (first, _), _ = _all_due(store, clock)
+    clock.at += timedelta(seconds=3)
+    assert store.deliveries.take([first.id], lease=LEASE) == {first.id}
+    clock.at -= timedelta(seconds=3)
+    assert store.deliveries.fail_others("crm", least=3, error="HTTP 503", next_at=store.now() + HOUR, lease=LEASE) == 1
+    store.deliveries.retry_others("crm", least=3, lease=LEASE)
+    assert first.id not in {each.id for each, _ in store.deliveries.due(limit=2)}
+
+
 def _all_due(store: Store, clock: Clock) -> list[tuple[Delivery, InboxMessage]]:
     clock.at = store.deliveries.failing()[0].next_at or clock.at
     return store.deliveries.due(limit=2)
