@@ -21,6 +21,10 @@ class ChannelError(DuetimeError):
         super().__init__(reason)
 
 
+class MissingChannelError(ChannelError):
+    """This process has no channel of that name; another one may have it."""
+
+
 class Channel(Protocol):
     """Sends messages, from any thread, each with a time limit of its own."""
 

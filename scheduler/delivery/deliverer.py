@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
+from duetime.scheduler.delivery.channel import MissingChannelError
 from duetime.scheduler.delivery.digest import SentMessage, digests, failures_mixed, message_of
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
@@ -122,9 +123,8 @@ class Deliverer:
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
-        groups = digests(self._put_off(self._taken(due), now, quiet), quiet)
-        mixed = failures_mixed(groups, self._draw)
-        return [_Sending(group, self.channels, self._answer, self._tracing) for group in mixed]
+        groups = failures_mixed(digests(self._put_off(self._taken(due), now, quiet), quiet), self._draw)
+        return [_Sending(group, self.channels, self._answer, self._tracing) for group in groups]
 
     def _put_off(self, due: list[SentMessage], now: datetime, quiet: QuietPlan) -> list[SentMessage]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
@@ -222,8 +222,9 @@ class Deliverer:
             self._taken_at[channel] = now
             return
         text, again = clean_text(str(error), MAX_DELIVERY_ERROR_CHARS), self._again(sending.delivery, error, now)
-        self._outbox.settle_failed(ids, attempts, text, next_at=again)
-        if not (works or error.permanent) and attempts + 1 >= MIN_CHANNEL_FAILURES:
+        is_own = works or error.permanent or isinstance(error, MissingChannelError)
+        is_stored = self._outbox.settle_failed(ids, attempts, text, next_at=again)
+        if is_stored and not is_own and attempts + 1 >= MIN_CHANNEL_FAILURES:
             least = attempts if again is None else MIN_CHANNEL_FAILURES
             if self._outbox.fail_others(channel, least=least, error=text, next_at=again, lease=DELIVERY_LEASE):
                 self._failing.add(channel)
@@ -287,7 +288,7 @@ class _Sending:
         try:
             channel = self._channels[self.delivery.channel]
         except KeyError:
-            return ChannelError(f"channel {self.delivery.channel!r} is no longer configured")
+            return MissingChannelError(f"channel {self.delivery.channel!r} is no longer configured")
         try:
             with self._tracing.delivering(self.delivery):
                 message = message_of([message for _, message in self._pairs])

@@ -187,6 +187,20 @@ def test_a_delivery_that_was_leased_by_a_clock_a_little_ahead_is_left_alone(stor
     assert first.id not in {each.id for each, _ in store.deliveries.due(limit=2)}
 
 
+def test_a_process_without_the_channel_counts_no_failure_for_the_others(store: Store, clock: Clock) -> None:
+    dead, old = Receiver("crm", ChannelError("HTTP 503")), Deliverer(store.deliveries, Channels([]), draw=lambda: 0.5)
+    deliverer = Deliverer(store.deliveries, Channels([dead]), draw=lambda: 0.5)
+    for number in range(MESSAGES_COUNT):
+        fire(store, f"Message {number}", "crm")
+    dead_for(store, clock, deliverer, 1)
+    clock.at = store.deliveries.failing()[0].next_at or clock.at
+    before = {each.id: each.attempts for each, _ in store.deliveries.due(limit=MESSAGES_COUNT)}
+    assert old.tick(store.now()) == len(before) == MESSAGES_COUNT
+    clock.at += timedelta(hours=5)
+    after = {each.id: each.attempts for each, _ in store.deliveries.due(limit=MESSAGES_COUNT)}
+    assert after == {delivery_id: attempts + 1 for delivery_id, attempts in before.items()}
+
+
 def _all_due(store: Store, clock: Clock) -> list[tuple[Delivery, InboxMessage]]:
     clock.at = store.deliveries.failing()[0].next_at or clock.at
     return store.deliveries.due(limit=2)
