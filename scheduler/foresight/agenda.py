@@ -16,6 +16,7 @@ from duetime.scheduler.foresight.task_view import row_of, starts_at
 from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.occurrences import TooManyOccurrences, following, with_deadline_like
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.lists.agenda import Agenda, AgendaSeries, ListPlace
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView, after_pause
@@ -101,7 +102,7 @@ class Outlook:
         task, run, end = series.record.task, series.run, where.before
         assert end is not None
         if task.paused:
-            run = replace(run, scheduled_for=max(run.scheduled_for, starts_at(series.record)))
+            run = replace(run, scheduled_for=max(run.scheduled_for, _followed_from(series.record)))
         try:
             for coming in following(series.ruled, run, self.now, start=start, end=end):
                 made = Run("", task.id, task.tenant, coming.instant, State.SCHEDULED, wake_at=coming.instant)
@@ -129,6 +130,12 @@ class Outlook:
         task, run = view.record.task, view.record.run
         start = run.started_at or self.now if run.state is State.RUNNING else max(at, self.now)
         return BusySpan(key, task.priority.rank, task.needs, start, max(start + length, self.now))
+
+
+def _followed_from(record: TaskRecord) -> datetime:
+    """Return the time after which occurrences follow: the start of what is held; of what runs, the end of its pause."""
+    end = record.task.paused_until
+    return end - MICROSECOND if end and record.run.state is State.RUNNING else starts_at(record)
 
 
 def _side_runs(record: TaskRecord, where: TaskFilter) -> Iterable[tuple[datetime, Run]]:

@@ -30,7 +30,7 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, Select, exists, false, literal_column, not_, or_, select, true, tuple_
+from sqlalchemy import Connection, Select, and_, exists, false, literal_column, not_, or_, select, true, tuple_
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -108,7 +108,8 @@ def agenda(
     steps, all_steps = _first_steps(connection, tenant, where)
     found, complete = _recurring(connection, tenant, where)
     others, all_others = _with_side_runs(connection, tenant, where)
-    series = {each.task.id: AgendaSeries(each, each.task, each.run) for each in (*held, *found, *others)}
+    series = {each.task.id: AgendaSeries(each, replace(each.task, repeat=None), each.run) for each in others}
+    series |= {each.task.id: AgendaSeries(each, each.task, each.run) for each in (*held, *found)}
     return Agenda(
         [(_place(row.listed_at, record), record) for row, record in zip(rows, records, strict=True)],
         place,
@@ -171,9 +172,10 @@ def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[
     due = (runs.c.tenant == tenant, IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
     earliest = in_order(select(runs.c.id).where(*due), OPEN_SECTION, [])
     beyond = connection.execute(earliest.limit(1).offset(MAX_OPEN_RUNS_SEARCHED)).first()
+    pause_ends = and_(runs.c.state == State.RUNNING, tasks.c.paused_until < where.before)
     statement = (
         read.TASK_AND_RUN.where(runs.c.id.in_(earliest.limit(MAX_OPEN_RUNS_SEARCHED)))
-        .where(tasks.c.repeat.is_not(None), tasks.c.paused == false(), _GOES_ON)
+        .where(tasks.c.repeat.is_not(None), or_(tasks.c.paused == false(), pause_ends), _GOES_ON)
         .where(*of_task(tenant, where, titled_by_reading))
     )
     found, complete = _first(connection, in_order(statement, OPEN_SECTION, []))

@@ -15,6 +15,7 @@ from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.estimates import Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import agenda
@@ -23,7 +24,7 @@ from duetime.scheduler.views import TaskFilter, TaskPage
 from duetime.widgets.payload import list_payload
 from duetime.widgets.text.list_text import list_text
 
-from tests.builders import NOON, Clock, restarted, settlement
+from tests.builders import LEASE, NOON, Clock, restarted, settlement
 from tests.flow.tools.calls import Ask, asked_of
 
 HOUR = timedelta(hours=1)
@@ -259,6 +260,28 @@ def test_a_snoozed_outcome_is_listed_where_the_next_occurrence_is_beyond_the_win
     assert row.when == "2026-11-24T15:00:00Z"
     scheduler.reschedule(task_id, pause=True)
     assert scheduler.tasks.list(before=NOON + 4 * HOUR).views == ()
+
+
+def test_a_series_that_was_cancelled_has_none_but_its_run_now(scheduler: Scheduler, store: Store) -> None:
+    task_id = scheduler.schedule("Water", repeat="every 2 hours").record.task.id
+    scheduler.act(task_id, "run_now")
+    store.claims.make_ready(limit=9)
+    [now] = store.tasks.get("local", task_id).side_runs
+    store.claims.start([Start(now.id)], worker="w1", epoch=None, lease=LEASE)
+    scheduler.cancel(task_id)
+    rows = list_payload(scheduler.tasks.list(before=NOON + 9 * HOUR)).tasks
+    assert [row.when for row in rows if row.expected] == []
+
+
+def test_a_running_series_that_is_paused_until_a_time_has_the_occurrences_from_then_on(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = scheduler.schedule("Water", repeat="every 2 hours").record.task.id
+    clock.at = NOON + 2 * HOUR
+    restarted(store, store.tasks.get("local", task_id))
+    scheduler.reschedule(task_id, pause_until="18:00")
+    rows = list_payload(scheduler.tasks.list(before=NOON + 9 * HOUR)).tasks
+    assert [row.when[11:16] for row in rows] == ["14:00", "18:00", "20:00"]
 
 
 def test_a_list_without_a_window_says_when_a_task_comes_next_to_its_current_run(scheduler: Scheduler, ask: Ask) -> None:
