@@ -128,6 +128,13 @@ def starts_at(record: TaskRecord) -> datetime:
     return after_pause(task, due_at(run)) if coming.id == run.id else coming.scheduled_for
 
 
+def side_times(record: TaskRecord) -> Sequence[datetime]:
+    """Return when runs start next to the current one: moved past others, snoozed, or to run now."""
+    if record.task.paused and record.task.paused_until is None:
+        return ()
+    return sorted(after_pause(record.task, due_at(run)) for run in record.side_runs if run.state is State.SCHEDULED)
+
+
 def _after_pause(record: TaskRecord, until: datetime) -> Run:
     """Return the run with which a series continues when its pause ends: one that is due by then starts at that time.
 

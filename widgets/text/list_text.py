@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.foresight.task_view import starts_at
+from duetime.scheduler.foresight.task_view import side_times, starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import InboxMessage, Run, State, Tier
+from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import waits_in_row
-from duetime.scheduler.views import (
-    Clash,
-    HeldDeliveries,
-    TaskFilter,
-    TaskPage,
-    TaskRecord,
-    TaskView,
-    after_pause,
-    due_at,
-)
+from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
@@ -44,7 +36,7 @@ def list_text(page: TaskPage) -> str:
         return "\n".join([_nothing(page), *_unread_lines(page)])
     zone = page.views[0].record.task.timezone
     line = _failure_line if only_failures(page.where.states) else _row_line
-    rows = [sentences(line(view, zone), _also_words(page, view), _step_words(page, view)) for view in page.views]
+    rows = [sentences(line(view, zone), _step_words(page, view)) for view in _each_row(page)]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
     return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
@@ -119,7 +111,7 @@ def _next_words(page: TaskPage, now: datetime) -> str:
     """Say how far the next one is: the first on the page that is to come, or a moved or snoozed run before it."""
     times_to_come = (due_at(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
     first = next((each for each in times_to_come if each > now), None)
-    apart = [due_at(run) for view in page.views for run in _extra_runs(view)]
+    apart = [each for view in page.views for each in side_times(view.record)]
     first = min(filter(None, [first, *(each for each in apart if each > now)]), default=None)
     first = None if only_failures(page.where.states) else first
     zone = page.views[0].record.task.timezone
@@ -189,15 +181,6 @@ def _row_line(view: TaskView, zone: str) -> str:
     )
 
 
-def _also_words(page: TaskPage, view: TaskView) -> str:
-    """Say when a task comes next to its current run, as a snoozed outcome does; a window ahead has rows for that."""
-    task, runs = view.record.task, view.record.side_runs
-    if page.where.before is not None and page.where.before > view.now:
-        return ""
-    due = sorted(after_pause(task, due_at(run)) for run in runs if run.state is State.SCHEDULED)
-    return _asides(f"also {', '.join(_short(at, task.timezone, view.now) for at in due)}") if due else ""
-
-
 def _step_words(page: TaskPage, view: TaskView) -> str:
     chain = page.chains.get(view.record.task.id)
     if chain is None:
@@ -235,14 +218,15 @@ def _again(view: TaskView) -> str:
     return "next" if look == State.SCHEDULED else f"{word_of(look)}, next"
 
 
-def _extra_runs(view: TaskView) -> list[Run]:
-    """Return the runs that come next to the current one: moved past others, snoozed, or to run now."""
-    side_runs = () if view.record.task.paused else view.record.side_runs
-    return [run for run in side_runs if run.state is State.SCHEDULED]
+def _each_row(page: TaskPage) -> Iterable[TaskView]:
+    """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
+    if page.now is None or page.where.before is None or page.where.before <= page.now:
+        return page.views
+    return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]
 
 
 def _extra(view: TaskView) -> str:
-    times_to_come = sorted(due_at(run) for run in _extra_runs(view))
+    times_to_come = side_times(view.record)
     shown = [_short(each, view.record.task.timezone, view.now) for each in times_to_come[:MAX_EXTRA_TIMES]]
     more = [f"{len(times_to_come) - len(shown)} more times"] if len(times_to_come) > len(shown) else []
     return f"also runs {', '.join([*shown, *more])}" if shown else ""
