@@ -97,6 +97,10 @@ class Tasks:
 
         return self._database.read(work)
 
+    def keyed(self, tenant: str, names: Sequence[str]) -> dict[str, str]:
+        """Return the task of each of the keys that is stored, expired or not."""
+        return self._database.read(lambda connection: idempotency.tasks_of(connection, tenant, names))
+
     def check(self, tenant: str, admission: Admission) -> None:
         """Check the quotas of a tenant for what is stored later; calls at the same time may pass together."""
         self._database.look(lambda connection: admission(TenantCounts(connection, tenant, self._now())))

@@ -116,6 +116,11 @@ def find(connection: Connection, tenant: str, key: str) -> Any | None:
     return next(iter(_looked_up(connection, tenant, [key])), None)
 
 
+def tasks_of(connection: Connection, tenant: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the task of each of the keys that is stored, expired or not."""
+    return {row.key: row.task_id for row in _looked_up(connection, tenant, names)}
+
+
 def _looked_up(connection: Connection, tenant: str, names: Sequence[str]) -> Sequence[Any]:
     """Read keys; a damaged one still names its call, whatever content that had."""
     rows, damaged = unreadable.every(connection, _LOOK_UP, {"tenant": tenant, "keys": list(names)})

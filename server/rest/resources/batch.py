@@ -13,9 +13,7 @@ from typing import Annotated, Final, Literal
 
 from duetime.scheduler.calls.bulk_change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import MAX_PROBLEMS, IdempotencyConflict, InvalidArgument, InvalidArguments
-from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
-from duetime.scheduler.service.task_creator import made_by
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.request_arguments import ObjectList
 from duetime.server.rest.resources.payloads import RestPayload
@@ -73,7 +71,7 @@ def schedule_batch(call: RestCall) -> RestAnswer:
     """Store all tasks in one transaction; the key of the request gives each task one that has none of its own."""
     given = call.values["tasks"]
     requests = [request_of({**_key_of(call, place), **one}) for place, one in enumerate(given)]
-    _check_same_length(call, [one for one, own in zip(requests, given, strict=True) if _KEY.name not in own])
+    _check_same_places(call)
     try:
         views = call.scheduler.task_creator.create_named(requests, TASKS.name, call.by)
     except (InvalidArgument, InvalidArguments) as error:
@@ -95,24 +93,20 @@ def _key_text(key: str, place: int) -> str:
     return f"batch-{hashlib.sha256(key.encode()).hexdigest()[:DIGEST_CHARS]}-{place}"
 
 
-def _check_same_length(call: RestCall, keyed: Sequence[Request]) -> None:
-    """Refuse a key that stored a batch of another length: a part of this one would be new, or would be left out.
+def _check_same_places(call: RestCall) -> None:
+    """Refuse a key that stored a batch in which other places have their key from that of the request.
 
-    `keyed` are the tasks that have their key from that of the request. Raises IdempotencyConflict.
+    A part of this batch would be new, or would be left out. Raises IdempotencyConflict.
     """
-    key, count = call.idempotency_key, len(call.values["tasks"])
-    if key is None or not keyed:
+    key, given = call.idempotency_key, call.values["tasks"]
+    if key is None:
         return
-    store, now = call.parts.store, call.parts.store.now()
-    ends = [made_by(store, request, call.by, now) for request in (keyed[0], keyed[-1])]
-    made = [record.task.id for record in ends if record is not None]
-    following = IdempotencyKey(_key_text(key, count), {"tasks": count}, expires_at=None, derived=False)
-    try:
-        store.tasks.made_by(call.by.tenant, following)
-    except IdempotencyConflict as longer:
-        made = [longer.task_id]
-    if len(made) == 1:
-        raise IdempotencyConflict(key, made[0], {"tasks": ("another number of them", f"{count} of them")})
+    names = [_key_text(key, place) for place in range(MAX_BATCH_TASKS)]
+    made = call.parts.store.tasks.keyed(call.by.tenant, names)
+    keyed = {name for name, one in zip(names, given, strict=False) if _KEY.name not in one}
+    if made and made.keys() != keyed:
+        difference = {"list of tasks": ("another one", f"one of {len(given)}")}
+        raise IdempotencyConflict(key, next(iter(made.values())), difference)
 
 
 def _wrong_ones(call: RestCall, requests: Sequence[Request]) -> Iterator[InvalidArgument]:

@@ -265,6 +265,26 @@ async def test_a_key_of_a_batch_of_another_length_is_refused_and_stores_nothing(
     assert len((await sent(site, "GET", "/tasks")).json()["tasks"]) == 2
 
 
+@pytest.mark.parametrize(("first", "then"), [("kkok", "kk"), ("kkok", "kkk"), ("kok", "kk"), ("kkk", "kok")])
+async def test_a_key_of_a_batch_is_refused_where_other_places_have_their_key_from_it(
+    site: Site, first: str, then: str
+) -> None:
+    tasks = [{"title": f"n {n}", "when": "in 1 hour"} for n in range(4)]
+    key = {"Idempotency-Key": "k-1"}
+    stored, refused, again = [
+        await sent(site, "POST", "/tasks/batch", headers=key, body={"tasks": [
+            {**task, "idempotency_key": f"own-{task['title']}"} if of == "o" else task
+            for task, of in zip(tasks, places, strict=False)
+        ]})
+        for places in (first, then, first)
+    ]  # fmt: skip
+
+    assert (stored.status_code, refused.status_code, again.status_code) == (201, 422, 200)
+    assert refused.json()["code"] == "idempotency_conflict"
+    assert f"list of tasks was 'another one', now 'one of {len(then)}'" in refused.json()["detail"]
+    assert len((await sent(site, "GET", "/tasks")).json()["tasks"]) == len(first)
+
+
 async def test_a_key_is_refused_where_a_second_request_would_act_again(site: Site) -> None:
     key = {"Idempotency-Key": "k-1"}
     for method, path, body in (

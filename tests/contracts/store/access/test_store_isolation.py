@@ -157,6 +157,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.cursor_behind": [lambda: tasks.cursor_behind(tenant, TaskFilter(), None)],
         "tasks.get": [lambda: tasks.get(tenant, task_id), lambda: tasks.get(tenant, f"{task_id[:-1]}0")],
         "tasks.made_by": [lambda: tasks.made_by(tenant, KEY)],
+        "tasks.keyed": [lambda: tasks.keyed(tenant, [KEY.key])],
         "tasks.named": [lambda: tasks.named(tenant, CANARY), lambda: tasks.named(tenant, task_id[:6])],
         "tasks.of_runs": [lambda: tasks.of_runs(tenant, [run_id])],
         "tasks.page": [partial(tasks.page, tenant, f, limit=9) for f in filters()],
