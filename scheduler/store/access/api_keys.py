@@ -40,8 +40,10 @@ _ROTATION = (
         audit_entries.c.kind == AuditKind.KEY_ROTATED,
         audit_entries.c.subject == bindparam("key_id"),
     )
-    .limit(1)
+    .order_by(audit_entries.c.at.desc())
 )
+_ROTATION_MARGIN = timedelta(minutes=5)
+"""A rotation noted this long before a search is stored by then, although the clocks of processes differ."""
 
 
 class ApiKeys:
@@ -105,15 +107,19 @@ class ApiKeys:
         """Store what `make` makes of an active key; the old one expires after `overlap`, or earlier as it was to.
 
         Returns the old key and the new one. Raises KeyNotFound, and Refused for a key that is not active. So it does
-        for one that was replaced before: by now it has another end than the one it was made with.
+        for one that was replaced before, by a key that is still active. The search for that reads all entries since the
+        key was made, so it precedes the transaction, which repeats it for the last minutes alone.
         """
+        began, known = self._now(), self.find(key_id)
+        earlier = known and self._database.read(lambda found: _successor(found, known, known.created_at, began))
 
         def work(connection: Connection) -> tuple[ApiKey, ApiKey]:
             now = self._now()
             old = _existing(connection, key_id, lock=True)
             if old.state(now) != "active":
                 raise Refused(f"the key {old.id} is {old.state(now)}.", remedy=CreateKey())
-            if (successor := _successor(connection, old)) is not None:
+            recent = _successor(connection, old, max(began - _ROTATION_MARGIN, old.created_at), now)
+            if successor := recent or earlier:
                 raise Refused(
                     f"the key {old.id} was rotated before: rotate {successor}, which replaces it.", remedy=ListKeys()
                 )
@@ -141,10 +147,14 @@ class ApiKeys:
         self._database.write(lambda connection: connection.execute(statement), durable=False)
 
 
-def _successor(connection: Connection, old: ApiKey) -> str | None:
-    """Return the key that replaces another one by the audit log; None where none does."""
-    rows = unreadable.rows(connection, _ROTATION, {"of": old.tenant, "key_id": old.id, "since": old.created_at})
-    return next((str((row.detail or {}).get(_SUCCESSOR)) for row in rows), None)
+def _successor(connection: Connection, old: ApiKey, since: datetime, now: datetime) -> str | None:
+    """Return the active key that has replaced another one by the audit log since then; None where none has."""
+    rows = unreadable.rows(connection, _ROTATION, {"of": old.tenant, "key_id": old.id, "since": since})
+    for row in rows:
+        successor = str((row.detail or {}).get(_SUCCESSOR))
+        if any(key.state(now) == "active" for key in _keys(connection, _ONE, {"key_id": successor})):
+            return successor
+    return None
 
 
 def _add(connection: Connection, key: ApiKey) -> None:

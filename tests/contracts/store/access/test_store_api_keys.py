@@ -87,6 +87,23 @@ def test_a_key_that_was_replaced_is_not_replaced_again(store: Store, clock: Cloc
     assert {key.id for key in store.api_keys.all()} == {KEY.id, new.id}
 
 
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+def test_a_key_is_rotated_again_once_the_key_that_replaces_it_is_not_active(
+    store: Store, clock: Clock, end: str
+) -> None:
+    store.api_keys.add(KEY)
+    act = AuditEntry("acme", AuditKind.KEY_ROTATED, "root", subject=KEY.id)
+    lost = replace(successor(KEY), expires_at=NOON + timedelta(hours=12) if end == "expired" else None)
+    store.api_keys.replace(KEY.id, lambda _: lost, overlap=2 * DAY, act=act)
+    if end == "revoked":
+        store.api_keys.revoke(lost.id)
+    clock.forward(days=1)
+    third, fourth = (replace(successor(KEY), id=key_id) for key_id in ("third0000000", "fourth000000"))
+    assert store.api_keys.replace(KEY.id, lambda _: third, overlap=DAY, act=act)[1] == third
+    with pytest.raises(Refused, match=f"rotate {third.id}, which replaces it"):
+        store.api_keys.replace(KEY.id, lambda _: fourth, overlap=DAY, act=act)
+
+
 def test_an_overlap_does_not_lengthen_the_life_of_a_key(store: Store, clock: Clock) -> None:
     store.api_keys.add(KEY)
     clock.forward(days=29)
