@@ -42,6 +42,9 @@ _WRONG_KEY: Final = (
 )
 
 _KEY_REUSED: Final = "idempotency_conflict"
+_UNSENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+"""Problems that precede the request."""
+
 _PERHAPS_DONE: Final = "It may have done what was asked: look before you repeat the command."
 
 RemoteAnswer = dict[str, Any]
@@ -118,10 +121,12 @@ class RemoteServer:
                 timeout=self.timeout_s,
                 verify=_tls(),
             )
-            found = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:
-            text = f"{self.url} does not answer as a Duetime server: {_said(error)}."
-            raise RemoteProblem(text if _is_unsent(method, error) else f"{text} {_PERHAPS_DONE}") from None
+            raise self._strange(error, perhaps_done=not _is_unsent(method, error)) from None
+        try:
+            found = answer.json() if answer.content else {}
+        except ValueError as error:
+            raise self._strange(error, perhaps_done=method != "GET" and not answer.is_client_error) from None
         if answer.status_code >= HTTPStatus.BAD_REQUEST:
             raise _problem(answer.status_code, found, with_key=bool(self.key))
         if not answer.is_success or not isinstance(found, dict):
@@ -129,6 +134,11 @@ class RemoteServer:
                 f"{self.url} answered {answer.status_code}, which is not an answer of a Duetime server."
             )
         return found
+
+    def _strange(self, error: Exception, *, perhaps_done: bool) -> RemoteProblem:
+        """Return the problem of a server without an answer, or with one that is no JSON."""
+        text = f"{self.url} does not answer as a Duetime server: {_said(error)}."
+        return RemoteProblem(f"{text} {_PERHAPS_DONE}" if perhaps_done else text)
 
 
 @cache
@@ -150,7 +160,7 @@ def _problem(status: int, found: Any, *, with_key: bool) -> RemoteProblem:
 
 def _is_unsent(method: str, error: Exception) -> bool:
     """Whether a request that failed so changed nothing for certain."""
-    return method == "GET" or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+    return method == "GET" or isinstance(error, _UNSENT)
 
 
 def _said(error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import httpx2
 import pytest
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
-from duetime.server.cli.remote import workers
+from duetime.server.cli.remote import administration, workers
 from duetime.server.cli.remote.client import RemoteProblem, RemoteServer
 
 SERVER = "https://duetime.example.com"
@@ -21,6 +21,8 @@ DRAIN = {"worker_id": None, "every": True, "now": False, "reason": None}
         ("POST", httpx2.ReadTimeout("timed out"), True),
         ("DELETE", httpx2.RemoteProtocolError("closed"), True),
         ("POST", httpx2.ConnectError("refused"), False),
+        ("POST", httpx2.PoolTimeout("no connection is free"), False),
+        ("POST", httpx2.ProxyError("407 Proxy Authentication Required"), False),
         ("GET", httpx2.ReadTimeout("timed out"), False),
     ],
 )
@@ -34,6 +36,32 @@ def test_a_change_without_an_answer_may_have_been_made_and_that_is_said(
     with pytest.raises(RemoteProblem, match=f"does not answer as a Duetime server: {error}") as found:
         RemoteServer(SERVER).send(method, "/tasks", {})
     assert ("It may have done what was asked" in str(found.value)) is perhaps_done
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "perhaps_done"),
+    [("POST", 404, False), ("POST", 413, False), ("POST", 502, True), ("POST", 200, True), ("GET", 502, False)],
+)
+def test_a_refusal_that_is_no_json_did_nothing(
+    monkeypatch: pytest.MonkeyPatch, method: str, status: int, *, perhaps_done: bool
+) -> None:
+    monkeypatch.setattr(httpx2, "request", lambda *_, **__: httpx2.Response(status, text="<html>nginx</html>"))
+    with pytest.raises(RemoteProblem, match="does not answer as a Duetime server: ") as found:
+        RemoteServer(SERVER).send(method, "/tasks", {})
+    assert ("It may have done what was asked" in str(found.value)) is perhaps_done
+
+
+def test_a_problem_of_one_request_that_is_over_at_the_last_one_is_none_of_the_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = {"schema": "duetime.retention_run/1", "rows": {}, "longest_batch_seconds": 0.1, "dry_run": False}
+    stopped = {**done, "problems": {"events": "the disk is full"}, "complete": False}
+    answers = iter([stopped, {**done, "complete": True}])
+    monkeypatch.setattr(RemoteServer, "get", lambda *_, **__: {"rules": [{"what": "events"}]})
+    monkeypatch.setattr(RemoteServer, "post", lambda *_, **__: next(answers))
+    params = {"only": None, "dry_run": False, "reason": None, "as_json": True}
+    administration.retention_run(RemoteServer(SERVER), params)
+    assert "the disk is full" not in capsys.readouterr().out
 
 
 class OfWorkers(RemoteServer):
