@@ -35,7 +35,7 @@ MODERN = {
 End = Sequence[tuple[str, float]]
 """The signs of an end, each with the seconds that the host waits after it, then it kills a server that is still there.
 
-A server that other programs keep from the processor has so much longer.
+A server whose threads wait for a processor has so much longer as the one that waits longest.
 """
 
 PROBE: End = (("EOF", 0.0), ("SIGTERM", 1.0))
@@ -94,19 +94,20 @@ class Host:
         """End the server; return its exit code, negative when it had to be killed."""
         for sign, seconds in signs:
             self._give(sign)
-            began, kept_waiting, before = time.monotonic(), 0.0, self._kept_waiting_s()
+            began, kept_waiting, before = time.monotonic(), 0.0, self._waited_s()
             while self.process.poll() is None and time.monotonic() - began < seconds + kept_waiting:
                 time.sleep(0.005)
-                kept_waiting = max(kept_waiting, self._kept_waiting_s() - before)
+                waited = [waited_s - before.get(thread, 0.0) for thread, waited_s in self._waited_s().items()]
+                kept_waiting = max(kept_waiting, *waited, 0.0)
         return self.kill()
 
-    def _kept_waiting_s(self) -> float:
-        """Return for how long the threads of the server have waited for a processor: that is this machine's fault."""
-        waited_ns = 0
+    def _waited_s(self) -> dict[str, float]:
+        """Return how long each thread of the server has waited for a processor: that is this machine's fault."""
+        waited_s = {}
         for thread in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
             with suppress(OSError):  # it has ended
-                waited_ns += int(thread.read_text().split()[1])
-        return waited_ns / 1e9
+                waited_s[thread.parent.name] = int(thread.read_text().split()[1]) / 1e9
+        return waited_s
 
     def kill(self) -> int:
         self.process.kill()
