@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.task import DeliveryState
 from sqlalchemy import Connection, and_, bindparam, case, func, null, or_, select, update
 
-MAX_CLOCK_SKEW: Final = timedelta(seconds=5)
+MAX_LEASE_SKEW: Final = timedelta(seconds=5)
 """Seconds by which the clock of a process that leases a delivery may be ahead."""
 
 _is_given_up = deliveries.c.state == DeliveryState.FAILED
@@ -98,7 +98,7 @@ class Others:
             "of_channel": self.channel,
             "least": self.least,
             "now": self.now,
-            "leased_until": self.now + self.lease + MAX_CLOCK_SKEW,
+            "leased_until": self.now + self.lease + MAX_LEASE_SKEW,
         }
 
 
