@@ -28,7 +28,7 @@ from duetime.scheduler.store.sql.task_filter import (
     in_time,
     meets,
     of_task,
-    parts,
+    parts_of,
     states_within,
 )
 from duetime.scheduler.store.statements import read
@@ -83,18 +83,20 @@ class ListReader:
 
     def rows(self, section: str, behind: Position, limit: int) -> Found:
         found: list[Row[Any]] = []
-        for part in parts(self.where, section):
+        for of_tenant, part in parts_of(self.tenant, self.where, section):
             within = (IS_CURRENT, PER_SECTION[section], *part, *self.apart)
-            found.extend(self._part(section, within, behind, limit - len(found)))
+            found.extend(self._part(section, of_tenant, within, behind, limit - len(found)))
             if len(found) == limit:
                 break
         return found
 
-    def _part(self, section: str, within: Sequence[Condition], behind: Position, limit: int) -> Found:
+    def _part(
+        self, section: str, of_tenant: Condition, within: Sequence[Condition], behind: Position, limit: int
+    ) -> Found:
         if self.matches and self.matches.complete:
             only = (*among(self.connection, self.tenant, self.where, self.matches.ids), *within)
             return self._read(in_order(_LISTED.where(*only), section, behind).limit(limit))
-        of_part = (runs.c.tenant == self.tenant, *within)
+        of_part = (of_tenant, *within)
         found = self._soon(section, of_part, behind, limit) if self.matches else None
         if found is not None:
             return found
@@ -228,8 +230,9 @@ def _counted_up_to(
     at_least: set[State] = set()
     for section in (name for name, states in SECTION_STATES.items() if meets(where, states)):
         these: Counter[State] = Counter()
-        for part in parts(where, section):
-            these += _counted(connection, tenant, where, (PER_SECTION[section], *part), most - these.total())
+        for of_tenant, part in parts_of(tenant, where, section):
+            within = (of_tenant, PER_SECTION[section], *part)
+            these += _counted(connection, tenant, where, within, most - these.total())
         counted |= these
         if these.total() == most:
             at_least |= these.keys()
@@ -273,7 +276,7 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
 def _counted(
     connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
 ) -> Counter[State]:
-    found = select(runs.c.state).select_from(RUNS_OF_TASKS).where(runs.c.tenant == tenant, IS_CURRENT, *part)
+    found = select(runs.c.state).select_from(RUNS_OF_TASKS).where(IS_CURRENT, *part)
     first = found.where(*conditions(tenant, where)).limit(most).subquery()
     rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})

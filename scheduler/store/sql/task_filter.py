@@ -5,7 +5,7 @@ A list has two sections, open tasks and ended ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED_PREFIX, OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import IS_CURRENT
@@ -119,6 +119,15 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
         later = HELD_TASKS.where(_held.c.paused_until >= where.after)
         return ([*window, not_(inside), runs.c.task_id.in_(later)], [*window, inside])
     return ([*window, inside], [*window, not_(inside), runs.c.phase.in_(_ENDED_EARLY)])
+
+
+def parts_of(tenant: str, where: TaskFilter, section: str) -> Iterator[tuple[Condition, Sequence[Condition]]]:
+    """Yield the parts with their condition on the tenant: only the few held tasks can lead to what a pause holds."""
+    *before, last = parts(where, section)
+    column = text_search.unindexed(runs.c.tenant) if section == OPEN_SECTION else runs.c.tenant
+    for part in before:
+        yield column == tenant, part
+    yield runs.c.tenant == tenant, last
 
 
 def in_time(where: TaskFilter) -> Condition:

@@ -137,6 +137,24 @@ def test_whether_a_task_is_a_step_is_looked_up_by_its_id_however_many_chains_oth
     assert [step for step in steps if step.startswith(whole)] == []
 
 
+FROM_NOW_ON = TaskFilter(after=NOON)
+HELD_LATER: dict[str, Ask] = {
+    "a page": lambda store: store.tasks.page(TENANT, FROM_NOW_ON, limit=9),
+    "the counts": lambda store: counted(store, FROM_NOW_ON, 9),
+}
+
+
+@pytest.mark.parametrize("ask", HELD_LATER.values(), ids=HELD_LATER)
+def test_a_list_without_an_end_reads_no_open_run_before_its_start_but_those_that_a_pause_holds(
+    ask: Ask, tmp_path: Path
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        steps = plans(store, ask)
+    assert any(step == "SEARCH runs USING INDEX runs_open (tenant=? AND listed_at>?)" for step in steps)
+    assert [step for step in steps if "INDEX runs_open (tenant=? AND listed_at<?)" in step] == []
+    assert [step for step in steps if step.startswith("SCAN runs")] == []
+
+
 def test_tasks_outside_a_generation_are_looked_up_by_its_steps(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
         outside = generation_overtake.OUTSIDE
