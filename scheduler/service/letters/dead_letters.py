@@ -126,8 +126,8 @@ class DeadLetterService:
         A run to which three replays led is left out unless it is named. So is one whose recurring task has another run
         that has begun, is due, or was started by a replay. An empty list names no letter and is refused. A dry run
         stores nothing. A repeated call with the same `idempotency_key` finishes the first one where it was cut off, and
-        returns the letters of both. A `payload` replaces that of the one run that is named; the action checks it. A
-        task that repeats keeps its own.
+        returns the letters of both; after its undo it is refused. A `payload` replaces that of the one run that is
+        named; the action checks it. A task that repeats keeps its own.
         """
         call = ClosingCall(REPLAYED, named_runs(run_ids), payload=payload, **asked)
         check_one(call)
@@ -162,6 +162,8 @@ class DeadLetterService:
         if not (call.kind is REPLAYED and call.run_ids):
             require_reason(call.reason)
         key = call.key()
+        if key and _is_taken_back(self._store.batches.stored(tenant, call.token())):
+            raise Refused("This call was taken back. Make a new one to close letters again.")
 
         def close(run_id: str, number: int) -> ClosedLetter:
             entry = self._entry(by, call.kind, run_id, tenant, call.reason)
@@ -180,8 +182,8 @@ class DeadLetterService:
         """Return the result with its undo, which is stored; that of an earlier call with the same key stays."""
         now, token = self._store.now(), call.token()
         found = self._store.batches.stored(tenant, token) if call.idempotency_key else []
-        if found and not any(batch.undo for batch in found):
-            return done  # it was taken back
+        if _is_taken_back(found):
+            return done  # by another call, a moment ago
         known = {run_id for batch in found for runs in batch.undo.values() for run_id in runs.split(",")}
         new = [letter for letter in done.closed if undone_by(letter) not in known]
         if new:
@@ -260,3 +262,7 @@ class DeadLetterService:
         closed, skipped = tuple(closing.closed), tuple(closing.skipped)
         matched = counted.matched + len(done)
         return replace(counted, matched=matched, closed=closed, skipped=skipped, dry_run=False)
+
+
+def _is_taken_back(batches: Sequence[StoredBatch]) -> bool:
+    return bool(batches) and not any(batch.undo for batch in batches)

@@ -249,6 +249,18 @@ async def test_a_closed_letter_is_taken_back_by_the_button_next_to_it_and_a_seco
     assert states(admin) == {"One": "open", "Two": "open"}
 
 
+async def test_a_form_that_is_sent_again_after_its_undo_does_not_say_that_it_closed_letters(admin_page: Open) -> None:
+    admin = await admin_page()
+    dead(admin, "One")
+    asked = {**fields_of((await admin.get("/dead?close=discard")).text), "reason": "not needed"}
+    await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
+    assert await undone(admin, (await admin.get("/dead")).text) == "Taken back for 1 task."
+    again = await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
+    assert again.status_code == 409
+    assert "This call was taken back. Make a new one to close letters again." in again.text
+    assert states(admin) == {"One": "open"}
+
+
 async def test_letters_picked_from_several_tenants_are_taken_back_in_each(admin_page: Open) -> None:
     admin = await admin_page()
     picked = [dead(admin, "Ours"), dead(admin, "Theirs", tenant="globex")]

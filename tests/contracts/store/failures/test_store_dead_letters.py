@@ -407,7 +407,8 @@ def test_a_call_that_was_cut_off_and_finished_is_taken_back_as_one(
 
     assert (first.undo, first.undo_until) == (again.undo, again.undo_until)
     assert undone(scheduler, again.undo) == {letter.task_id: None for letter in letters}
-    assert scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
+    with pytest.raises(Refused, match="This call was taken back"):
+        scheduler.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
 
 
 def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Clock, scheduler: Scheduler) -> None:
