@@ -44,7 +44,7 @@ ONCE = "once"
 """The field by which a form that is sent again is known, so that it does what it did and no more."""
 
 SHOWN_OPEN = "open"
-"""The field with the ids of the runs that a page showed as open."""
+"""The field with the id of the run that a page showed as open."""
 
 MAX_REVISION_DIGITS = 9
 _MAX_WORD_CHARS = 60
@@ -101,9 +101,9 @@ class RunHasEnded(DuetimeError):
         super().__init__(f"This run of {title!r} has ended since the page was opened. Nothing was done to the task.")
 
 
-def check_still_open(visit: Visit, found: RunDetail) -> None:
-    """Raise RunHasEnded for a run that the page of the form showed as open."""
-    if found.run.id in visit.form.getlist(SHOWN_OPEN) and found.run.ended_at is not None:
+def check_still_open(found: RunDetail, *, shown_open: bool) -> None:
+    """Raise RunHasEnded for a run that has ended since the page of the form showed it as open."""
+    if shown_open and found.run.ended_at is not None:
         raise RunHasEnded(found.record.task.title)
 
 

@@ -22,7 +22,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.failures import RunIsOver, check_still_open, revision_shown, unchanged_task
+from duetime.server.admin.failures import SHOWN_OPEN, RunIsOver, check_still_open, revision_shown, unchanged_task
 from duetime.server.admin.formats import until_when, zoned
 from duetime.server.admin.page_request import Visit
 from duetime.widgets.vocabulary import stands
@@ -163,7 +163,7 @@ def _asked(visit: Visit) -> tuple[RunDetail, Principal]:
 def run_now(visit: Visit) -> Answer:
     """Run at once; what has ended runs again, as its next generation."""
     with _unchanged(visit) as (found, call):
-        check_still_open(visit, found)
+        check_still_open(found, shown_open=SHOWN_OPEN in visit.form)
         visit.scheduler.act(found.record.task.id, "run_now", **call)
     return _back(visit, found.record.task.id, "It runs now.")
 

@@ -83,13 +83,14 @@ def change_many(visit: Visit) -> Moved:
 def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[TaskView], int, list[str]]:
     """Return the tasks that were changed, how many were so already, and why others were not."""
     changed, same, problems = [], 0, []
-    for run_id in picked:
+    for each in picked:
+        run_id, _, shown_open = each.partition(" ")
         try:
             found = visit.run(run_id)
             if not found.is_current:
                 raise RunIsOver(found.record.task.title)
             if visit.form["change"] == RUN_NOW:
-                check_still_open(visit, found)
+                check_still_open(found, shown_open=bool(shown_open))
             view = change(found.record.task.id, visit.acting_in(found.run.tenant))
         except DuetimeError as error:
             problems.append(str(error))
