@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.errors import InvalidSetting, Refused
+from duetime.scheduler.errors import InvalidArgument, InvalidSetting, Refused
 from duetime.server.cli import output
 from duetime.server.cli.formats.shared_options import AuditReason
 from duetime.server.cli.output import AsJson
@@ -88,6 +88,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies."""
+    check_reason(reason, send_again)
     checks: Any = import_module("duetime.server.doctor.examine")
     opened = session(context)
     try:
@@ -100,6 +101,13 @@ def doctor(
         asked = {"config": opened.config, "send_test": send_test, "send_again": again, "deep": deep}
         found = checks.examine(settings, invocation, **asked)
     show_doctor({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]}, as_json=as_json)
+
+
+def check_reason(reason: str | None, send_again: str | None) -> None:
+    """Refuse a reason for nothing: the audit log would not have it. Raises InvalidArgument."""
+    if reason is not None and send_again is None:
+        example = "duetime doctor --send-again team --reason 'it is back'"
+        raise InvalidArgument("--reason", "only with --send-again", accepted="none without it", example=example)
 
 
 def show_doctor(found: Mapping[str, Any], *, as_json: bool) -> None:

@@ -74,10 +74,10 @@ def deliveries_check(store: Store, settings: Settings, *, send_again: AuditEntry
 
 
 def _failures(channel: FailingChannel) -> str:
-    """Say what a channel has not taken: `12 given up, 3 failed, the next try is at 2026-05-01 09:30 UTC`."""
+    """Say what a channel has not taken: `12 given up, 3 failed, and the next try is at 2026-05-01 09:30 UTC`."""
     given_up = f"{channel.given_up:,} given up" if channel.given_up else ""
     again = f"{channel.next_at:%Y-%m-%d %H:%M} UTC" if channel.next_at else ""
-    failing = f"{channel.failing:,} failed, the next try is at {again}" if again else ""
+    failing = f"{channel.failing:,} failed, and the next try is at {again}" if again else ""
     return ", ".join(filter(None, (given_up, failing)))
 
 

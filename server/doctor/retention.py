@@ -19,4 +19,10 @@ def retention_check(store: Store, settings: Settings) -> Check:
         said = "; ".join(f"{kind} stopped ({problem})" for kind, problem in stopped.items())
         advice = "Old rows stay until that is mended: `duetime retention run` says whether it is."
         return Check("retention", CheckVerdict.WRONG, f"retention of {said}.", advice)
-    return Check("retention", CheckVerdict.OK, f"{len(kinds)} kinds of rows have rules, and nothing stopped them")
+    have = "kind of rows has a rule" if len(kinds) == 1 else "kinds of rows have rules"
+    unswept = [str(kind) for kind in kinds if kind not in sweeps]
+    if unswept:
+        said = f"{len(kinds)} {have}; no sweep has ended yet of {', '.join(unswept)}."
+        advice = "A process that runs tasks sweeps once a day; `duetime retention run` does at once."
+        return Check("retention", CheckVerdict.NOTE, said, advice)
+    return Check("retention", CheckVerdict.OK, f"{len(kinds)} {have}, and nothing stopped the last sweep")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from duetime.scheduler.errors import Refused
-from duetime.server.cli.installation import show_config, show_doctor
+from duetime.server.cli.installation import check_reason, show_config, show_doctor
 from duetime.server.cli.remote.administration import PATIENCE_S
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tasks import Params, reason_of
@@ -47,6 +47,7 @@ def _content(path: Path) -> bytes:
 
 def doctor(server: RemoteServer, params: Params) -> None:
     """Check the installation."""
+    check_reason(params["reason"], params["send_again"])
     patient, again = server.patiently(PATIENCE_S), params["send_again"]
     if again:
         test = {"send_test": True} if params["send_test"] else {}

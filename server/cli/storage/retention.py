@@ -102,7 +102,7 @@ def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
     else:
         _write_run(found)
         for kind, problem in problems.items():
-            output.note(f"Retention of {kind} stopped, so older rows of it are left: {problem}")
+            output.note(f"Retention of {kind} stopped, so older rows of this kind are left: {problem}")
     if problems:
         raise typer.Exit(FAILED_CODE)
 

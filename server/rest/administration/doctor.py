@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Scope
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.examine import examine
@@ -58,6 +59,13 @@ def doctor(call: RestCall) -> RestAnswer:
 def doctor_with_messages(call: RestCall) -> RestAnswer:
     """Check the installation, and send a test message to every channel, or again what was given up for one."""
     channel, reason = call.values.get("send_again"), call.values.get("reason")
+    if reason is not None and channel is None:
+        raise InvalidArgument(
+            "reason",
+            "only with send_again",
+            accepted="none without it",
+            example="send_again='team', reason='it is back'",
+        )
     act = AuditEntry.by(call.by, AuditKind.DELIVERIES_SENT_AGAIN, channel, reason=reason) if channel else None
     answer = _checked(call, send_test=call.values.get("send_test", act is None), send_again=act)
     call.parts.runner.wake()

@@ -347,6 +347,8 @@ async def test_deliveries_that_were_given_up_are_sent_again_with_a_reason_and_wi
     fire(store, "Backup", "crm")
     due = [delivery for delivery, _ in store.deliveries.due(limit=9)]
     assert store.deliveries.settle_failed([each.id for each in due], 0, "HTTP 410", next_at=None)
+    refused = await answered(site, "POST", "/doctor", 422, body={"reason": "the CRM is back"})
+    assert "only with send_again" in str(refused)
     found = await answered(site, "POST", "/doctor", body={"send_again": "crm", "reason": "the CRM is back"})
 
     [said] = [check["said"] for check in found["checks"] if check["name"] == "deliveries"]

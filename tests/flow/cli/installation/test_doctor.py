@@ -434,7 +434,7 @@ def test_a_channel_that_fails_is_named_with_its_next_try(doctor: Doctor) -> None
             app.store.deliveries.settle_failed([found.id], attempts, "HTTP 503", next_at=again)
     code, checks = doctor()
     assert (code, checks["deliveries"]["verdict"]) == (1, "wrong")
-    assert checks["deliveries"]["said"] == "crm: 1 failed, the next try is at 2031-05-01 09:30 UTC (HTTP 503)."
+    assert checks["deliveries"]["said"] == "crm: 1 failed, and the next try is at 2031-05-01 09:30 UTC (HTTP 503)."
 
 
 def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) -> None:
@@ -461,6 +461,11 @@ def test_deliveries_that_were_given_up_are_named_and_sent_again(doctor: Doctor) 
     assert doctor()[1]["deliveries"]["verdict"] == "ok"
 
 
+def test_a_reason_for_nothing_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--reason", "it is back"]) == 2
+    assert "only with --send-again" in capsys.readouterr().err
+
+
 def test_retention_that_stops_is_wrong_until_it_goes_on(
     doctor: Doctor, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -472,6 +477,9 @@ def test_retention_that_stops_is_wrong_until_it_goes_on(
         long_ago = clock.at - timedelta(days=1)
         cancelled(store, added(store, clock.at, created_at=long_ago, updated_at=long_ago))
     assert doctor()[1]["retention"]["said"] == "there is no rule, so everything is kept"
+    unswept = doctor(config=config)[1]["retention"]
+    assert unswept["verdict"] == "note"
+    assert unswept["said"] == "1 kind of rows has a rule; no sweep has ended yet of tasks."
     assert run(["--config", str(config), "retention", "run"]) == 1
     code, checks = doctor(config=config)
     assert (code, checks["retention"]["verdict"]) == (1, "wrong")

@@ -118,7 +118,7 @@ def test_a_run_that_an_archive_stops_says_so_and_fails(
     if as_json:
         assert "gone" in json.loads(written.out)["problems"]["tasks"]
     else:
-        assert "Retention of tasks stopped, so older rows of it are left: " in written.err
+        assert "Retention of tasks stopped, so older rows of this kind are left: " in written.err
         assert "Nothing was old enough" not in written.out
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
         newest = store.audit.page("local", AuditFilter(), limit=1).entries[0]
