@@ -2,8 +2,8 @@
 
 A test that kills servers and workers starts many, and each spends most of its start on imports that are the same. A
 process from here has its own pid, descriptors, environment and signals, and it ends as Python ends. It shares what the
-first process set up: imported modules, the search path (its own PYTHONPATH has no effect), and one cache of compiled
-statements for all engines (`tests.compiled`). Tests of imports and of the start itself take `subprocess.Popen`.
+first process set up: imported modules, the search path, and a cache of compiled statements for all engines
+(`tests.compiled`). Its own PYTHONPATH has no effect. Tests of imports and of the start take `subprocess.Popen`.
 """
 
 from __future__ import annotations
