@@ -278,11 +278,12 @@ class Model:
 
     def snooze(self, length: timedelta, now: datetime) -> None:
         _refuse(length > MAX_SNOOZE)
-        fired = self.fired
-        if self.rule is None or fired is None or self.run.ended or now - _ended(fired) > self.run.at - now:
-            self.move(max(now, now if self.run.ended else self.run.wake) + length, now)
+        fired, held = self.fired, self.run
+        coming = self._past_pause()
+        if self.rule is None or fired is None or coming.ended or now - _ended(fired) > coming.at - now:
+            self.move(max(now, now if coming.ended else coming.wake) + length, now)
             return
-        to = now
+        self.run, to = held, now
         for earlier in [run for run in self.beside if run.state == "scheduled" and not run.slot]:
             to = max(to, earlier.wake)
             self._drop(earlier, now)

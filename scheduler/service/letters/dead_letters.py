@@ -126,7 +126,7 @@ class DeadLetterService:
         A run to which three replays led is left out unless it is named. So is one whose recurring task has another run
         that has begun, is due, or was started by a replay. An empty list names no letter and is refused. A dry run
         stores nothing. A repeated call with the same `idempotency_key` finishes the first one where it was cut off, and
-        returns the letters of both; after its undo it is refused. A `payload` replaces that of the one run that is
+        returns the letters of both. After the undo it is refused. A `payload` replaces that of the one run that is
         named; the action checks it. A task that repeats keeps its own.
         """
         call = ClosingCall(REPLAYED, named_runs(run_ids), payload=payload, **asked)

@@ -76,7 +76,7 @@ def test_a_key_of_two_of_many_is_refused_by_its_place_unless_they_are_the_same(s
         scheduler.task_creator.create_many([Request("Zero", when="tomorrow"), first, same, other])
     assert str(refused.value) == (
         "requests[3].idempotency_key: 'k' is that of requests[1] too, with other content (title). "
-        "Accepted: a key of its own for each task. Example: k-2"
+        "Accepted: a key of its own for each task. Example: idempotency_key='k-2'"
     )
     assert scheduler.tasks.list().views == ()
     made = scheduler.task_creator.create_many([first, same])
