@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import itertools
+import logging
 import os
 import re
 import signal
@@ -183,6 +184,17 @@ def pytest_unconfigure() -> None:
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 _numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _end_of_logs() -> Iterator[None]:
+    """Take away the handlers that a test gave the log of this process: their streams end with the test."""
+    root = logging.getLogger()
+    before, level = [*root.handlers], root.level
+    yield
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler and each not in before]:
+        root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture

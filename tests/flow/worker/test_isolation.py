@@ -121,7 +121,7 @@ def test_a_process_that_is_killed_alone_ends_its_attempt_and_what_it_has_forked(
     process.assign()
     assert process.run() is None
     assert process.end == "was killed by SIGKILL"
-    assert is_gone(forked[0])
+    eventually(lambda: is_gone(forked[0]), "the end of what it had forked")
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="this system has no real-time signals")

@@ -17,7 +17,8 @@ const awaited = new Map();
 const nothing = () => ({ greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] });
 const seen = nothing();
 
-window.addEventListener("message", ({ data }) => {
+window.addEventListener("message", ({ data, source }) => {
+  if (!source || source !== frame?.contentWindow) return; // of a card that has left
   if (data?.method) seen.messages.push(data.method);
   awaited.get(data?.id)?.();
 });

@@ -62,7 +62,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "schedule": (
         "schedule Pay --when 'in 20 days' --label crm --priority high --deadline 'in 21 days'",
         "schedule Water --repeat 'every day at 9:00' --dry-run",
-        "schedule Ship --wait-for paid",
+        "schedule Ship --wait-for packed",
         "schedule Load --after {fresh} --valid-output '[]'",
     ),
     "list": (
@@ -76,7 +76,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "reschedule {fresh} --pause",
         "reschedule {fresh} --title 'Call John'",
         "reschedule {fresh} --title Other --dry-run",
-        "reschedule {fresh} --wait-for paid",
+        "reschedule {fresh} --wait-for packed",
         "reschedule {fresh} --remove on-failure --title Call",
     ),
     "cancel": (
