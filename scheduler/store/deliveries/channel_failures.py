@@ -1,7 +1,7 @@
 """Channels that fail: their deliveries are tried together, so that a dead receiver costs as much as for one message.
 
-The first one that is due is sent. If that fails, the try counts for all that are due, and the others wait as long; if
-it succeeds, all are due at once. Deliveries have a part in that after `MIN_CHANNEL_FAILURES` tries of their own.
+One or two that are due are sent. If one fails, its try counts for all that are due, and the others wait as long; if it
+succeeds, all are due at once. Deliveries have a part in that after `MIN_CHANNEL_FAILURES` tries of their own.
 Parts of digests have none, as a digest is tried as a whole.
 """
 

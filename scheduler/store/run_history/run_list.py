@@ -26,7 +26,7 @@ from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, false, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
 MAX_RUNS_SEARCHED = 7_500
@@ -107,12 +107,13 @@ class RunSearch:
             soon = self._continued(soon, compared, limit)
         if soon.searched_to is None:
             return soon
-        found = self._rare()
-        if is_common and not (found and self._are_few(found[0])):
+        rare = self._rare()
+        if rare is not None and self._are_few(rare[0]):
+            found = [text_search.among(self.connection, column, ids) for column, ids in self._places(*rare)]
+            return self._looked_up(walk, found, compared, limit)
+        if is_common:
             return soon
-        if found is None:
-            return self._continued(soon, compared, limit)
-        return self._with_words(found, walk, soon, compared, limit)
+        return self._continued(soon, [*self._in_sets(rare), *compared], limit)
 
     def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
         """Compare the runs behind those that were compared, as many as a page may have in all."""
@@ -155,24 +156,16 @@ class RunSearch:
                 return titles, reasons
         return None
 
-    def _with_words(
-        self,
-        rare: tuple[Matches, Matches],
-        walk: RunWalk,
-        soon: FoundRuns,
-        compared: Sequence[Condition],
-        limit: int,
-    ) -> FoundRuns:
-        """Look up the runs with rare words; where many runs have them, compare more, first with the matches."""
-        titles, reasons = rare
-        run_ids = self._runs_of_events(reasons)
-        places = ((runs.c.task_id, titles.ids), (runs.c.id, run_ids))
-        if self._are_few(titles):
-            known = [text_search.among(self.connection, column, ids) for column, ids in places]
-            return self._looked_up(walk, known, compared, limit)
-        sets = [text_search.in_set_of(self.connection, column, ids) for column, ids in places if ids]
-        matched = or_(false(), *sets)
-        return self._continued(soon, [matched, *compared], limit)
+    def _in_sets(self, rare: tuple[Matches, Matches] | None) -> list[Condition]:
+        """Return a condition for the runs that have rare words, which costs little; none where no index can tell."""
+        if rare is None:
+            return []
+        sets = [text_search.in_set_of(self.connection, column, ids) for column, ids in self._places(*rare) if ids]
+        return [or_(false(), *sets)]
+
+    def _places(self, titles: Matches, reasons: Matches) -> Sequence[tuple[ColumnElement[str], Sequence[str]]]:
+        """Return the columns of a run by which matches know it, each with their ids."""
+        return ((runs.c.task_id, titles.ids), (runs.c.id, self._runs_of_events(reasons)))
 
     def _runs_of_events(self, reasons: Matches) -> list[str]:
         matching = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))

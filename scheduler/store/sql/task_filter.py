@@ -112,8 +112,10 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     at = STARTS_AT if section == OPEN_SECTION else DUE_AT
     window = [where.after <= at] if where.after else []
     window += [where.before > at] if where.before else []
-    if where.after is None or (where.before and section == OPEN_SECTION):
-        return ([*window, *([runs.c.listed_at < where.before] if where.before and section == OPEN_SECTION else [])],)
+    if section == OPEN_SECTION and where.before:
+        return ([*window, runs.c.listed_at < where.before],)
+    if where.after is None:
+        return (window,)
     inside = runs.c.listed_at >= where.after
     if section == OPEN_SECTION:
         later = HELD_TASKS.where(_held.c.paused_until >= where.after)
