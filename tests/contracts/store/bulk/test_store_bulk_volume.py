@@ -104,8 +104,9 @@ def ends(target: Desk, task_id: str) -> list[Any]:
     """Return when the waits of a task and its questions ended."""
     waits = select(signal_waits.c.closed_at).where(signal_waits.c.task_id == task_id)
     asked = select(approvals.c.closed_at).join(runs, runs.c.id == approvals.c.run_id).where(runs.c.task_id == task_id)
+    by_end = waits.order_by(signal_waits.c.closed_at), asked.order_by(approvals.c.closed_at)
     read = target.store._database.read
-    return [read(lambda connection: connection.execute(each).scalars().all()) for each in (waits, asked)]  # noqa: B023 - it is called at once
+    return [read(lambda connection: connection.execute(each).scalars().all()) for each in by_end]  # noqa: B023 - it is called at once
 
 
 def rows(target: Desk, task_id: str) -> list[dict[str, Any]]:
