@@ -32,7 +32,7 @@ from tests import blank, compiled, forked, services
 from tests.search import SEARCH_RATIO, USUAL_EXAMPLE_COUNT
 
 FIRST = ("browser", "faults")
-"""The marks of the files that begin the suite: they take longest."""
+"""The marks of files that take longest. They wait for other processes most of the time."""
 
 LAST = "tests/rules/"
 """The folder that ends the suite: its files take a second or two each, so all workers end at about the same time."""
@@ -79,21 +79,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts backg
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Take a worker more than there are cores, as many tests wait; single files are done sooner in one process."""
+    """Take two workers more than there are cores, as many tests wait; single files are done sooner in one process."""
     if all(".py" in argument for argument in config.args):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(MIN_WORKERS, min(cores + 1, MAX_WORKERS))
+    return max(MIN_WORKERS, min(cores + 2, MAX_WORKERS))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest and end with what is brief, so that no worker is left with much at the end."""
-
-    def place(item: pytest.Item) -> int:
-        mark = next(filter(item.get_closest_marker, FIRST), None)
-        return FIRST.index(mark) if mark else len(FIRST) + item.nodeid.startswith(LAST)
-
-    items.sort(key=place)
+    """Let files that wait and files that compute take turns; the brief ones come last, so all workers end together."""
+    files = dict[str, list[pytest.Item]]()
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    waiting = [name for name, tests in files.items() if any(map(tests[0].get_closest_marker, FIRST))]
+    last = [name for name in files if name.startswith(LAST)]
+    others = [name for name in files if name not in {*waiting, *last}]
+    in_turn = [name for pair in itertools.zip_longest(waiting, others) for name in pair if name]
+    items[:] = [item for name in [*in_turn, *last] for item in files[name]]
 
 
 @pytest.hookimpl(wrapper=True)
