@@ -176,9 +176,9 @@ class BatchCompleter:
         reserved = any(handed.held.claim.reserved for handed in self._waiting)
         return RESERVED_FLUSH_DELAY_S if reserved else GROUP_FLUSH_DELAY_S
 
-    def _store_group(self, group: list[PendingResult]) -> None:
-        settlements, calls = [handed.settlement for handed in group], count()
-        try:  # a call that failed may have stored them all the same
+    def _store_group(self, group: list[PendingResult], *, again: bool = False) -> None:
+        settlements, calls = [handed.settlement for handed in group], count(int(again))
+        try:  # a call that failed may have stored some all the same
             verdicts = self._retried(lambda: self._store.claims.settle(settlements, again=next(calls) > 0))
         except StoreUnavailable:
             raise
@@ -268,7 +268,7 @@ class BatchCompleter:
     def _store_singly(self, group: list[PendingResult], error: Exception) -> None:
         if len(group) > 1:
             for handed in group:
-                self._store_group([handed])
+                self._store_group([handed], again=True)
         elif group[0].unstorable:
             self._notifier.noticed(FailureRefused(group[0].held.run_id, error))
             self._report_settled([CompletedRun(group[0].held, group[0].settlement, stored=False)])

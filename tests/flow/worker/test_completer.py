@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.outcomes import Done, Retry, Wait
+from duetime.scheduler.outcomes import Done, Retry, Wait, Yielded
 from duetime.scheduler.rules import settlement
 from duetime.scheduler.rules.changes import cancel
 from duetime.scheduler.rules.settlement import AttemptResult
@@ -167,6 +167,29 @@ def test_a_result_that_a_failed_call_stored_is_reported_as_stored(
     completer.hand_in(ActiveRun(claim), Done("x"))
     told.await_(1)
     assert [each.stored for each in told.ended] == [True]
+
+
+def test_results_that_were_stored_before_another_of_their_group_was_refused_are_reported_as_stored(
+    store: Store, told: SentMessage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PostgreSQL stores what it can in one statement, and the rest of the group after that."""
+    good, bad, real = started(store), started(store), store.claims.settle
+
+    def settle(settlements: Sequence[Settlement], **how: Any) -> list[Verdict]:
+        plain = [each for each in settlements if each.checkpoint is None]
+        return real(plain, **how) + real([each for each in settlements if each.checkpoint is not None], **how)
+
+    replace_settle(store, monkeypatch, settle)
+    poison: Any = {"not": {1, 2}}
+    completer = BatchCompleter(store, on_settled=told, notifier=RunNotifier(observers=(log_notice,)))
+    completer.hand_in(ActiveRun(good), Done("good"))
+    completer.hand_in(ActiveRun(bad), Yielded(poison))
+    completer.start()
+    told.await_(2)
+    assert completer.close(60)
+    assert {each.held.run_id: each.stored for each in told.ended} == {good.run.id: True, bad.run.id: True}
+    assert (state(store, good), state(store, bad)) == (State.SUCCEEDED, State.FAILED)
+    assert "no longer own" not in caplog.text
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
