@@ -138,18 +138,32 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-// --- picking rows for one change of many
+// --- picking rows for one change of many: a swap moves no pick to another row, though it gives the row's box to that one
+
+let picked = new Set();
+
+const pickedRun = (box) => box.value.split(" ")[0]; // behind it stands whether the page shows the run as open
+
+function keepPicks() {
+  picked = new Set([...document.querySelectorAll("#content input[name=pick]:checked")].map(pickedRun));
+}
+
+function restorePicks() {
+  document.querySelectorAll("#content input[name=pick]").forEach((box) => {
+    box.checked = picked.has(pickedRun(box));
+  });
+}
 
 function tellPicked() {
   const boxes = [...document.querySelectorAll("#content input[name=pick]")];
-  const picked = boxes.filter((box) => box.checked).length;
+  const count = boxes.filter((box) => box.checked).length;
   document.querySelectorAll("[data-picked]").forEach((text) => {
-    text.textContent = picked ? `${picked} picked` : "";
+    text.textContent = count ? `${count} picked` : "";
   });
   const all = document.querySelector("#content input[data-pick-all]");
   if (all) {
-    all.checked = picked > 0 && picked === boxes.length;
-    all.indeterminate = picked > 0 && picked < boxes.length;
+    all.checked = count > 0 && count === boxes.length;
+    all.indeterminate = count > 0 && count < boxes.length;
   }
 }
 
@@ -230,6 +244,7 @@ document.addEventListener("htmx:config:request", (event) => {
 let folds = new Map();
 
 document.addEventListener("htmx:before:swap", (event) => {
+  keepPicks();
   folds = new Map([...document.querySelectorAll("#content details[id]")].map((fold) => [fold.id, fold.open]));
   const response = event.detail.ctx?.response;
   if (response && response.status === 401) {
@@ -246,6 +261,7 @@ document.addEventListener("htmx:after:swap", () => {
     fold.open = folds.get(fold.id) ?? fold.open;
   });
   chosen = Math.min(chosen, rows().length - 1);
+  restorePicks();
   tellPicked();
   document.dispatchEvent(new Event("duetime:swapped"));
 });

@@ -188,3 +188,18 @@ def test_a_long_reason_leaves_the_titles_of_the_audit_their_line(empty_window: W
         "found => found.map(each => each.getClientRects().length)"
     )
     assert lines == [1] * 5
+
+
+def test_a_filter_keeps_the_picks_of_the_rows_that_it_keeps_and_picks_no_others(
+    empty_window: Window, empty_site: Served
+) -> None:
+    page, titles = empty_window.page, [f"Walk dog {number}" for number in range(12)]
+    for title in (*titles, "Feed cat 1", "Feed cat 2"):  # cats are further down than a row is looked for
+        later(empty_site, title)
+    empty_window.open("/runs?state=to_come")
+    for title in (titles[0], "Feed cat 2"):
+        page.get_by_label(f"Pick {title}", exact=True).check()
+    page.get_by_role("searchbox").press_sequentially("cat")
+    expect(page.locator("tbody tr[data-row]")).to_have_count(2)
+    expect(page.get_by_text("1 picked")).to_be_visible()
+    expect(page.get_by_label("Pick Feed cat 2")).to_be_checked()
