@@ -157,7 +157,14 @@ def _named(scheduler: Scheduler, text: str) -> str:
     """Return the id of the outcome or of the task that a text stands for. Raises TaskNotFound, InvalidArgument."""
     if not text.startswith(MESSAGE_ID_PREFIX):
         return scheduler.get(scheduler.tasks.find(text)).record.task.id
-    found = [each.id for each in scheduler.inbox.unread(of=text)]
+    return meant_message(text, [each.id for each in scheduler.inbox.unread(of=text)])
+
+
+def meant_message(text: str, found: Sequence[str]) -> str:
+    """Return the id of the outcome whose beginning a text is; `found` are the unread ones with it.
+
+    Raises InvalidArgument where they are several.
+    """
     if len(found) > 1:
         raise InvalidArgument("ID", f"{text!r} may be {', '.join(found[:5])}", accepted="the beginning of one id")
     return found[0] if found else text

@@ -61,7 +61,10 @@ def inbox_done(server: RemoteServer, params: Params) -> None:
 
 
 def _named(server: RemoteServer, text: str) -> str:
-    return text if text.startswith(inbox.MESSAGE_ID_PREFIX) else found_id(server, text)
+    if not text.startswith(inbox.MESSAGE_ID_PREFIX):
+        return found_id(server, text)
+    found = server.get("/inbox", task_id=text)["messages"]
+    return inbox.meant_message(text, [message["id"] for message in found])
 
 
 def _marked(name: str) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "decisions list": ("decisions list", "decisions list --limit 1"),
     "decisions show": ("decisions show {decision}",),
     "inbox list": ("inbox list", "inbox list --limit 1"),
-    "inbox read": ("inbox read {told}", "inbox read {message}"),
+    "inbox read": ("inbox read {told}", "inbox read m_"),
     "inbox done": ("inbox done {told}", "inbox done {message}"),
     "quiet-hours show": ("quiet-hours show",),
     "quiet-hours set": ("quiet-hours set '22:00-07:00 America/Denver'",),
@@ -140,7 +140,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "pools list": ("pools list",),
     "pools set": ("""pools set gpu '{{"capacity": 2}}'""",),
     "pools remove": ("pools remove {pool}",),
-    "keys list": ("keys list",),
+    "keys list": ("keys list", "keys list --tenant nobody"),
     "keys create": ("keys create laptop --scope tasks",),
     "keys revoke": ("keys revoke {key}",),
     "keys rotate": ("keys rotate {key}",),
@@ -149,8 +149,8 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "secrets remove": ("secrets remove {secret}",),
     "secrets rotate": ("secrets rotate",),
     "audit list": ("audit list", "audit list --limit 1", "audit list --who nobody"),
-    "audit head": ("audit head --tenant local",),
-    "audit verify": ("audit verify --tenant local",),
+    "audit head": ("audit head --tenant local", "audit head --tenant nobody"),
+    "audit verify": ("audit verify --tenant local", "audit verify --tenant nobody"),
     "policy show": ("policy show",),
     "policy set": ("policy set shares.low=0.12 --dry-run",),
     "policy history": ("policy history",),
@@ -316,7 +316,7 @@ class Side:
         return self.place.told.pop()[0]
 
     def _message(self) -> str:
-        return self.place.told.pop()[1]
+        return self.place.told.pop()[1][:-2]
 
     def _token(self) -> str:
         return str(self._locally("dead", "discard", self._letter(), "--reason", "by hand", "--json")["undo"])
