@@ -6,7 +6,6 @@ Unknown fields are refused by default.
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
@@ -22,7 +21,7 @@ from duetime.scheduler.rules.sanitize import MAX_JSON_LEVELS, check_json, clean_
 from duetime.scheduler.task import Json
 from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import SchemaValidator, to_jsonable_python
+from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 
 _EXAMPLE: Final = '{"message": "Stretch"}'
 _CLOSABLE: Final = frozenset({"model", "dataclass", "typed-dict"})
@@ -32,10 +31,12 @@ _AS_THEY_ARE: Final = frozenset({"cls", "metadata", "serialization", "default"})
 _WRITTEN: Final = (BaseModel, date, time, timedelta, Decimal, Enum, PurePath, UUID)
 """Values of Python that have a JSON form, which a model reads as the same value."""
 
+_JSON_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
 
 def read(model: type[BaseModel], payload: Mapping[str, Json]) -> BaseModel:
     """Return what a model makes of a JSON object. Raises `ValidationError`, or whatever code of the model raises."""
-    found: BaseModel = _reader(model).validate_json(json.dumps(payload))
+    found: BaseModel = _reader(model).validate_json(to_json(payload))
     return found
 
 
@@ -45,6 +46,8 @@ def stored_form(value: BaseModel, given: Mapping[str, Json]) -> Mapping[str, Jso
     Else it is stored as it was given: computed fields, serializers and aliases make a dump no input.
     """
     dumped: dict[str, Json] = value.model_dump(mode="json", by_alias=True)
+    if to_json(dumped) == to_json(given):
+        return dumped
     check_bounds(dumped)  # a model may have made more of it
     return dumped if _is_read_as(value, dumped) else dict(given)
 
@@ -84,6 +87,8 @@ def _is_read_as(value: BaseModel, dumped: Mapping[str, Json]) -> bool:
 
 
 def _written(value: Any, levels: int) -> Any:
+    if type(value) in _JSON_SCALARS:
+        return value
     if isinstance(value, _WRITTEN):
         return to_jsonable_python(value, by_alias=True)
     if levels and isinstance(value, Mapping):

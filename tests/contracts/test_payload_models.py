@@ -262,3 +262,19 @@ def test_a_model_without_a_rule_refuses_unknown_fields_and_one_that_ignores_them
     with pytest.raises(InvalidArguments, match="typo: unknown field"):
         handler_of(Plain).check({"typo": 5})
     assert handler_of(Careless).check({"typo": 5}) == {"a": 1}
+
+
+def test_a_payload_that_its_model_leaves_as_it_is_is_validated_once() -> None:
+    validated: list[str] = []
+
+    class Noted(BaseModel):
+        message: str
+
+        @field_validator("message")
+        @classmethod
+        def note(cls, message: str) -> str:
+            validated.append(message)
+            return message
+
+    noted = Handler(name="noted", fn=lambda _ctx, _payload: Done(), payload_model=Noted)
+    assert (noted.check({"message": "Stretch"}), validated) == ({"message": "Stretch"}, ["Stretch"])

@@ -6,7 +6,8 @@ of every built-in action, and a strict client fills in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 
 from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
@@ -31,14 +32,20 @@ def without_blanks(handler: Handler, given: Mapping[str, Json]) -> Mapping[str, 
     """Leave out empty members of other built-in actions, and empty optional ones of a built-in action itself."""
     if _is_open(handler) or not hasattr(given, "items"):  # a program may give anything; the check names it
         return given
-    own = handler.payload_model.model_fields if handler.payload_model else {}
-    optional = [name for name, field in own.items() if not field.is_required()]
-    known = optional if handler.payload_model in BUILT_IN else []
+    own, optional = _members(handler.payload_model)
     return {
         name: value
         for name, value in given.items()
-        if not (value in EMPTY_TEXTS if name in known else name not in own and _is_blank(name, value))
+        if not (value in EMPTY_TEXTS if name in optional else name not in own and _is_blank(name, value))
     }
+
+
+@lru_cache(maxsize=1_000)
+def _members(model: type[BaseModel] | None) -> tuple[Collection[str], Collection[str]]:
+    """Return the members of an action's payload, and those of a built-in one that may be left out."""
+    own = model.model_fields if model else {}
+    optional = [name for name, field in own.items() if not field.is_required()]
+    return frozenset(own), frozenset(optional if model in BUILT_IN else ())
 
 
 def _is_open(handler: Handler) -> bool:
