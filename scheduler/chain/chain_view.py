@@ -71,9 +71,14 @@ def view_of_chain(
         occurrence=found.chain.due_at,
         cancel_requested=stopping,
     )
-    run = replace(run, failed_before=runs[0].failed_before, error=why_left_out(runs, state), **_deadline_of_all(found))
+    run = replace(run, failed_before=_failed_before(found), error=why_left_out(runs, state), **_deadline_of_all(found))
     record = TaskRecord(_task(found), run, _outcome(last_generation(found)))
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
+
+
+def _failed_before(found: ChainRecord) -> int:
+    """Return how many generations failed in a row before this one: a resume restarts that in its open steps alone."""
+    return min(step.record.run.failed_before for step in found.steps if not is_spawned(step.name))
 
 
 def _outcome(last: ChainRecord) -> Run | None:

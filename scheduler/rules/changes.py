@@ -241,11 +241,11 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     if not task.paused:
         raise Refused(f"{task.id} is not paused.", argument="pause")
     live = without_pause(task)
-    if run.state in TERMINAL or run.state is State.RUNNING:
+    if run.state in TERMINAL:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
-    due = run.wake_at or run.scheduled_for
-    if before_run(task).holds_in_series and run.state is State.WAITING:
+    due, waits = run.wake_at or run.scheduled_for, before_run(task).holds_in_series and run.state is State.WAITING
+    if run.state is State.RUNNING or waits:
         return Change(live, run, kind=EventKind.RESUMED)
     if task.repeat is None or due >= now or has_started(run) or has_waited(task, run):
         return Change(live, replace(run, wake_at=resumed_at(task, run, now)), kind=EventKind.RESUMED)

@@ -33,6 +33,7 @@ def next_generation(task: Task, run: Run, to: datetime, *, wake_at: datetime | N
         number=run.number,
         wake_at=wake_at,
         slot=run.slot,
+        failed_before=run.failed_before,
         repeats=(run.repeats or run.id) if run.state in _INCOMPLETE else None,
         occurrence=kept_window(task, window_of(run)),
     )

@@ -55,10 +55,10 @@ def _count_generation(connection: Connection, chain_id: str, number: int, ended:
         return
     if {each.state for each in first} & {None, State.CANCELLED}:
         return
-    task, run = chain.steps[0]
+    task, _ = chain.steps[0]
     lost = [each for each in first if each.state in FAILURES]
-    failed = run.failed_before + 1 if lost else 0
-    if failed == run.failed_before:
+    failed = chain.failed_before + 1 if lost else 0
+    if failed == chain.failed_before:
         return
     open_runs = [(each, replace(of_it, failed_before=failed)) for each, of_it in chain.steps]
     connection.execute(_COUNT, {"run_ids": [of_it.id for _, of_it in open_runs], "failed": failed})

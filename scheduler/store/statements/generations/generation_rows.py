@@ -59,6 +59,11 @@ class Generation(NamedTuple):
         """Since when it is open: since its first step might start."""
         return min((run.first_ready_at for _, run in self.steps if run.first_ready_at), default=None)
 
+    @property
+    def failed_before(self) -> int:
+        """The number of generations that failed in a row before it; a resume restarts that of its open steps alone."""
+        return min(run.failed_before for _, run in self.steps)
+
     def as_series(self, *, counts: bool = True) -> tuple[Task, Run]:
         """Return the chain as a series, and this generation as a run of that, as `Chain.as_series` does.
 

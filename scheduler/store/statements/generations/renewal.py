@@ -66,7 +66,7 @@ def renew(connection: Connection, ended: Collection[str], now: datetime) -> list
 
 def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     last = generation_rows.locked(connection, chain_id)
-    task, first = last.steps[0]
+    task, _ = last.steps[0]
     if not _let_go_on(connection, [run for _, run in last.all]):
         return []
     after = last.continuation(now)
@@ -76,7 +76,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     _forget(connection, [task.id for task, _ in last.spawned], ids)
     lost = [run for _, run in last.all if run.state in FAILURES]
     gave_way = any(run.gives_way for _, run in last.all)
-    failed = first.failed_before + 1 if lost else first.failed_before if gave_way else 0
+    failed = last.failed_before + 1 if lost else last.failed_before if gave_way else 0
     coming = replace(after.next_run, failed_before=failed)
     begun = generation_rows.store(connection, last, coming, now, overlapped=after.skipped)
     if why := pause_after_failures(task, coming.failed_before, "generation"):

@@ -56,8 +56,7 @@ def _replace(connection: Connection, generation: Generation, coming: Run, reason
     ids = [task.id for task, _ in generation.steps]
     connection.execute(_SKIP, {"task_ids": ids, "now": now})
     event_log.append(connection, [_event(run, reason, now) for _, run in generation.steps])
-    _, first = generation.steps[0]
-    generation_rows.store(connection, generation, replace(coming, failed_before=first.failed_before), now)
+    generation_rows.store(connection, generation, replace(coming, failed_before=generation.failed_before), now)
 
 
 def _event(run: Run, reason: str, now: datetime) -> event_log.EventValues:

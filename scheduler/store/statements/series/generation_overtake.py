@@ -92,7 +92,7 @@ def _begin_next(connection: Connection, generation: Generation, coming: Run, now
     begun = generation_rows.store(
         connection,
         generation,
-        replace(coming, failed_before=generation.steps[0][1].failed_before),
+        replace(coming, failed_before=generation.failed_before),
         now,
         reason=GENERATION_STAYS_REASON.format(generation.chain.number),
     )

@@ -170,6 +170,29 @@ def test_a_cancel_that_is_taken_back_keeps_the_count_and_the_generation_that_it_
     assert count(desk, chain) == 2
 
 
+@on_each_database
+def test_a_resume_restarts_the_count_also_where_a_step_runs_or_has_ended(desk: Desk) -> None:
+    chain, (first, second, third) = begun(desk, 2)
+    desk.end([third])
+    [load] = desk.start(11, 1)
+    desk.end([first, second], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (2, True)
+    desk.scheduler.reschedule(chain.id, pause=False)
+    assert count(desk, chain) == 0
+    desk.end_anew([load], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (1, False)
+
+
+def test_a_step_that_runs_again_in_its_generation_keeps_the_count(desk: Desk) -> None:
+    chain = Hourly(desk, [{"name": "fetch"}, {"name": "check"}], policy={"pause_after": 2, "overlap": "skip"})
+    desk.end(desk.start(9), AWAY)
+    [check, fetch] = sorted(desk.start(10), key=lambda claim: claim.task.title)
+    desk.end([fetch], AWAY)
+    desk.scheduler.act(chain.steps["fetch"], "run_now")
+    desk.end([*desk.start(10, 1), check], AWAY)
+    assert (count(desk, chain), is_paused(desk, chain)) == (2, True)
+
+
 @pytest.mark.postgres
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_a_count_locks_all_steps_before_the_chain_as_the_end_of_any_step_does(desk: Desk) -> None:

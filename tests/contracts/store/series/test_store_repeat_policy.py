@@ -127,6 +127,14 @@ def test_a_resumed_task_counts_its_failures_from_zero(desk: Desk) -> None:
     assert desk.scheduler.get(task_id).record.task.paused
 
 
+def test_a_cancel_that_is_taken_back_keeps_the_failures_in_a_row(desk: Desk) -> None:
+    task_id = desk.hourly(pause_after=2)
+    desk.run(9, (9, 1), Failed("away"))
+    desk.scheduler.act(task_id, "undo", undo=desk.scheduler.cancel(task_id).undo)
+    desk.run(10, (10, 1), Failed("away"))
+    assert desk.scheduler.get(task_id).record.task.paused
+
+
 def test_a_task_that_notifies_of_nothing_notifies_of_its_pause(desk: Desk) -> None:
     view = desk.scheduler.schedule(
         "Import", repeat="every hour at :00", repeat_policy={"pause_after": 1}, notify="never"
