@@ -16,6 +16,7 @@ from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
+from duetime.scheduler.worker.broker import CLAIM_RETRY_DELAY_MS
 from duetime.scheduler.worker.executor import GIVEN_BACK_STOPPED
 
 log = logging.getLogger(__name__)
@@ -60,9 +61,10 @@ class Claimer:
 
     def claim(self, grants: Sequence[Grant], taken_at: float | None = None) -> list[str]:
         """Start runs in the database that were granted since `taken_at`, and return the ids of those to run."""
+        terms = self._terms
+        free = self._without_held(grants)
+        starts = [Start(grant.run_id, grant.token, grant.needs) for grant in free if _can_be(grant)]
         try:
-            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants if _can_be(grant)]
-            terms = self._terms
             claims = self._store.claims.start(
                 starts, worker=terms.worker, epoch=terms.epoch, lease=terms.lease, actions=terms.actions
             )
@@ -79,6 +81,16 @@ class Claimer:
                 self._unproven(held)
         self._notifier.started(claims)
         return [claim.run.id for claim in claims if claim.run.id not in lost]
+
+    def _without_held(self, grants: Sequence[Grant]) -> list[Grant]:
+        """Return the grants without runs of which this worker still has an attempt; these go back for a while.
+
+        The lease of that attempt ran out while this process was paused. Two attempts would be supervised as one.
+        """
+        held = [grant for grant in grants if self._active_runs.get(grant.run_id) is not None]
+        for grant in held:
+            self._queue.give_back(self._terms.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
+        return [grant for grant in grants if grant not in held]
 
     def _lost(self, claims: Sequence[Claim]) -> set[str]:
         """Return the runs whose reservation may be lost.

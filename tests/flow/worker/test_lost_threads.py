@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.runtime.interrupt import CancelRequested
@@ -226,6 +226,24 @@ def test_a_blocked_handler_that_someone_cancels_is_cancelled_at_its_time_limit(b
     held.interrupt(CancelRequested)
     house.pass_limit_and_grace()
     house.reaches(record, State.CANCELLED)
+    blocked.go.set()
+
+
+def test_a_run_whose_lease_ran_out_here_starts_here_again_only_after_its_lost_attempt_has_ended(build: Build) -> None:
+    """As after a long pause of the process: another one has recovered the run, and this one takes it again."""
+    blocked = Blocked()
+    house = build(blocked, threads=2)
+    record = house.add()
+    blocked.blocks()
+    lost = house.store.claims.recover_lapsed(epoch=None, held=(), before=NOON + timedelta(minutes=1))
+    house.queue.finish("another", [Finish(run_id, token) for run_id, token in lost.items()])
+    house.store.claims.make_ready(limit=1)
+    house.queue.put([Entry(record.run.id, NOON_MS)])
+    eventually(lambda: house.queue.stats().delayed, "it was taken, and goes back for a while")
+    assert house.state(record) is State.READY
+    house.pass_limit_and_grace()
+    eventually(lambda: not house.worker.running, "the attempt that lost it is ended at its time limit")
+    assert (house.worker.lost_threads, house.state(record)) == (1, State.READY)
     blocked.go.set()
 
 
