@@ -19,6 +19,15 @@ class KeyNotFound(DuetimeError):
         super().__init__(f"no API key {key_id[:40]!r}.", argument="key_id", remedy=ListKeys())
 
 
+class TenantWithoutKeys(DuetimeError):
+    """The tenant has no API key: its name is wrong, or nobody made one."""
+
+    code = "not_found"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"{tenant[:80]!r} has no API key, so none was revoked.", argument="tenant", remedy=ListKeys())
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key of a principal; `digest` is SHA-256 of the secret, in hexadecimal digits.

@@ -17,6 +17,8 @@ from enum import IntEnum
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from duetime.scheduler.errors import DuetimeError
+
 GENESIS = "0" * 64
 """Stands for the hash before the first segment."""
 
@@ -24,6 +26,19 @@ KEY_ID_CHARS = 16
 
 _ENTRY = struct.Struct(">Bq32s")
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=bytes.hex).encode
+
+
+class ChainNotFound(DuetimeError):
+    """Nothing of this tenant was ever recorded, or somebody deleted all of it."""
+
+    code = "not_found"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(
+            f"no audit chain of {tenant[:80]!r}: nothing of this tenant was ever recorded, or all of it was deleted. "
+            "`duetime audit head` lists every chain.",
+            argument="tenant",
+        )
 
 
 class Source(IntEnum):

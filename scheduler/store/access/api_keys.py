@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.access.api_key import ApiKey, KeyNotFound, TenantWithoutKeys
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
@@ -86,11 +86,16 @@ class ApiKeys:
         return self._database.write(work)
 
     def revoke_tenant(self, tenant: str, act: AuditEntry | None = None) -> int:
-        """Revoke every key of a tenant; return how many were not revoked before, which the entry says too."""
+        """Revoke every key of a tenant; return how many were not revoked before, which the entry says too.
+
+        Raises TenantWithoutKeys for a tenant that has none: a mistyped name begins no audit chain.
+        """
         statement = _REVOKE.where(api_keys.c.tenant == tenant).values(revoked_at=self._now())
 
         def work(connection: Connection) -> int:
             count = connection.execute(statement).rowcount
+            if not count and not _keys(connection, _ALL.where(api_keys.c.tenant == tenant).limit(1)):
+                raise TenantWithoutKeys(tenant)
             self._note(connection, act and replace(act, detail={"keys": count}))
             return count
 

@@ -11,7 +11,7 @@ import typer
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import LOCAL, Principal, Scope
+from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
@@ -67,18 +67,19 @@ def list_(
     """List the API keys: whose each is, what it may do, when it ends and when it was last used."""
     with session(context).store(create=True) as store:
         now, found = store.now(), store.api_keys.all(None if tenant is None else tenant_or_all(tenant))
-    show_keys(keys_json(found, now), now, as_json=as_json)
+    show_keys(keys_json(found, now), now, tenant, as_json=as_json)
 
 
-def show_keys(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
-    """Write a list of keys."""
+def show_keys(found: Mapping[str, Any], now: datetime, tenant: str | None, *, as_json: bool) -> None:
+    """Write a list of keys: of one tenant, or of all that the caller may see."""
     if as_json:
         output.as_json(dict(found))
     elif found["keys"]:
         columns = ("ID", "NAME", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LAST USED")
         output.table(columns, (_row(key, now) for key in found["keys"]), spare=("LAST USED",))
     else:
-        output.say("There is no API key. `duetime keys create laptop` creates one.")
+        none = "There is no API key" if tenant in (None, ALL_TENANTS) else "This tenant has no API key"
+        output.say(f"{none}. `duetime keys create laptop` creates one.")
 
 
 def revoke(

@@ -103,7 +103,8 @@ def pools_remove(server: RemoteServer, params: Params) -> None:
 
 def keys_list(server: RemoteServer, params: Params) -> None:
     """List API keys."""
-    keys.show_keys(server.get("/keys", tenant=params["tenant"]), _now(), as_json=params["as_json"])
+    found, tenant = server.get("/keys", tenant=params["tenant"]), params["tenant"]
+    keys.show_keys(found, _now(), tenant, as_json=params["as_json"])
 
 
 def keys_create(server: RemoteServer, params: Params) -> None:

@@ -130,6 +130,10 @@ def test_all_keys_of_a_tenant_are_revoked(said: Said) -> None:
         created(said, "--tenant", tenant)
     assert said("keys", "revoke", "--tenant", "acme") == "Revoked 2 keys of acme.\n"
     assert [key["state"] for key in listed(said, "--tenant", "globex")] == ["active"]
+    assert said("keys", "revoke", "--tenant", "acme") == "Revoked 0 keys of acme.\n"
+    assert "'acmee' has no API key" in said("keys", "revoke", "--tenant", "acmee", code=3)
+    assert "acmee" not in said("audit", "head"), "no mistyped name begins a chain"
+    assert said("keys", "list", "--tenant", "acmee").startswith("This tenant has no API key.")
 
 
 def test_revoking_nothing_or_both_is_refused(said: Said) -> None:

@@ -210,3 +210,9 @@ def test_events_deleted_by_hand_that_the_rules_keep_are_named_by_the_verificatio
     checks = said("doctor", "--deep", code=1).splitlines()
     assert [line.split()[0] for line in checks if " audit " in line] == ["ok"]
     assert said("retention", "run").startswith("There is no rule of retention")
+
+
+@pytest.mark.parametrize("verb", ["head", "verify"])
+def test_a_tenant_without_a_chain_is_not_found(said: Said, key: str, verb: str) -> None:
+    assert "no audit chain of 'loca'" in said("audit", verb, "--tenant", "loca", code=3)
+    assert said("audit", verb, "--tenant", "*").startswith("local:")
