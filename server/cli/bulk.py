@@ -14,6 +14,7 @@ from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
+from duetime.server.cli.exit_codes import REFUSED_CODE
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.arguments.filters import parts_of
@@ -114,13 +115,19 @@ def meant(
 
 
 def show(payload: BulkListPayload, zone: str, *, as_json: bool) -> None:
-    """Write what a call did to many tasks, and how to continue."""
+    """Write what a call did to many tasks, and how to continue. Raises Exit where each of them refused it."""
+    done = payload.bulk
     if as_json:
         output.as_json(dumped(payload))
-        return
-    if not payload.tasks:
+    elif payload.tasks:
+        _write(payload, zone)
+    else:
         output.say(NONE_MATCHES)
-        return
+    if done.refused and not (done.changed or done.unchanged or done.dry_run):
+        raise typer.Exit(REFUSED_CODE)
+
+
+def _write(payload: BulkListPayload, zone: str) -> None:
     columns = ("ID", "TITLE", f"WAS ({zone})", "WHEN", "STATE", "WHY NOT")
     output.table(columns, (_row(row, zone) for row in payload.tasks), spare=("WAS", "STATE"))
     output.say(headline(payload.bulk, zone))

@@ -11,6 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.server.cli import bulk, completion, output
 from duetime.server.cli.completion import Label
+from duetime.server.cli.exit_codes import REFUSED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.formats.shared_options import SharedOption, with_options
@@ -224,15 +225,16 @@ def check_choice(run_ids: Sequence[str] | None, every: bool, filters: Sequence[s
 
 
 def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) -> None:
-    """Write what a replay or a discard did."""
+    """Write what a replay or a discard did. Raises Exit where it closed none of those that it tried."""
     if as_json:
         output.as_json(done)
-        return
-    if as_csv:
+    elif as_csv:
         write_csv(letter_rows.CLOSED_COLUMNS, [*done["closed"], *done["skipped"]])
-        return
-    for line in closed_lines(done, how):
-        output.say(line)
+    else:
+        for line in closed_lines(done, how):
+            output.say(line)
+    if done["skipped"] and not (done["closed"] or done["dry_run"]):
+        raise typer.Exit(REFUSED_CODE)
 
 
 def _replayed(letter: Mapping[str, Any]) -> str:
@@ -247,7 +249,7 @@ def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
     tried, more = done["dry_run"], "+" if done.get("at_least") else ""
-    matched = f"{done['matched']}{more}"
+    matched = f"{max(done['matched'], len(closed) + len(skipped))}{more}"  # those named may be closed already
     number = f"{matched} match; {len(closed)} would be" if tried else f"{len(closed)} of {matched}"
     lines = [f"{number} {how}."]
     lines += [_replayed(each) for each in closed if each.get("replayed_as")]

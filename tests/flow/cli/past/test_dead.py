@@ -82,6 +82,8 @@ def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, lette
     assert (entry["kind"], entry["subject"], entry["reason"]) == ("dead_letter_replayed", letters[0], "CRM is back")
     assert "is replayed as r_" in said("dead", "replay", letters[1])
     assert said("dead") == "No dead letters.\n"
+    assert said("dead", "replay", *letters, "--dry-run").startswith("2 match; 0 would be replayed.\n")
+    said("dead", "replay", *letters, code=REFUSED_CODE)
 
 
 def test_more_letters_than_are_counted_are_said_to_be_at_least_so_many(
