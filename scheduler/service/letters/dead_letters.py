@@ -237,9 +237,10 @@ class DeadLetterService:
             for unknown in (each for each in found if isinstance(each, DeadLetterNotFound)):
                 raise unknown
             return LettersClosed(sum(isinstance(each, str) for each in found), dry_run=True)
-        matched = letters.count(tenant, where)
-        held_back = matched - letters.count(tenant, where, replayed_below=below) if below else 0
-        return LettersClosed(matched, held_back, dry_run=True)
+        if not below:
+            return LettersClosed(letters.count(tenant, where), dry_run=True)
+        matched, tried = letters.counts(tenant, where, replayed_below=below)
+        return LettersClosed(matched, matched - tried, dry_run=True)
 
     def _all(
         self, closing: Closing, call: ClosingCall, tenant: str, where: DeadLetterFilter, key: ClosingKey | None

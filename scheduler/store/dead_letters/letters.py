@@ -12,7 +12,6 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import (
-    MAX_LETTERS_COUNTED,
     ClosedLetter,
     ClosingKey,
     DeadLetter,
@@ -40,7 +39,7 @@ from duetime.scheduler.store.statements import read, repair
 from duetime.scheduler.store.statements.endings import letters as ends
 from duetime.scheduler.task import Json, Run
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, func, select, tuple_, update
+from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, select, tuple_, update
 
 LETTERS_PER_READ = 100
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
@@ -110,16 +109,17 @@ class DeadLetters:
 
         Of all tenants for None.
         """
-        conditions = selection.matching(tenant, where)
-        conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
-        some = select(dead_letters.c.run_id).where(*conditions).limit(MAX_LETTERS_COUNTED).subquery()
-        statement = select(func.count()).select_from(some)
-        return int(self._database.read(lambda connection: connection.execute(statement).scalar_one()))
+        number = selection.counted(tenant, where, replayed_below)
+        return self._database.read(lambda connection: connection.execute(select(number)).scalar_one())
+
+    def counts(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int) -> tuple[int, ...]:
+        """Return `count` of all that match and of those with fewer replays, both as they are at one moment."""
+        both = select(selection.counted(tenant, where), selection.counted(tenant, where, replayed_below))
+        return self._database.read(lambda connection: tuple(connection.execute(both).one()))
 
     def ids(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int | None = None) -> Iterator[str]:
         """Yield the runs of letters that match, oldest first, read in parts; a letter may be closed in between."""
-        conditions = selection.matching(tenant, where)
-        conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
+        conditions = selection.matching(tenant, where, replayed_below)
         every = select(*selection.LETTER_KEY).where(*conditions).order_by(*selection.LETTER_KEY).limit(LETTERS_PER_READ)
         types = [column.type for column in selection.LETTER_KEY]
         statement = every

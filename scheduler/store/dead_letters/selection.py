@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LetterState
+from duetime.scheduler.history.dead_letters import MAX_LETTERS_COUNTED, DeadLetter, DeadLetterFilter, LetterState
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import ATTEMPT_FIELDS, DEAD_LETTER
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import attempts, labels, tasks
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import Attempt
-from sqlalchemy import Connection, Select, and_, exists, or_, select
+from sqlalchemy import Connection, ScalarSelect, Select, and_, exists, func, or_, select
 
 LETTER_KEY = (dead_letters.c.at, dead_letters.c.run_id)
 _origin = dead_letters.alias("origin")
@@ -45,14 +45,21 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
 }
 
 
-def matching(tenant: str | None, where: DeadLetterFilter) -> list[Condition]:
-    """Return the conditions of a filter, for one tenant or for all."""
+def matching(tenant: str | None, where: DeadLetterFilter, below: int | None = None) -> list[Condition]:
+    """Return the conditions of a filter, for one tenant or for all; with `below` of runs with fewer replays alone."""
     found = [] if tenant is None else [dead_letters.c.tenant == tenant]
+    found += [] if below is None else [_replayed_below(below)]
     given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
     return [*found, *(meaning(value) for meaning, value in given if value is not None)]
 
 
-def replayed_below(number: int) -> Condition:
+def counted(tenant: str | None, where: DeadLetterFilter, below: int | None = None) -> ScalarSelect[int]:
+    """Return a statement for the number of letters that match, up to MAX_LETTERS_COUNTED."""
+    some = select(dead_letters.c.run_id).where(*matching(tenant, where, below)).limit(MAX_LETTERS_COUNTED).subquery()
+    return select(func.count()).select_from(some).scalar_subquery()
+
+
+def _replayed_below(number: int) -> Condition:
     """Whether fewer replays than this led to the run."""
     return ~exists().where(_origin.c.replayed_as == dead_letters.c.run_id, _origin.c.replay_number >= number)
 

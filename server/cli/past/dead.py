@@ -249,7 +249,7 @@ def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
     tried, more = done["dry_run"], "+" if done.get("at_least") else ""
-    matched = f"{max(done['matched'], len(closed) + len(skipped))}{more}"  # those named may be closed already
+    matched = f"{done['matched'] or len(skipped)}{more}"  # those that are named may be closed already
     number = f"{matched} match; {len(closed)} would be" if tried else f"{len(closed)} of {matched}"
     lines = [f"{number} {how}."]
     lines += [_replayed(each) for each in closed if each.get("replayed_as")]

@@ -177,6 +177,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dead_letters.get": [lambda: letters.get(tenant, run_id)],
         "dead_letters.closed_by": [lambda: store.dead_letters.closed_by(tenant, ClosingKey("k1", "asked"), 9)],
         "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
+        "dead_letters.counts": [lambda: letters.counts(tenant, DeadLetterFilter(), replayed_below=3)],
         "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
         "dead_letters.open_tasks": [lambda: letters.open_tasks(tenant, [run_id])],
         "dead_letters.try_replays": [

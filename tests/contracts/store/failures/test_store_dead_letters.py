@@ -27,7 +27,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import State
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from tests.builders import TENANT, Clock, restarted, settlement, started
 from tests.contracts.store.databases import on_each_database
@@ -173,6 +173,23 @@ def test_a_dry_run_reads_all_letters_at_once(store: Store, clock: Clock, desk: D
     assert statements_for(20) == few
     tried = getattr(desk, verb)(max_letters=9, dry_run=True, by=ANN)
     assert (len(tried.closed), tried.matched, tried.skipped) == (9, 24, ())
+
+
+@on_each_database
+def test_a_letter_that_comes_while_they_are_counted_is_counted_whole_or_not(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    failed(store, clock)
+    engine, late = getattr(store._database, "reader", store._database.engine), [started(store)]
+
+    def arrive(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
+        if "count(" in sql and late:
+            store.claims.settle([settlement(late.pop(), State.FAILED, dead_letter=True)])
+
+    event.listen(engine, "after_cursor_execute", arrive)
+    tried = desk.replay(reason=WHY, dry_run=True, by=ANN)
+    event.remove(engine, "after_cursor_execute", arrive)
+    assert (late, tried.held_back) == ([], 0)
 
 
 def test_a_run_that_failed_after_each_of_several_replays_is_replayed_only_by_its_name(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.history import dead_letters as history_letters
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.dead_letters import letters as store_letters
+from duetime.scheduler.store.dead_letters import selection as store_letters
 from duetime.scheduler.task import State
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
 from duetime.server.cli.main import run
