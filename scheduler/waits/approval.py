@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Self
@@ -175,23 +175,26 @@ def is_of_answer(token: str) -> bool:
 
 def reopened(approval: Approval, now: datetime) -> Approval:
     """Return a question whose answer is taken back; one whose time has passed is asked for as long as before."""
-    asked_at, ends_at = approval.asked_at, approval.ends_at
-    if ends_at is not None and ends_at <= now:
-        asked_at, ends_at = now, now + (ends_at - asked_at)
-    return _of(approval.run_id, approval, asked_at, ends_at, None)
+    if approval.ends_at is not None and approval.ends_at <= now:
+        return _for_as_long(approval, now)
+    return _of(approval.run_id, approval, approval.asked_at, approval.ends_at, None)
+
+
+def _for_as_long(approval: Approval, now: datetime) -> Approval:
+    """Return the question as one that is asked now, for as long as before."""
+    ends_at = now + (approval.ends_at - approval.asked_at) if approval.ends_at else None
+    return _of(approval.run_id, approval, now, ends_at, None)
 
 
 def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approval:
     """Return the approval of the next generation of a run, which stands only where the old one was never started.
 
-    A question whose time has passed is asked for as long as before; another one was asked when it was, until its end.
+    What has run is asked for as long as before, and so is a question whose time has passed; another one until its end.
     """
-    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None
-    if stands:
+    if approval.answer is ApprovalAnswer.APPROVE and old.started_at is None:
         return _of(run.id, approval, approval.asked_at, approval.ends_at, approval)
-    again = reopened(approval, now)
-    is_new = old.started_at is not None or again.ends_at is None
-    return _of(run.id, approval, now if is_new else again.asked_at, again.ends_at, None)
+    is_new = old.started_at is not None or approval.ends_at is None
+    return replace(_for_as_long(approval, now) if is_new else reopened(approval, now), run_id=run.id)
 
 
 def _of(

@@ -68,9 +68,11 @@ class Asked:
     answer: str = ""
     moved: bool = False
 
-    def for_longer(self, now: datetime) -> Asked:
-        """Return it with a time that is to come, if its own is over."""
-        return replace(self, at=now, ends=now + (self.ends - self.at)) if self.ends and self.ends <= now else self
+    def for_longer(self, now: datetime, *, again: bool = False) -> Asked:
+        """Return it with a time that is to come, if its own is over or what has run asks again."""
+        if not again and (self.ends is None or self.ends > now):
+            return self
+        return replace(self, at=now, ends=now + (self.ends - self.at) if self.ends else None)
 
 
 @dataclass(eq=False)
@@ -169,8 +171,8 @@ class Step:
         if asked.answer == "approve" and not started:
             self.asked = asked
             return
-        again = asked.for_longer(now)
-        self.asked = Asked(now if started or again.ends is None else again.at, again.ends)
+        longer = asked.for_longer(now, again=started or asked.ends is None)
+        self.asked = Asked(longer.at, longer.ends)
         self.state = "waiting"
 
     def withdraw(self) -> None:

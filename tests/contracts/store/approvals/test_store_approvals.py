@@ -223,8 +223,10 @@ def test_a_task_that_has_run_asks_again_before_its_next_run(store: Store, clock:
     record = asking(store)
     answer(store, record, APPROVE)
     store.claims.settle([settlement(restarted(store, record), State.FAILED)])
+    clock.forward(minutes=50)
     again = change(store, record, EventKind.RUN_NOW, partial(changes.run_now, now=clock()))
     assert (again.run.state, again.run.generation) == (State.WAITING, 2)
+    assert store.approvals.open_of(TENANT, [again.run.id])[again.run.id].ends_at == clock() + HOUR
     assert answer(store, record, APPROVE).run.state is State.SCHEDULED
 
 
