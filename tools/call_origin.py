@@ -28,15 +28,17 @@ class CallOrigin:
     def of_context(cls, context: Any) -> Self:
         """Read the request that is being served; a name that can be no name of a client is none."""
         with suppress(ValueError, AttributeError):  # there is no request
-            return cls.of_request(context.request_context)
+            request = context.request_context
+            params = request.session.client_params
+            name = params.client_info.name if params is not None else None
+            return cls((request.meta or {}).get(ORIGIN_META), name if is_client(name) else None)
         return cls()
 
     @classmethod
-    def of_request(cls, request: Any) -> Self:
-        """Read a request of the SDK, as `of_context` does."""
-        params = request.session.client_params
-        name = params.client_info.name if params is not None else None
-        return cls((request.meta or {}).get(ORIGIN_META), name if is_client(name) else None)
+    def of_metadata(cls, meta: Mapping[str, Any], client_info: Any) -> Self:
+        """Read the `_meta` of a request, and what it says of its client."""
+        name = client_info.get("name") if isinstance(client_info, Mapping) else None
+        return cls(meta.get(ORIGIN_META), name if is_client(name) else None)
 
     def of_task(self, request: Request) -> Mapping[str, str] | None:
         """Return the origin of a task; one to which outcomes are to go back may be a client alone.

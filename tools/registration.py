@@ -51,16 +51,31 @@ class ToolCalls:
 
     async def answer(self, given: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
-        began, name = time.perf_counter(), self.definition.name
+        began = time.perf_counter()
         try:
             result = await self._answered(given, self.caller(), origin)
-        except IllegalMove as defect:
-            result = apology(name, defect)
-        except DuetimeError as error:
-            result = refusal(error)
-        except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
-            result = apology(name, defect)
-        self.observe(name, (result.meta or {}).get(CODE_META_KEY, "ok"), time.perf_counter() - began)
+        except Exception as error:  # noqa: BLE001 - a defect must cost one call, not the server
+            result = self.failed(error)
+        return self._observed(result, began)
+
+    def answer_here(self, given: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
+        """Answer one call on this thread, as `answer` does; it waits for nothing before."""
+        began = time.perf_counter()
+        try:
+            result = self.execute(given, self.caller(), origin)
+        except Exception as error:  # noqa: BLE001 - as above
+            result = self.failed(error)
+        return self._observed(result, began)
+
+    def failed(self, error: BaseException) -> CallToolResult:
+        """Answer with what went wrong: an error of the call, or a defect of ours."""
+        if isinstance(error, DuetimeError) and not isinstance(error, IllegalMove):
+            return refusal(error)
+        return apology(self.definition.name, error)
+
+    def _observed(self, result: CallToolResult, began: float) -> CallToolResult:
+        outcome = (result.meta or {}).get(CODE_META_KEY, "ok")
+        self.observe(self.definition.name, outcome, time.perf_counter() - began)
         return result
 
     async def _answered(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:

@@ -128,7 +128,7 @@ def plain_sentence(error: DuetimeError) -> str:
     return f"{message[:1].upper()}{message[1:]}"
 
 
-def apology(tool: str, defect: Exception) -> CallToolResult:
+def apology(tool: str, defect: BaseException) -> CallToolResult:
     """Admit a defect of ours, with an id under which the log has the exception."""
     number = f"e_{token_hex(4)}"
     log.error("defect %s in %s", number, tool, exc_info=defect)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import Principal
@@ -48,6 +48,19 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     call = _Call(partial(copy_context().run, work, *args, **kwargs))
     _threads.start(call)
     return await call.future
+
+
+class ThreadWork(Protocol):
+    """Work for a thread: `run` does it, and `answer` is called once the thread is free for others. Neither raises."""
+
+    def run(self) -> None: ...
+
+    def answer(self) -> None: ...
+
+
+def begin(work: ThreadWork) -> None:
+    """Begin work on a thread, and wait for nothing. Raises ServerBusy as `cross` does."""
+    _threads.start(work)
 
 
 class Crossing(Protocol):
@@ -136,8 +149,8 @@ class ToolThreads:
         self._lock = threading.Lock()
         self._all_idle = threading.Condition(self._lock)
         self._threads = 0
-        self._idle: list[SimpleQueue[_Call[Any]]] = []
-        self._waiting: deque[_Call[Any]] = deque()
+        self._idle: list[SimpleQueue[ThreadWork]] = []
+        self._waiting: deque[ThreadWork] = deque()
 
     def finish(self) -> None:
         """Wait for the work under way: the end of a process interrupts none midway, though its caller has gone."""
@@ -149,7 +162,7 @@ class ToolThreads:
         """Whether a thread is at work."""
         return len(self._idle) < self._threads
 
-    def start(self, call: _Call[Any]) -> None:
+    def start(self, call: ThreadWork) -> None:
         """Give a call to an idle thread, to a new one, or to the next that becomes idle. Raises ServerBusy."""
         with self._lock:
             if not self._idle and self._threads == self._most:
@@ -160,13 +173,13 @@ class ToolThreads:
             inbox = self._idle.pop() if self._idle else self._new_thread()
         inbox.put(call)
 
-    def _new_thread(self) -> SimpleQueue[_Call[Any]]:
-        inbox: SimpleQueue[_Call[Any]] = SimpleQueue()
+    def _new_thread(self) -> SimpleQueue[ThreadWork]:
+        inbox: SimpleQueue[ThreadWork] = SimpleQueue()
         threading.Thread(target=self._serve, args=(inbox,), name="duetime-tool", daemon=True).start()
         self._threads += 1
         return inbox
 
-    def _serve(self, inbox: SimpleQueue[_Call[Any]]) -> None:
+    def _serve(self, inbox: SimpleQueue[ThreadWork]) -> None:
         while True:
             call = inbox.get()
             call.run()
@@ -174,7 +187,7 @@ class ToolThreads:
             call.answer()
             del call
 
-    def _next(self, inbox: SimpleQueue[_Call[Any]]) -> None:
+    def _next(self, inbox: SimpleQueue[ThreadWork]) -> None:
         with self._lock:
             if self._waiting:
                 inbox.put(self._waiting.popleft())

@@ -14,6 +14,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
+from starlette.requests import Request
 
 MCP_SURFACE = "mcp"
 MAX_ADDRESSES_KEPT = 256
@@ -36,12 +37,20 @@ async def identify(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
 
 async def note_address(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Note from which address a request comes, if it comes over HTTP."""
-    client = ctx.request.client if ctx.request is not None else None
-    before = _via.set(f"{MCP_SURFACE} {client.host}" if client else None)
+    before = _via.set(_via_of(ctx.request))
     try:
         return await call_next(ctx)
     finally:
         _via.reset(before)
+
+
+def note_caller(request: Request, *, guarded: bool) -> bool:
+    """Note for the rest of this task whose request it serves; False where that has no verified token and needs one."""
+    token = _token_of(request)
+    if token is not None:
+        _token.set(token)
+    _via.set(_via_of(request))
+    return token is not None or not guarded
 
 
 def request_caller() -> Principal:
@@ -62,6 +71,11 @@ def _local_by(via: str | None) -> Principal:
 def request_validity() -> Callable[[], bool]:
     """Return what checks later whether the token of the request that is being served still holds."""
     return _token.get().holds
+
+
+def _via_of(request: Any) -> str | None:
+    client = request.client if request is not None else None
+    return f"{MCP_SURFACE} {client.host}" if client else None
 
 
 def _token_of(request: Any) -> CallerToken | None:

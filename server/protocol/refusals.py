@@ -30,7 +30,12 @@ async def shorten_refusals(ctx: ServerRequestContext[Any, Any], call_next: CallN
     except MCPError as refused:
         short = shortened(refused.error)
         raise MCPError(code=short.code, message=short.message, data=short.data) from refused
-    if isinstance(result, dict) and result.get("isError"):
+    return shorten_texts(result) if isinstance(result, dict) else result
+
+
+def shorten_texts(result: dict[str, Any]) -> dict[str, Any]:
+    """Cut the texts of a tool call, if it failed; changes and returns `result`."""
+    if result.get("isError"):
         for part in result.get("content", ()):
             if "text" in part:
                 part["text"] = cut_to_bytes(part["text"], MAX_REFUSAL_BYTES)

@@ -88,6 +88,11 @@ def expect_no_argument_headers(server: MCPServer[None]) -> None:
     lowlevel(server).get_tool_input_schema = lambda _: None
 
 
+def keeps_spans() -> bool:
+    """Whether something keeps spans; without the SDK of OpenTelemetry each is nothing."""
+    return "opentelemetry.sdk.trace" in sys.modules
+
+
 def make_no_idle_spans(server: MCPServer[None]) -> None:
     """Make spans only where something keeps them: without the SDK of OpenTelemetry the SDK makes each in vain."""
     chain = lowlevel(server).middleware
@@ -96,8 +101,7 @@ def make_no_idle_spans(server: MCPServer[None]) -> None:
 
 def _where_kept(spans: ServerMiddleware[Any]) -> ServerMiddleware[Any]:
     async def call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        kept = "opentelemetry.sdk.trace" in sys.modules  # the only case in which a span is more than nothing
-        return await (spans(ctx, call_next) if kept else call_next(ctx))
+        return await (spans(ctx, call_next) if keeps_spans() else call_next(ctx))
 
     return call
 

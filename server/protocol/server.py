@@ -15,7 +15,7 @@ from duetime.server.protocol.listings import (
     offer_buttons,
     showing_admin_tools,
 )
-from duetime.server.protocol.methods import MethodMiddleware, PlainToolCalls
+from duetime.server.protocol.methods import MethodMiddleware
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
@@ -81,7 +81,7 @@ def make_server(
         async with changes.serving():
             yield
 
-    caller, served, plain = caller_of(guard), cards(), PlainToolCalls()
+    caller, served = caller_of(guard), cards()
     tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe)
     [get_task] = [tool for tool in tools if tool.name == GET_TASK.name]
     with without_log_setup():
@@ -95,11 +95,10 @@ def make_server(
             lifespan=lifespan,
             cache_hints=_CACHED,
             subscriptions=changes,
-            middleware=_middleware(scheduler, changes, caller, guard, plain),
+            middleware=_middleware(scheduler, changes, caller, guard),
             auth=guard.settings if guard else None,
             token_verifier=guard.verifier if guard else None,
         )
-    plain.serve(server)
     return _with_resources(server, scheduler, changes, caller)
 
 
@@ -125,14 +124,13 @@ def _middleware(
     changes: Subscriptions,
     caller: Callable[[], Principal],
     guard: Guard | None,
-    plain: PlainToolCalls,
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     of_methods = MethodMiddleware(
         {
             "initialize": [advertise_ui],
             "tools/list": [*([showing_admin_tools(caller)] if guard else ()), offer_buttons],
-            "tools/call": [keep_answers_from_models, plain],
+            "tools/call": [keep_answers_from_models],
             "resources/list": [listing_open_tasks(scheduler, caller)],
             "prompts/get": [refuse_wrong_prompts],
         }

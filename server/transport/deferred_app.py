@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 OPENING_DELAY_S = 2.0
 """Seconds after which the application opens for a client that has only read lists, so that its first call is quick."""
 
+_HANDSHAKE = frozenset({"initialize", "server/discover", "ping", "logging/setLevel"})
+_LIST = "/list"
+_NOTIFICATION = "notifications/"
+
 log = logging.getLogger(__name__)
+
+
+def sign_of(method: str) -> Sign:
+    """Return what the method of a request says of its client: it only looks at this server, or it stays."""
+    if method in _HANDSHAKE or method.startswith(_NOTIFICATION):
+        return Sign.NONE
+    return Sign.LISTED if method.endswith(_LIST) else Sign.CALLED
 
 
 class DeferredApp:

@@ -27,6 +27,7 @@ from duetime.server.telemetry.trace_context import TraceContext
 from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
+from duetime.server.transport.plain_endpoint import PlainEndpoint
 from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES, RequestChecks, refuse_access
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
@@ -148,12 +149,15 @@ def http_app(site: HttpSite) -> Starlette:
         except DuetimeError as error:
             return PlainTextResponse(str(error), status_code=503)
 
+    security = against_rebinding(access)
     app = server.streamable_http_app(
         streamable_http_path=MCP_PATH,
         json_response=True,
         max_request_body_size=MAX_REQUEST_BODY_BYTES,
-        transport_security=against_rebinding(access),
+        transport_security=security,
     )
+    manager = server.session_manager
+    manager.asgi_app = PlainEndpoint(manager.asgi_app, server, security)  # type: ignore[assignment]  # any application
     if server.settings.auth is not None:
         app.add_middleware(Challenges, settings=server.settings.auth, refused=site.refused)
     _add_middleware(app, access, guarded=server.settings.auth is not None)

@@ -18,8 +18,7 @@ from duetime.server.runtime.warm_up import warm_up
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.trace_setup import configured_tracing
-from duetime.server.transport.client_signs import sign_of
-from duetime.server.transport.deferred_app import DeferredApp
+from duetime.server.transport.deferred_app import DeferredApp, sign_of
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
 from duetime.tools.schedule_task import actions_of

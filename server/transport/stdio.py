@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 
 import anyio
+from duetime.server.protocol.plain_calls import PlainCall, PlainToolCalls
 from duetime.server.protocol.sdk import end_streams, lowlevel
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
-from duetime.server.transport.stdio_wire import Incoming, Outgoing, Wire
+from duetime.server.transport.stdio_input import Incoming
+from duetime.server.transport.stdio_wire import Outgoing, Wire
+from duetime.tools.threads import begin
 from mcp.server import MCPServer
+from mcp.types import CallToolResult, JSONRPCRequest
 
 ANSWER_GRACE_S = 2.0
 """Seconds that calls under way get to be answered after the end of input."""
@@ -46,7 +51,8 @@ async def _serve(
         ending.begin("the input ended")
         end_streams(server)
 
-    incoming = Incoming(wire, outgoing, drain=ANSWER_GRACE_S, on_request=on_request, on_end=end)
+    takes = WireCalls(server, outgoing).take
+    incoming = Incoming(wire, outgoing, drain=ANSWER_GRACE_S, takes=takes, on_request=on_request, on_end=end)
     stop_reading = on_loop(incoming.end)
 
     def stop() -> None:
@@ -58,3 +64,56 @@ async def _serve(
     running = lowlevel(server)  # the SDK's own transports run it the same way
     await running.run(incoming, outgoing, running.create_initialization_options())
     outgoing.flush(1.0)
+
+
+class WireCalls:
+    """Plain calls of tools from the wire: each is made and answered by a thread, without a turn of the event loop."""
+
+    def __init__(self, server: MCPServer[None], outgoing: Outgoing) -> None:
+        self._calls, self._outgoing = PlainToolCalls(server), outgoing
+
+    def take(self, request: JSONRPCRequest) -> bool:
+        """Begin to answer a request, if it is a plain call."""
+        call = self._calls.of(request)
+        if call is None:
+            return False
+        self._outgoing.pending.asked(request)
+        work = _WireCall(call, self._calls, self._outgoing)
+        try:
+            begin(work)
+        except Exception as error:  # noqa: BLE001 - too many calls, or no thread: this one fails alone
+            work.end_with(call.tool.failed(error))
+            work.answer()
+        return True
+
+
+class _WireCall:
+    """One call, as the work of a thread."""
+
+    def __init__(self, call: PlainCall, calls: PlainToolCalls, outgoing: Outgoing) -> None:
+        self._call, self._calls, self._outgoing = call, calls, outgoing
+        self._response = b""
+
+    def run(self) -> None:
+        """Make the call, unless the client has taken it back before."""
+        if not self._is_awaited:
+            return
+        call = self._call
+        try:
+            result = copy_context().run(call.tool.answer_here, call.arguments, call.origin)
+        except BaseException as defect:  # noqa: BLE001 - whatever it is, the client gets an answer
+            result = call.tool.failed(defect)
+        self.end_with(result)
+
+    def end_with(self, result: CallToolResult) -> None:
+        self._response = self._calls.in_json(self._call, result)
+
+    def answer(self) -> None:
+        """Write the answer, if the client still waits for it."""
+        if self._response and self._is_awaited:
+            self._outgoing.put_line(self._response)
+        self._outgoing.pending.answered(self._call.request_id)
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._outgoing.pending.waits_for(self._call.request_id)

@@ -13,7 +13,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 from duetime.server.app import build
-from duetime.server.transport.client_signs import sign_of
+from duetime.server.transport.deferred_app import sign_of
 
 from tests.flow.test_app import settings
 from tests.flow.waiting import eventually

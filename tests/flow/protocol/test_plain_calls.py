@@ -1,8 +1,14 @@
-"""Plain calls of tools go past the SDK's models: their answers are those that the SDK would write."""
+"""Plain calls of tools go past the SDK: their answers are those that the SDK would write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +16,20 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.server.protocol import methods
+from duetime.scheduler.views import TaskView
+from duetime.server.protocol.plain_calls import PlainToolCalls
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.transport.stdio import WireCalls
+from duetime.server.transport.stdio_input import Incoming
+from duetime.server.transport.stdio_wire import Outgoing, Wire
 from mcp.client.client import Client
 from mcp.server import MCPServer
-from mcp.types import INVALID_PARAMS, CallToolResult, RequestParamsMeta
+from mcp.types import INVALID_PARAMS, INVALID_REQUEST, CallToolResult, JSONRPCRequest, RequestParamsMeta
 
-from tests.flow.protocol.test_stdio import ERAS, MODERN, Peer, serving
+from tests.flow.protocol.test_http import Site
+from tests.flow.protocol.test_http import serving as http_serving
+from tests.flow.protocol.test_stdio import ERAS, MODERN, TIMEOUT_S, Peer, serving
 from tests.flow.protocol.test_tasks_extension import found, talk
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -25,9 +39,9 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "dry run": ("schedule_task", {"title": "Call John", "repeat": "every weekday at 9:00", "dry_run": True}),
     "unknown task": ("get_task", {"task_id": "t_000000000000"}),
     "unknown argument": ("list_tasks", {"colour": "red"}),
-    "button": ("act_on_task", {"task_id": "TASK", "action": "approve"}),
-    "unknown tool": ("make_coffee", {}),
+    "long refusal": ("list_tasks", {"colour" * 20 + str(number): "red" for number in range(40)}),
 }
+"""Calls that change nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -36,41 +50,65 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         yield started
 
 
+@pytest.fixture(autouse=True)
+def without_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be as a process in which nothing keeps spans, whatever other tests have loaded."""
+    monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace", raising=False)
+
+
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
     return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
 
 
-def answered(scheduler: Scheduler, store: Store, tool: str, arguments: dict[str, Any], era: str) -> dict[str, Any]:
-    async def call(client: Client) -> CallToolResult:
-        return await client.call_tool(tool, arguments, meta=RequestParamsMeta(progress_token="1"))
+@pytest.fixture
+def server(scheduler: Scheduler, store: Store) -> MCPServer[None]:
+    return make_server(lambda: scheduler, Subscriptions(lambda: store.history))
 
-    return found(talk(scheduler, store, call, era=era))
+
+def a_call(tool: str, arguments: object, request_id: int = 1, **members: Any) -> JSONRPCRequest:
+    params = {"name": tool, "arguments": arguments, "_meta": MODERN, **members}
+    return JSONRPCRequest(jsonrpc="2.0", id=request_id, method="tools/call", params=params)
 
 
 @pytest.mark.parametrize("case", CALLS)
 def test_a_plain_call_is_answered_as_the_sdk_answers_it(
-    scheduler: Scheduler, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+    scheduler: Scheduler, store: Store, server: MCPServer[None], case: str
 ) -> None:
     task_id = scheduler.schedule("Call John", when="tomorrow at 9am", timezone="Europe/Paris").record.task.id
     tool, named = CALLS[case]
     arguments = {name: task_id if value == "TASK" else value for name, value in named.items()}
-    plain = answered(scheduler, store, tool, arguments, ERAS[1])
-    monkeypatch.setattr(methods, "_is_plain", lambda _ctx, _params: False)
+    calls = PlainToolCalls(server)
+    call = calls.of(a_call(tool, arguments))
+    assert call is not None
+    plain = json.loads(calls.in_json(call, call.tool.answer_here(call.arguments, call.origin)))["result"]
 
-    assert plain == answered(scheduler, store, tool, arguments, ERAS[1])
+    async def ask(client: Client) -> CallToolResult:
+        return await client.call_tool(tool, arguments, meta=RequestParamsMeta(progress_token="1"))
+
+    assert found(CallToolResult.model_validate(plain)) == found(talk(scheduler, store, ask))
 
 
-@pytest.mark.parametrize("case", ["unknown task", "unknown argument"])
-def test_on_the_wire_a_plain_call_is_answered_as_one_that_the_sdk_reads(peer: Peer, case: str) -> None:
-    tool, arguments = CALLS[case]
-    plain = peer.ask("tools/call", name=tool, arguments=arguments)
+NOT_PLAIN: dict[str, JSONRPCRequest] = {
+    "another method": JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/list", params={"_meta": MODERN}),
+    "an unknown tool": a_call("make_coffee", {}),
+    "a button": a_call("act_on_task", {"task_id": "t_000000000000", "action": "approve"}),
+    "a wait": a_call("get_task", {"task_id": "t_000000000000", "wait": "1 s"}),
+    "a list of arguments": a_call("list_tasks", ["x"]),
+    "another member": a_call("list_tasks", {}, requestState=None),
+    "no version": a_call("list_tasks", {}, _meta={}),
+    "an unknown version": a_call("list_tasks", {}, _meta={**MODERN, next(iter(MODERN)): "2030-01-01"}),
+    "an unreadable token": a_call("list_tasks", {}, _meta={**MODERN, "progressToken": {}}),
+}
 
-    assert plain["result"]["isError"] is True
-    assert plain == peer.ask("tools/call", name=tool, arguments=arguments, requestState=None)
+
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_every_other_request_is_left_to_the_sdk(server: MCPServer[None], case: str) -> None:
+    assert PlainToolCalls(server).of(NOT_PLAIN[case]) is None
 
 
 def test_on_the_wire_a_task_has_all_that_the_sdk_adds(peer: Peer) -> None:
+    peer.ask("server/discover")
     asked = {"title": "Call John", "when": "in 2 hours", "dry_run": True}
     plain = peer.call("schedule_task", **asked)
     read = peer.ask("tools/call", name="schedule_task", arguments=asked, requestState=None)["result"]
@@ -80,18 +118,6 @@ def test_on_the_wire_a_task_has_all_that_the_sdk_adds(peer: Peer) -> None:
     assert {name: plain[name] for name in ("isError", "resultType", "_meta")} == {
         name: read[name] for name in ("isError", "resultType", "_meta")
     }
-
-
-def test_only_a_plain_call_of_the_present_protocol_goes_past_the_sdk(
-    scheduler: Scheduler, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("the SDK was asked")
-
-    monkeypatch.setattr(MCPServer, "call_tool", refuse)
-
-    assert answered(scheduler, store, "list_tasks", {}, ERAS[1])["isError"] is False
-    assert answered(scheduler, store, "list_tasks", {}, "legacy")["isError"] is True
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -104,3 +130,120 @@ WRONG: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", WRONG)
 def test_a_call_that_the_protocol_forbids_is_refused_by_the_sdk(peer: Peer, case: str) -> None:
     assert peer.ask("tools/call", name="list_tasks", **WRONG[case])["error"]["code"] == INVALID_PARAMS
+
+
+def test_a_client_that_shook_hands_may_not_call_as_one_of_the_present_protocol(tmp_path: Path) -> None:
+    with serving(tmp_path, ERAS[0]) as old:
+        refused = old.ask("tools/call", name="list_tasks", arguments={}, _meta=MODERN)
+
+    assert refused["error"]["code"] == INVALID_REQUEST
+
+
+class Pipes:
+    """A client of the wire in this process: the server's event loop turns only where a test awaits something."""
+
+    def __init__(self, server: MCPServer[None]) -> None:
+        (theirs, self.to_server), (self.from_server, ours) = os.pipe(), os.pipe()
+        self.outgoing = Outgoing(Wire(theirs, ours))
+        take = WireCalls(server, self.outgoing).take
+        self.incoming = Incoming(Wire(theirs, ours), self.outgoing, drain=0, takes=take, on_end=lambda: None)
+        self.answers = os.fdopen(self.from_server, "rb")
+
+    def write(self, method: str, request_id: int | None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": {"_meta": MODERN, **params}}
+        os.write(self.to_server, json.dumps(message | ({"id": request_id} if request_id else {})).encode() + b"\n")
+
+    def read(self) -> dict[str, Any]:
+        return dict(json.loads(self.answers.readline()))
+
+
+def on_pipes(server: MCPServer[None], talk: Callable[[Pipes], Any]) -> None:
+    async def run() -> None:
+        pipes = Pipes(server)
+        pipes.write("server/discover", 1)
+        await pipes.incoming.receive()
+        await talk(pipes)
+        os.close(pipes.to_server)
+        await pipes.outgoing.aclose()
+        pipes.outgoing.flush(TIMEOUT_S)
+        pipes.answers.close()
+
+    asyncio.run(run())
+
+
+def test_a_call_is_answered_while_the_event_loop_is_busy(server: MCPServer[None]) -> None:
+    async def calls(pipes: Pipes) -> None:
+        pipes.write("tools/call", 2, name="list_tasks", arguments={})
+        assert pipes.read()["result"]["isError"] is False
+
+    on_pipes(server, calls)
+
+
+def test_a_call_that_its_client_takes_back_is_not_answered(
+    server: MCPServer[None], scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    get = scheduler.get
+
+    def slow(task_id: str, **kwargs: Any) -> TaskView:
+        begun.set()
+        go.wait(TIMEOUT_S)
+        return get(task_id, **kwargs)
+
+    monkeypatch.setattr(scheduler, "get", slow)
+
+    async def calls(pipes: Pipes) -> None:
+        pipes.write("tools/call", 2, name="get_task", arguments={"task_id": "t_000000000000"})
+        assert begun.wait(TIMEOUT_S)
+        pipes.write("notifications/cancelled", None, requestId=2)
+        await pipes.incoming.receive()
+        go.set()
+        await pipes.outgoing.pending.drained(TIMEOUT_S)
+        pipes.write("tools/call", 3, name="list_tasks", arguments={})
+        assert pipes.read()["id"] == 3
+
+    on_pipes(server, calls)
+
+
+def test_a_client_that_does_not_read_gets_every_answer_whole_and_in_order_later(server: MCPServer[None]) -> None:
+    lines = [str(number).encode() * 2_000 for number in range(100)]  # more than a pipe holds
+
+    async def calls(pipes: Pipes) -> None:
+        for line in lines:
+            pipes.outgoing.put_line(line)
+        assert [pipes.answers.readline().rstrip() for _ in lines] == lines
+
+    on_pipes(server, calls)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with http_serving(tmp_path_factory.mktemp("site")) as started:
+        yield started
+
+
+PLAIN_HEADERS = {"MCP-Protocol-Version": ERAS[1], "Mcp-Method": "tools/call", "Mcp-Name": "list_tasks"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Mcp-Name": "get_task"}, 400),
+        ({"MCP-Protocol-Version": "2030-01-01"}, 400),
+        ({"Mcp-Method": "tools/list"}, 400),
+        ({"Accept": "text/html"}, 406),
+        ({"Content-Type": "text/plain"}, 400),
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("more", [{}, {"requestState": None}], ids=["plain", "read by the SDK"])
+def test_over_http_a_plain_call_needs_the_headers_that_the_sdk_wants(
+    site: Site, headers: dict[str, str], status: int, more: dict[str, Any]
+) -> None:
+    params = {"name": "list_tasks", "arguments": {}, "_meta": MODERN, **more}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    assert site.post(body, **{**PLAIN_HEADERS, **headers}).status_code == status
