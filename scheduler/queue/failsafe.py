@@ -19,11 +19,9 @@ from duetime.scheduler.queue import (
     Entry,
     Explanation,
     Finish,
-    Grant,
     QueueChange,
     QueueLost,
     QueueUnavailable,
-    Shortage,
     Stats,
     Take,
     ThreadUse,
@@ -40,8 +38,8 @@ class FailsafeQueue:
     """A `DispatchQueue` over one that may be lost or unreachable: most calls swallow these errors.
 
     The first call that fails makes it `away` and calls `on_trouble`; until `back`, calls return at once without a try.
-    The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool`, `set_shares` and the steps of a
-    rebuild do raise `QueueLost` and `QueueUnavailable`.
+    The questions (`stats`, `explain`), `renew`, `set_pool`, `set_shares` and the steps of a rebuild do raise
+    `QueueLost` and `QueueUnavailable`.
     """
 
     def __init__(self, queue: DispatchQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -237,14 +235,6 @@ class FailsafeQueue:
     def set_shares(self, shares: Shares, version: int) -> None:
         with self._asking():
             self.within.set_shares(shares, version)
-
-    def can_admit(self, entry: Entry) -> Shortage | None:
-        with self._asking():
-            return self.within.can_admit(entry)
-
-    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
-        with self._asking():
-            return self.within.reserve(worker, entry, lease)
 
     def stats(self) -> Stats:
         with self._asking():

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from duetime.scheduler.queue.lanes import KnownActions
-from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
+from duetime.scheduler.queue.reports import Explanation, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.policies.decision import Look
@@ -229,15 +229,6 @@ class DispatchQueue(Protocol):
         Tiers keep the dispatches that they have saved up.
         """
 
-    def can_admit(self, entry: Entry) -> Shortage | None:
-        """Return the shortage that keeps the run from starting now, None when it could start. Changes nothing."""
-
-    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
-        """Lease one run out of turn with every pool it needs, all or nothing; None when it cannot be admitted now.
-
-        A waiting run leaves its class. A run that is leased already returns None.
-        """
-
     def stats(self) -> Stats:
         """Count what is in the queue."""
 
@@ -249,7 +240,7 @@ class DispatchQueue(Protocol):
 
         With `damage`, the reason, also False when the queue was emptied in the last ten seconds.
 
-        Until `end_rebuild`, take grants nothing, and renew, finish, give_back and reserve raise QueueLost.
+        Until `end_rebuild`, take grants nothing, and renew, finish and give_back raise QueueLost.
         """
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:

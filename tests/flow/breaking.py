@@ -9,7 +9,7 @@ from duetime.scheduler.queue import QueueLost, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 
 ASKED = {"put", "take", "wait", "renew", "finish", "give_back", "reap", "cancel", "rescore", "set_pool", "stats"}
-ASKED |= {"begin_rebuild", "adopt", "end_rebuild", "explain", "can_admit", "reserve"}
+ASKED |= {"begin_rebuild", "adopt", "end_rebuild", "explain"}
 
 
 class Breaking(MemoryQueue):

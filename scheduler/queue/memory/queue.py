@@ -13,7 +13,7 @@ from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.memory.lease import Put
 from duetime.scheduler.queue.memory.state import QueueState
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, QueueLost, Take
-from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
+from duetime.scheduler.queue.reports import Explanation, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.policies.decision import Look
@@ -187,18 +187,6 @@ class MemoryQueue:
             self._called()
             if version >= self._state.policy:
                 self._state.policy, self._state.shares = version, shares
-
-    def can_admit(self, entry: Entry) -> Shortage | None:
-        with self._changed:
-            return self._state.shortage(entry, self._called())
-
-    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
-        with self._changed:
-            now = self._called(complete=True)
-            grant = self._state.reserve(entry, worker, now, now + lease)
-            if grant is not None:
-                self._wake()
-            return grant
 
     def stats(self) -> Stats:
         with self._changed:

@@ -174,12 +174,6 @@ class QueueState:
             self.pools.drop_holds(waiting, now, is_overdue=key < self.pools.time.wall)
         return waiting is not None
 
-    def reserve(self, entry: Entry, worker: str, now: float, until: float) -> Grant | None:
-        if entry.run_id in self._leases or self.pools.short(entry, now) is not None:
-            return None
-        self._remove(entry.run_id)
-        return self._lease(entry, worker, now, until)
-
     def adopt(self, entry: Entry, token: str, worker: str, now: float, until: float) -> bool:
         if entry.run_id in self._leases or self._here(entry.run_id) is not None:
             return False

@@ -17,7 +17,7 @@ from typing import TypeVar
 import redis
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
 from duetime.scheduler.queue.lanes import KnownActions
-from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, Take
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, QueueChange, Take
 from duetime.scheduler.queue.redis import scripts, wakeup
 from duetime.scheduler.queue.redis.codec import (
     actions_word,
@@ -27,7 +27,6 @@ from duetime.scheduler.queue.redis.codec import (
     finish_words,
     grants_of,
     look_of,
-    shortage_of,
     stats_of,
     threads_of,
     threads_words,
@@ -36,7 +35,7 @@ from duetime.scheduler.queue.redis.codec import (
 )
 from duetime.scheduler.queue.redis.scripts import Scripts, translated
 from duetime.scheduler.queue.redis.source import fields_of
-from duetime.scheduler.queue.reports import Explanation, Shortage, Stats, ThreadUse
+from duetime.scheduler.queue.reports import Explanation, Stats, ThreadUse
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
@@ -172,14 +171,6 @@ class RedisQueue:
 
     def set_shares(self, shares: Shares, version: int) -> None:
         self._scripts.ask("set_shares", version, *shares.guaranteed, *shares.ceilings)
-
-    def can_admit(self, entry: Entry) -> Shortage | None:
-        return shortage_of(self._scripts.ask("can_admit", entry.run_id, class_of(entry), entry.key))
-
-    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
-        words = (worker, entry.run_id, class_of(entry), entry.key, entry.created, lease)
-        token = self._scripts.call("reserve", *words)
-        return Grant(entry.run_id, token, entry.needs) if token else None
 
     def stats(self) -> Stats:
         return stats_of(self._pages("parked"), self._pages("pools"), threads_of(self._scripts.ask("known_threads")))

@@ -38,9 +38,7 @@ _PARTS = ("state", "start_log", "pools", "turns", "lanes", "runs", "holds", "cla
 SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
-    "reserve": (*_PARTS, "shortages"),
-    "can_admit": (*_PARTS, "shortages", "explain_parts"),
-    "explain": (*_PARTS, "shortages", "explain_parts", "threads"),
+    "explain": (*_PARTS, "shortages", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild", "set_shares"), ("state",)),
     "take": (*_PARTS, "shortages", "threads", "shares", "view", "decisions"),
     "assign_preemptors": (*_PARTS, "shortages", "threads", "view"),

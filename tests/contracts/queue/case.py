@@ -7,7 +7,18 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, Limits, PoolUse, Report, Take
+from duetime.scheduler.queue import (
+    DispatchQueue,
+    Entry,
+    Finish,
+    Grant,
+    Kind,
+    Limits,
+    PoolUse,
+    Report,
+    Shortage,
+    Take,
+)
 
 LEASE_MS = 4000.0
 """Milliseconds; less than CALM, so that a clock that jumps over it is not taken for an outage."""
@@ -81,6 +92,13 @@ class QueueCase:
 
     def renew(self, queue: DispatchQueue, *run_ids: str, lease: float = LEASE_MS) -> set[str]:
         return queue.renew("w", {run_id: self.token(run_id) for run_id in run_ids}, lease)
+
+    def shortage(self, queue: DispatchQueue, run_id: str) -> Shortage:
+        """Return what keeps a run that is parked from starting."""
+        found = queue.explain(run_id)
+        assert found is not None
+        assert found.shortage is not None
+        return found.shortage
 
     def token(self, run_id: str) -> str:
         return self.grants[run_id].token

@@ -90,8 +90,7 @@ class ClockStepsContract(QueueCase):
         queue.put([self.entry(clock, "r", 0, {"night": 1})])
         assert self.taken(queue) == []
         clock.ms -= HOUR_MS
-        lacking = queue.can_admit(self.entry(clock, "next", 0, {"night": 1}))
-        assert lacking is not None
+        lacking = self.shortage(queue, "r")
         assert (lacking.why, lacking.helped_at) == (Why.SHORT, clock.ms + HOUR_MS + 10 * SECOND_MS)
         assert self.pool(queue, "night").until == clock.ms + HOUR_MS + 10 * SECOND_MS
         assert self.patiently(queue, clock) == (HOUR_MS + 10 * SECOND_MS, ["r"])

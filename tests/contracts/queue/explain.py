@@ -6,6 +6,7 @@ import time
 from threading import Thread
 
 from duetime.scheduler.queue import (
+    MAX_RUNS_COUNTED_AHEAD,
     DispatchQueue,
     Explanation,
     Kind,
@@ -121,3 +122,29 @@ class TellingContract(QueueCase):
         generation = self.take(queue, 2).generation
         queue.wake()
         self.returns(lambda: queue.wait(generation, 60))
+
+    def test_explain_counts_so_many_ahead_and_no_more(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"r{i:05}", i) for i in range(MAX_RUNS_COUNTED_AHEAD + 2)])
+        last = [queue.explain(f"r{i:05}") for i in range(MAX_RUNS_COUNTED_AHEAD - 1, MAX_RUNS_COUNTED_AHEAD + 2)]
+        assert [found.ahead for found in last if found] == [
+            MAX_RUNS_COUNTED_AHEAD - 1,
+            MAX_RUNS_COUNTED_AHEAD,
+            MAX_RUNS_COUNTED_AHEAD,
+        ]
+
+    def test_explain_says_how_many_of_its_class_go_first(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.entry(clock, f"r{i}", 1e6 + i, {"gpu": 1}) for i in range(5)])
+        queue.put([self.entry(clock, "other", 0), self.entry(clock, "later", after=5000)])
+        found = queue.explain("r3")
+        assert found is not None
+        assert (found.status, found.ahead) == ("waiting", 3)
+        assert self.taken(queue) == ["other", "r0"]
+        assert queue.rescore("r4", clock.ms)
+        assert self.taken(queue) == []
+        found = queue.explain("r3")
+        assert found is not None
+        assert (found.status, found.ahead) == ("parked", 3)
+        delayed = queue.explain("later")
+        assert delayed is not None
+        assert (delayed.status, delayed.not_before) == ("delayed", clock.ms + 5000)

@@ -48,8 +48,7 @@ class FeedbackContract(QueueCase):
         self.ends(queue, FAILED)
         assert self.state(queue) == "tripped"
         assert self.taken(queue) == []
-        lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 1}))
-        assert lacking is not None
+        lacking = self.shortage(queue, "r59")
         assert (lacking.why, lacking.helped_at) == (Why.BREAKER, clock.ms + COOLDOWN_MS)
         assert queue.stats().parked == 54
 
@@ -199,8 +198,8 @@ class FeedbackContract(QueueCase):
         self.load(queue, clock, slots(8))
         self.ends(queue, Report("api", ok=False, throttled=True, retry_after=7000))
         assert self.state(queue) == "stopped"
-        lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 1}))
-        assert lacking is not None
+        assert self.taken(queue) == []
+        lacking = self.shortage(queue, "r59")
         assert (lacking.why, lacking.helped_at) == (Why.STOPPED, clock.ms + 7000)
         assert self.patiently(queue, clock)[0] == 7000
 

@@ -220,10 +220,8 @@ class HoldsContract(QueueCase):
         assert queue.rescore("large", clock.ms - 1)
         assert queue.rescore("large", clock.ms - 2)
         assert self.leased(queue) == []
-        found = queue.explain("small")
-        assert found is not None
-        assert found.shortage is not None
-        assert (found.shortage.why, found.shortage.held_for) == (Why.HELD, "large")
+        short = self.shortage(queue, "small")
+        assert (short.why, short.held_for) == (Why.HELD, "large")
         self.finish(queue, "s0", "s1")
         assert self.leased(queue) == ["large"]
 

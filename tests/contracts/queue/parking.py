@@ -142,10 +142,8 @@ class ParkingContract(QueueCase):
     ) -> None:
         self.large(queue, clock, key=-1)
         assert self.taken(queue) == []
-        found = queue.explain("small")
-        assert found is not None
-        assert found.shortage is not None
-        assert (found.shortage.why, found.shortage.held_for) == (Why.HELD, "large")
+        short = self.shortage(queue, "small")
+        assert (short.why, short.held_for) == (Why.HELD, "large")
         self.finish(queue, "s0", "s1")
         assert self.taken(queue) == ["large"]
         self.finish(queue, "large")

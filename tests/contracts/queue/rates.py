@@ -175,8 +175,7 @@ class RatesContract(QueueCase):
         queue.put([self.entry(clock, "huge", 0, {"api": 11}), self.entry(clock, "low", 0, {"api": 6}, tier=5)])
         queue.set_pool("api", per_second(1000, burst=10, headroom=0.5))
         assert queue.take("w", 9, 1.0).hint is None
-        lacking = queue.can_admit(self.entry(clock, "huge", 0, {"api": 11}))
-        assert lacking is not None
+        lacking = self.shortage(queue, "huge")
         assert (lacking.why, lacking.helped_at) == (Why.TOO_SMALL, None)
 
     def test_a_pool_may_change_its_kind_while_runs_have_units_of_it(self, queue: DispatchQueue, clock: Clock) -> None:

@@ -39,7 +39,6 @@ class RebuildContract(QueueCase):
             lambda: self.renew(queue, "a"),
             lambda: self.finish(queue, "a"),
             lambda: self.give_back(queue, "a"),
-            lambda: queue.reserve("w", self.entry(clock, "c"), LEASE_MS),
         ]
         for call in refused:
             with pytest.raises(QueueLost):

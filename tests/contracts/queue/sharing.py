@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Entry, Shares
+from duetime.scheduler.queue import DispatchQueue, Shares
 
-from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
+from tests.contracts.queue.case import Clock, QueueCase, slots
 
 TIERS = range(1, 6)
 
@@ -105,11 +105,3 @@ class SharesContract(QueueCase):
         assert first == [1] + [5] * 39
         queue.set_pool("gpu", slots(5))
         assert self.tiers(queue, 4)[:3].count(1) >= 2
-
-    def test_taking_out_of_turn_counts_for_no_tier(self, queue: DispatchQueue, clock: Clock) -> None:
-        for n in range(20):
-            assert queue.reserve("w", Entry(f"x{n}", clock.ms, 1), LEASE_MS) is not None
-        self.crowd(queue, clock, 1, each=50)
-        fresh = self.tiers(queue, 10)
-        assert fresh.count(1) >= 3
-        assert fresh[0] == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Report, Why
+from duetime.scheduler.queue import Cancelled, DispatchQueue, Kind, Limits, Report, Why
 
 from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
@@ -99,9 +99,11 @@ class SlidingContract(QueueCase):
         clock.ms += 200
         queue.put([self.entry(clock, "b", 0, {"api": 4}), self.entry(clock, "all", 1e7, {"api": 10})])
         assert self.taken(queue) == ["b"]
-        lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 5}))
-        assert lacking is not None
+        queue.put([self.entry(clock, "some", 1e6, {"api": 5})])
+        assert self.taken(queue) == []
+        lacking = self.shortage(queue, "some")
         assert (lacking.why, lacking.free, lacking.helped_at) == (Why.SHORT, 3, clock.ms + 800)
+        assert queue.cancel("some") is Cancelled.REMOVED
         assert self.patiently(queue, clock) == (1000, ["all"])
 
     def test_headroom_is_a_part_of_the_window(self, queue: DispatchQueue, clock: Clock) -> None:

@@ -22,7 +22,6 @@ from tests.contracts.queue.sharing import SharesContract
 from tests.contracts.queue.sliding import SlidingContract
 from tests.contracts.queue.tenants import TenantsContract
 from tests.contracts.queue.threads import ThreadsContract
-from tests.contracts.queue.turns import TurnsContract
 
 __all__ = ["LEASE_MS", "Clock", "QueueContract"]
 
@@ -47,6 +46,5 @@ class QueueContract(
     TellingContract,
     ThreadsContract,
     TenantsContract,
-    TurnsContract,
 ):
     """All promises."""

@@ -99,10 +99,8 @@ class Walk:
             self.rescore: 5,
             self.set_pool: 4,
             self.set_shares: 1,
-            self.can_admit: 3,
             self.explain: 5,
             self.stats: 3,
-            self.reserve: 3,
             self.adopt: 1,
             self.rebuild: 0.08,
         }
@@ -360,9 +358,6 @@ class Walk:
             window_units=pick([1.0, 3.0, 8.0]),
         )
 
-    def can_admit(self) -> None:
-        self.both("can_admit", self.entry())
-
     def explain(self) -> None:
         for run_id in self.chance.sample(RUNS, 3):
             self.both("explain", run_id)
@@ -371,15 +366,6 @@ class Walk:
         found = self.both("stats")
         if found is not QueueLost:
             assert found.leased == len(self.leases)
-
-    def reserve(self) -> None:
-        entry, lease = self.entry(), self.chance.choice(LEASES)
-        args = ("w1", entry, lease)
-        self.seen.append(f"{self.clock.ms:.17g} reserve {args}")
-        one, other = _answer(self.memory.reserve, args, {}), _answer(self.redis.reserve, args, {})
-        assert _comparable(one) == _comparable(other), f"in memory: {one}\nin Redis:  {other}"
-        if isinstance(one, Grant):
-            self.granted([one], [other])
 
     def adopt(self) -> None:
         entry, token = self.entry(), uuid4_of(self.chance)

@@ -76,8 +76,6 @@ EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "cancel": ("a",),
     "rescore": ("a", 1.0),
     "set_pool": ("gpu", GPU),
-    "can_admit": (Entry("a", 1),),
-    "reserve": ("w", Entry("a", 1), LEASE_MS),
     "stats": (),
     "explain": ("a",),
     "adopt": ("w", Entry("a", 1), "t", LEASE_MS),
