@@ -32,7 +32,7 @@ LEASE_UNCHANGED_S = 30.0
 
 MAINTENANCE_PAUSE_RATIO = 50
 """Maintenance uses at most one part in this many of the time, for any number of ready runs."""
-KEY_CLEANUP_INTERVAL = timedelta(hours=1)
+KEY_CLEANUP_INTERVAL_S = 3600.0
 _MAX_KEYS_FORGOTTEN = 500
 _MAX_ENDS_FOLLOWED = 200
 _MAX_APPROVALS_ANSWERED = 200
@@ -119,8 +119,7 @@ class Maintenance:
         self._clock = clock
         self._parts = StepParts("maintenance", QueueLost, QueueUnavailable, clock=clock)
         self._looked = False
-        self._look_at = clock()
-        self._forget_at = store.now()
+        self._look_at = self._forget_at = clock()
         self._ended_at = clock()
         self._could_look = True
         self._seen: tuple[datetime, float] | None = None
@@ -258,9 +257,8 @@ class Maintenance:
             self._dispatcher.wake()
 
     def _forget(self) -> None:
-        now = self._store.now()
-        if now < self._forget_at:
+        if self._clock() < self._forget_at:
             return
         most = _MAX_KEYS_FORGOTTEN
         if max(self._store.tasks.forget_keys(limit=most), self._store.signals.forget(limit=most)) < most:
-            self._forget_at = now + KEY_CLEANUP_INTERVAL
+            self._forget_at = self._clock() + KEY_CLEANUP_INTERVAL_S
