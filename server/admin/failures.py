@@ -16,6 +16,7 @@ from duetime.server.admin.answers import Page
 from duetime.server.admin.assets import asset_url
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.protection import TOKEN_FIELD, protected
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -237,6 +238,8 @@ def shielded(endpoint: AdminEndpoint) -> AdminEndpoint:
             return await endpoint(request)
         except DuetimeError as error:
             return _plain(str(error), status_of(error))
+        except HTTPException as refused:  # of a body that is longer than a request may be
+            return _plain(refused.detail, HTTPStatus(refused.status_code))
         except Exception:
             log.exception("%s %s failed", request.method, request.scope["path"])
             return _plain(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 
 import pytest
 from duetime.scheduler.principal import Principal, Scope
@@ -340,3 +341,16 @@ async def test_an_automatic_request_of_a_page_keeps_no_session_alive(admin_page:
     admin = await admin_page(auth=("keys",))
     await admin.enter("admin")
     assert "set-cookie" not in (await admin.get("", **{"X-Duetime-Live": "1"})).headers
+
+
+@pytest.mark.parametrize("path", ["/login", "/schedule"])
+async def test_a_form_that_is_too_long_is_refused_while_it_arrives(admin_page: Open, path: str) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"a" * 65_536
+
+    admin = await admin_page(auth=("keys",))
+    answer = await admin.http.post(f"/admin{path}", content=endless(), headers={"Origin": ORIGIN})
+    assert answer.status_code == 413
+    assert "1048576 bytes" in answer.text
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
