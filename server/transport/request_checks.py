@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 
 from duetime.server.auth.access import GUARDED_SCOPE_KEY, AccessRefused
@@ -21,6 +22,8 @@ _MAX_LENGTH_CHARS = 20
 """More digits than any length has; a number of thousands of them is an error to read."""
 
 _TOO_LONG = f"A request may have {MAX_REQUEST_BODY_BYTES} bytes at most."
+
+log = logging.getLogger(__name__)
 
 
 class RequestChecks:
@@ -48,7 +51,7 @@ class RequestChecks:
         await (refusal or self._with_bounded_body)(scope, receive, send)
 
     async def _with_bounded_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received = 0
+        received, is_answered = 0, False
 
         async def receive_bounded() -> Message:
             nonlocal received
@@ -58,7 +61,17 @@ class RequestChecks:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LONG)
             return message
 
-        await self._app(scope, receive_bounded, send)
+        async def send_noted(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive_bounded, send_noted)
+        except Exception:
+            if received <= MAX_REQUEST_BODY_BYTES or not is_answered:
+                raise
+            log.debug("a stream ended, because the body of its request is too long")
 
 
 def _too_long(scope: Scope) -> Response | None:

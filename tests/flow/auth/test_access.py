@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from duetime.scheduler.principal import Principal, Scope
 from duetime.server.auth.access import requires
+from duetime.server.transport.browsers import HttpAccess
+from duetime.server.transport.request_checks import RequestChecks
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Message
 
 from tests.flow.auth.conftest import Serve, Site, bearer
 
@@ -91,6 +97,24 @@ async def test_a_body_has_a_megabyte_at_most(serve: Serve, streamed: bool) -> No
     answer = await site.http.post("/who", content=pieces() if streamed else b"x" * 1_200_000)
     assert answer.status_code == 413
     assert "1048576 bytes" in answer.text
+
+
+async def test_a_stream_ends_when_the_body_of_its_request_is_too_long() -> None:
+    async def lines() -> AsyncIterator[str]:
+        yield "begun"
+        await anyio.sleep_forever()
+
+    async def body() -> Message:
+        await anyio.lowlevel.checkpoint()
+        return {"type": "http.request", "body": b"x" * 400_000, "more_body": True}
+
+    async def note(message: Message) -> None:
+        sent.append(message["type"])
+
+    sent: list[str] = []
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"127.0.0.1")]}
+    await RequestChecks(StreamingResponse(lines()), HttpAccess(), guarded=False)(scope, body, note)
+    assert sent[0] == "http.response.start"
 
 
 async def test_a_request_that_passed_no_check_has_no_caller() -> None:
