@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
 from duetime.scheduler.audit.chain import AuditKeys, Head
 from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionRule, least_age_of_events
 from duetime.scheduler.store.audit import seal
 from duetime.scheduler.store.audit.seal import Sealer
@@ -25,6 +27,7 @@ class AuditChain:
         self._database = database
         self._keys = keys
         self._sealer = Sealer(database, now, keys)
+        self._verification = threading.Lock()
 
     def seal(self, *, durable: bool = False) -> int:
         """Seal the next rows that are in no chain yet; return how many, 0 when there is nothing to do here."""
@@ -54,6 +57,24 @@ class AuditChain:
             own = [head for head in anchors if head.tenant == each]
             least = None if rules is None else partial(least_age_of_events, rules, each)
             yield ChainVerification(self._database, self._keys, each, own, on_progress).run(least)
+
+    def verify_alone(
+        self,
+        tenant: str | None = None,
+        *,
+        anchors: Sequence[KeptHead] = (),
+        rules: Sequence[RetentionRule] | None = None,
+    ) -> list[ChainVerdict]:
+        """Verify as `verify` does, for a caller of a server: each verification reads whole chains.
+
+        Raises Refused while this process verifies for another caller.
+        """
+        if not self._verification.acquire(blocking=False):
+            raise Refused("another verification goes on; try again when it is done.")
+        try:
+            return list(self.verify(tenant, anchors=anchors, rules=rules))
+        finally:
+            self._verification.release()
 
     def _tenants(self, connection: Connection) -> set[str]:
         """Return every tenant that has a chain, or rows for one."""

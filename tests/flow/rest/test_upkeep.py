@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.audit.verdict import ChainVerdict
 from duetime.scheduler.dispatch import retention as sweep
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue import Stats, ThreadUse
@@ -104,6 +106,21 @@ async def test_audit_entries_are_found_by_their_filters_page_by_page(site: Site)
 
     assert subjects == ["gpu2", "gpu1", "gpu0"]
     assert [entry["kind"] for entry in by_subject["entries"]] == ["pool_removed", "pool_set"]
+
+
+async def test_chains_are_verified_for_one_caller_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, problems = site.app.store.audit_chain, list[str]()
+
+    def another(tenant: str | None, **_: object) -> Iterator[ChainVerdict]:
+        with pytest.raises(Refused) as refused:
+            chain.verify_alone(tenant)
+        problems.append(str(refused.value))
+        yield ChainVerdict(str(tenant), 0, "")
+
+    monkeypatch.setattr(chain, "verify", another)
+    for _ in range(2):
+        await answered(site, "POST", "/audit/verify")
+    assert problems == ["another verification goes on; try again when it is done."] * 2
 
 
 async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:

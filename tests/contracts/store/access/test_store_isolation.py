@@ -262,6 +262,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "quiet_hours.clear": [lambda: store.quiet_hours.clear(tenant, CANARY, entry)],
         "audit_chain.heads": [lambda: store.audit_chain.heads(tenant)],
         "audit_chain.verify": [lambda: list(store.audit_chain.verify(tenant))],
+        "audit_chain.verify_alone": [lambda: store.audit_chain.verify_alone(tenant)],
         "audit.page": [lambda: store.audit.page(tenant, AuditFilter(), limit=9)],
         "decisions.page": [
             lambda: store.decisions.page(tenant, limit=9),
