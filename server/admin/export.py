@@ -19,6 +19,8 @@ from duetime.widgets.formats.spreadsheet import cell
 
 EXPORT_PAGE_ROWS = 100
 MAX_EXPORTED_ROWS = 10_000
+CUT_TEXT = "cut: there are more"
+"""The first cell of the last row of a CSV file that is cut."""
 
 T = TypeVar("T")
 ExportRow = Mapping[str, Any]
@@ -53,14 +55,14 @@ def exported(
     """Return the rows as a file, which reads them while it is sent.
 
     A CSV file begins with the columns, also without a row. With `cut_at` there are more than so many: the name of the
-    file says how many it has, and JSON ends with `"cut": true`. The rows come from `first` where only reading says
-    whether there are more. Then the name says how many it may have, and JSON whether it is cut.
+    file says how many it has. The rows come from `first` where only reading says whether there are more. Then the name
+    says how many it may have. A file that is cut ends so: CSV with a row that says it, JSON with `"cut": true`.
     """
     most = "" if cut_at is None else f"-first-{cut_at}"
     file = name + (most if first is None else f"-up-to-{first.most}")
-    if file_format is ExportFormat.CSV:
-        return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows))
     cut = (lambda: cut_at is not None) if first is None else (lambda: first.is_cut)
+    if file_format is ExportFormat.CSV:
+        return Download(f"{file}.csv", "text/csv; charset=utf-8", _csv(columns, rows, cut))
     return Download(f"{file}.json", "application/json", _json(name, rows, cut))
 
 
@@ -92,10 +94,12 @@ def first_rows(page: PageOf[T], most: int = MAX_EXPORTED_ROWS) -> tuple[list[T],
     return rows[:most], most if len(rows) > most else None
 
 
-def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> Iterator[str]:
+def _csv(columns: Sequence[str], rows: Iterable[ExportRow], is_cut: Callable[[], bool]) -> Iterator[str]:
     yield _lines([columns])
     for some in _parts(rows):
         yield _lines([_cell(row[name]) for name in columns] for row in some)
+    if is_cut():
+        yield _lines([[CUT_TEXT, *[""] * (len(columns) - 1)]])
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

@@ -20,6 +20,7 @@ from duetime.server.admin.answers import Download
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.pages import runs
 from duetime.server.admin.pages.run_query import RunQuery
+from duetime.tools.admin.run_rows import RUN_COLUMNS
 
 from tests.flow.admin.conftest import Admin, Open
 
@@ -125,7 +126,7 @@ async def test_a_file_of_runs_begins_before_they_are_read(
 
 
 @pytest.mark.parametrize(("most", "count"), [(5, 5), (8, 8), (9, 8)])
-async def test_a_file_of_filtered_runs_that_no_count_knows_begins_before_they_are_read_and_json_says_whether_it_is_cut(
+async def test_a_file_of_filtered_runs_that_no_count_knows_begins_before_they_are_read_and_says_whether_it_is_cut(
     admin_page: Open, monkeypatch: pytest.MonkeyPatch, pages: tuple[list[int], list[int]], most: int, count: int
 ) -> None:
     admin = await admin_page()
@@ -137,7 +138,9 @@ async def test_a_file_of_filtered_runs_that_no_count_knows_begins_before_they_ar
     assert read_before == [0, len(read) / 2]
     for file_format, answer in saved.items():
         assert f'"runs-up-to-{most}.{file_format}"' in answer.headers["content-disposition"]
-    assert len([*csv.DictReader(io.StringIO(saved[export.ExportFormat.CSV].text))]) == count
+    *_, last = lines = [*csv.reader(io.StringIO(saved[export.ExportFormat.CSV].text))]
+    assert (len(lines) - 1, [*{*map(len, lines)}]) == (count + (most < 8), [len(RUN_COLUMNS)])
+    assert (last[0] == export.CUT_TEXT) == (most < 8)
     found = saved[export.ExportFormat.JSON].json()
     assert (len(found["runs"]), found.get("cut", False)) == (count, most < 8)
 
@@ -147,13 +150,14 @@ async def test_a_file_of_exactly_as_many_runs_as_are_counted_is_whole(
 ) -> None:
     admin = await admin_page()
     cancelled(admin, *["Call John"] * 3)
-    names = []
+    names, ends = [], []
     for most in (3, 2):
         monkeypatch.setattr(runs, "MAX_EXPORTED_RUNS", most)
         monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", most)
         answer = await admin.get("/runs?format=csv")
         names.append(answer.headers["content-disposition"].partition("=")[2])
-    assert names == ['"runs.csv"', '"runs-first-2.csv"']
+        ends.append(answer.text.rstrip().endswith(f"{export.CUT_TEXT}{',' * (len(RUN_COLUMNS) - 1)}"))
+    assert (names, ends) == (['"runs.csv"', '"runs-first-2.csv"'], [False, True])
 
 
 @pytest.mark.parametrize("file_format", export.ExportFormat)
