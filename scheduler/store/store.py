@@ -209,7 +209,7 @@ def migrate_store(
 
 
 def back_up(url: str, target: Path) -> bool:
-    """Copy the SQLite file at the URL while others use it; False for another database. Raises OSError."""
+    """Copy the SQLite file at the URL while others use it; False for another database. Raises StoreUnwritable."""
     database = connect(url)
     try:
         check(database)

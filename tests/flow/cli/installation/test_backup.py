@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import shutil
@@ -137,3 +138,18 @@ def test_a_backup_is_in_the_audit_log_and_one_that_failed_is_not(url: str, tmp_p
         AuditKind.BACKUP_BEGUN, "copy.db", "nightly", "nightly",
     )  # fmt: skip
     assert made.detail == {"bytes": (tmp_path / "copy.db").stat().st_size}
+
+
+def test_a_copy_that_cannot_be_written_is_no_defect_and_leaves_nothing(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    migrate_store(url)
+    monkeypatch.setattr("os.fsync", full)
+    assert run(["backup", f"{tmp_path}/copy.db"]) == 1
+    written = capsys.readouterr().err
+    assert f"cannot be copied to {tmp_path}/copy.db: [Errno 28] No space left on device" in written
+    assert "defect" not in written
+    assert not list(tmp_path.glob("copy.db*"))
