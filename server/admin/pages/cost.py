@@ -91,16 +91,17 @@ class CostPage:
     @property
     def columns(self) -> Sequence[str]:
         """The columns of an export."""
-        return ("day", self.by.value, "cost", "currency")
+        return ("day", self.by.value, "cost", "currency", "timezone")
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of an export: each day and group."""
+        """Return the rows of an export: each day, of a zone, and group."""
         return [
             {
                 "day": day,
                 self.by.value: key,
                 "cost": money(amount_of(cost)),
                 "currency": self._visit.scheduler.reports.currency,
+                "timezone": self._visit.zone,
             }
             for (day, key), cost in sorted(self.series.items())
         ]

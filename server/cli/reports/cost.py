@@ -17,7 +17,7 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.rest.rows.costs import costs_json
 from duetime.server.session import session
 
-_COLUMNS = ("key", "title", "cost", "currency")
+_COLUMNS = ("key", "title", "cost", "currency", "timezone")
 _NOTHING = (
     "Nothing cost anything in this time. A pool with a price makes runs cost something: "
     """`duetime pools set tokens '{"kind": "budget", "capacity": 1000000, "price": "3.00 per 1000000"}'`."""
@@ -50,7 +50,7 @@ def show_costs(found: Mapping[str, Any], *, as_json: bool, as_csv: bool) -> None
     if as_json:
         output.as_json(dict(found))
     elif as_csv:
-        write_csv(_COLUMNS, [{**row, "currency": found["currency"]} for row in rows])
+        write_csv(_COLUMNS, [{**row, **{name: found[name] for name in ("currency", "timezone")}} for row in rows])
     elif rows:
         _table(found["group"], rows)
         output.say(f"Total: {found['total']} {found['currency']}")

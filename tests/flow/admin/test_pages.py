@@ -95,6 +95,7 @@ async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None
     assert "Send invoice" not in listed
     rows = json.loads((await admin.get("/cost?by=task&format=json")).text)["costs"]
     assert sum(Decimal(row["cost"]) for row in rows) == total
+    assert {row["timezone"] for row in rows} == {"UTC"}
     run = scheduler.past.runs(RunFilter(min_cost=Decimal("0.015"))).runs[0]
     assert f"<dt>Cost</dt><dd>{money(run.cost or Decimal())}" in (await admin.get(f"/runs/{run.id}")).text
     assert (

@@ -66,9 +66,9 @@ def test_costs_are_listed_by_day_with_their_sum(cli: Say, tmp_path: Path) -> Non
     assert (found["schema"], found["currency"], found["total"]) == ("duetime.costs/1", "EUR", "10.244567")
     assert found["costs"] == [{"key": "prompt", "cost": "10.244567"}]
     rows = list(csv.DictReader(io.StringIO(cli("cost", "--by", "task", "--csv"))))
-    assert [(row["title"], row["cost"], row["currency"]) for row in rows] == [
-        ("Ask", "1.234567", "EUR"),
-        ("Ask again", "0.01", "EUR"),
+    assert [(row["title"], row["cost"], row["currency"], row["timezone"]) for row in rows] == [
+        ("Ask", "1.234567", "EUR", "UTC"),
+        ("Ask again", "0.01", "EUR", "UTC"),
     ]
 
 
