@@ -98,8 +98,10 @@ class Channels(Mapping[str, Channel]):
     def lacking(self, deliver_to: Sequence[str], secrets: Callable[[], Collection[str]]) -> tuple[str, ...]:
         """Return those of a task's channels that need a secret which is not among `secrets`."""
         needed = {name: self._secret_names[name] for name in deliver_to if name in self._secret_names}
-        there = secrets() if needed else ()
-        return tuple(name for name, names in needed.items() if not set(names) <= set(there))
+        if not needed:
+            return ()
+        there = set(secrets())
+        return tuple(name for name, names in needed.items() if not set(names) <= there)
 
     def check(self, deliver_to: Sequence[str], origin: Mapping[str, str] = NO_ORIGIN) -> tuple[str, ...]:
         """Return the named channels, without the inbox and repeats; `origin` is that of the task.

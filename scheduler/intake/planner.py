@@ -111,16 +111,15 @@ class Planner:
     channel_secrets: Callable[[], Collection[str]] = tuple
     upstreams: UpstreamLookup = no_upstreams
     of_agent: bool = False
+    times: TimeReader = field(init=False, repr=False, compare=False)
+    """The reader of the arguments that say when a task runs."""
+    demands: Demands = field(init=False, repr=False, compare=False)
+    """The parser of the arguments that order and admit runs."""
 
-    @property
-    def times(self) -> TimeReader:
-        """The reader of the arguments that say when a task runs."""
-        return TimeReader(self.zone, self.minimum_interval, self.zone_named, self.holidays, self.spread)
-
-    @property
-    def demands(self) -> Demands:
-        """The parser of the arguments that order and admit runs."""
-        return Demands(self.handlers, self.pools, self.estimates)
+    def __post_init__(self) -> None:
+        times = TimeReader(self.zone, self.minimum_interval, self.zone_named, self.holidays, self.spread)
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "demands", Demands(self.handlers, self.pools, self.estimates))
 
     def plan(
         self, request: Request, by: Principal, now: datetime, *, task_id: str | None = None, recurs: bool = False
@@ -266,6 +265,8 @@ class Planner:
 
     def undelivered_notes(self, task: Task) -> tuple[str, ...]:
         """Return what is said of the channels of a task that cannot deliver now, as a secret of theirs is gone."""
+        if not (task.deliver_to or task.on_failure):
+            return ()
         named = [*task.deliver_to, *filter(None, [task.on_failure.get(ON_FAILURE_NOTIFY)])]
         lacking = self.channels.lacking(list(map(str, named)), self.channel_secrets)
         text = "every message to {} fails, as a secret that it needs is not set: `duetime doctor` says which"

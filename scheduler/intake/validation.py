@@ -62,8 +62,8 @@ def check_key_text(key: str | None) -> None:
 
 def refuse_own_key(key: str) -> None:
     """Refuse a key of a caller that could be one of those that are made here. Raises InvalidArgument."""
-    own = next((each for each in _OWN_KEYS if key.startswith(each)), None)
-    if own is not None:
+    if key.startswith(_OWN_KEYS):
+        own = next(each for each in _OWN_KEYS if key.startswith(each))
         raise InvalidArgument(
             "idempotency_key",
             f"keys that begin with {own!r} are the scheduler's own",

@@ -131,8 +131,9 @@ def estimate(own: timedelta | None, histogram: Histogram | None, declared: timed
     found = estimate_from(histogram) if own is None else None
     if found is not None:
         return found
-    declared_or_own = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)
-    return Estimate(declared_or_own, declared_or_own)
+    known = declared if own is None else own
+    span = UNKNOWN_ESTIMATE if known is None else known
+    return Estimate(span, span)
 
 
 def declared_estimate(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:

@@ -39,7 +39,7 @@ def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
 
 def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
     """Return a policy that may be given by its members."""
-    return retry_policy(given) if isinstance(given, Mapping) else given
+    return retry_policy(given) if given is not None and isinstance(given, Mapping) else given
 
 
 def is_sound(policy: object) -> bool:

@@ -51,9 +51,10 @@ class RunFactReader:
 
     def no_worker_reasons(self, records: Sequence[TaskRecord]) -> Mapping[str, tuple[WaitReason, ...]]:
         """Return why no worker can take those new runs that are due already, by run; the queue is not asked."""
-        explainer, now = self._explainer, self._store.now()
+        explainer = self._explainer
         if explainer is None:
             return {}
+        now = self._store.now()
         due = [each for each in records if is_due_now(each, now)]
         of_actions = {each.task.action: each for each in due}
         reasons: dict[str, tuple[WaitReason, ...]] = {}

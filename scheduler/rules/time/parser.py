@@ -40,12 +40,12 @@ def read(text: str, view: Viewpoint) -> Reading:
     """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
     clean = _plain(normal(text))
     clean = _target(clean) if view.frame.moved_from else clean
-    refuse_vague(clean, view.now)
-    if clean in {"now", "right now", "immediately"}:
-        return Reading(((view.now, ()),))
     exact = read_exact(clean, view)
     if exact is not None:
         return exact
+    refuse_vague(clean, view.now)
+    if clean in {"now", "right now", "immediately"}:
+        return Reading(((view.now, ()),))
     as_date = iso_date(clean)
     return _relative(as_date, view) or _of_day(as_date, view)
 

@@ -30,6 +30,7 @@ MAX_YEARS_AHEAD = 5
 _MAX_CHARS_SHOWN = 40
 _LONG_AGO = timedelta(days=31)
 _SHORT = timedelta(minutes=10)
+_SURELY_NEAR = timedelta(days=365 * MAX_YEARS_AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +288,8 @@ def _future(wall: datetime, now: datetime) -> datetime:
 
 def too_far(instant: datetime, now: datetime) -> str:
     """Say that an instant is too many years ahead; empty where it is not."""
+    if instant - now < _SURELY_NEAR:
+        return ""
     last = datetime.combine(add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC)
     return f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead" if instant > last else ""
 

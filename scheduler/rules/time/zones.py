@@ -57,6 +57,7 @@ class Placed:
     shift: str | None = None
 
 
+@lru_cache(maxsize=1024)
 def find(name: str, *, argument: str = "timezone") -> ZoneInfo:
     """Return the zone of an IANA name in any case; raise `InvalidArgument` with the nearest real names."""
     known = _folded().get(name.strip().casefold()) if len(name) <= _MAX_NAME_CHARS else None
