@@ -13,7 +13,7 @@ from typing import Protocol
 
 from duetime.scheduler.store.database.dialects import StoreDialect, dialect_of
 from duetime.scheduler.store.sql import recordset
-from duetime.scheduler.store.sql.positional import PositionalStatement
+from duetime.scheduler.store.sql.positional import PositionalInsert, PositionalStatement
 from duetime.scheduler.store.sql.recordset import Rows, RowStatement
 from sqlalchemy import Connection, Dialect, Insert, Update
 
@@ -43,7 +43,10 @@ class Batch:
     def _plan(self, connection: Connection) -> _BatchPlan:
         if dialect_of(connection).writes_rows_at_once:
             return recordset.planned([self.written], connection.dialect)
-        return PositionalStatement.of(self.written.statement, connection.dialect, self.written.columns)
+        statement, columns = self.written
+        if isinstance(statement, Insert):
+            return PositionalInsert(statement, connection.dialect, columns)
+        return PositionalStatement.of(statement, connection.dialect)
 
 
 def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:

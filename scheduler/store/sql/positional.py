@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -57,6 +58,20 @@ class PositionalStatement:
             if (value := bound[place]) is not None:
                 bound[place] = write(value)
         return tuple(bound)
+
+
+class PositionalInsert:
+    """An INSERT of the columns of which a row has a value: the driver takes ten times as long for a NULL."""
+
+    def __init__(self, statement: Insert, dialect: Dialect, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._always = {name for name in columns if statement.table.c[name].server_default is not None}
+        self._of = lru_cache(maxsize=64)(partial(PositionalStatement.of, statement, dialect))
+
+    def run(self, connection: Connection, rows: Sequence[Values]) -> int:
+        """Execute the INSERT for each row; return the number of rows inserted."""
+        named = {name for row in rows for name in self._columns if row[name] is not None} | self._always
+        return self._of(tuple([name for name in self._columns if name in named])).run(connection, rows)
 
 
 def _picked(names: Sequence[str]) -> Callable[[Values], tuple[Any, ...]]:

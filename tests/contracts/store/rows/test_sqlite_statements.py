@@ -114,6 +114,19 @@ def test_sqlalchemy_compiles_none_of_the_statements_of_a_schedule_call(scheduler
     assert compiled == []
 
 
+def test_an_insert_names_no_column_without_a_value(scheduler: Scheduler, store: Store) -> None:
+    database, found = store._database, list[str]()
+    assert isinstance(database, Sqlite)
+    database._raw.set_trace_callback(found.append)
+    scheduler.submit(request("k"))
+    database._raw.set_trace_callback(None)
+    columns = "".join(
+        sql.partition("VALUES")[0] for sql in found if sql.startswith(("INSERT INTO tasks", "INSERT INTO runs"))
+    )
+    assert "scheduled_for" in columns
+    assert not re.search("ended_at|checkpoint|repeat|tracestate", columns)
+
+
 def test_a_row_that_the_database_refuses_is_an_error_of_sqlalchemy_and_undoes_the_rest(store: Store) -> None:
     task, run = a_task()
     store.tasks.add(task, run, actor="alice")
