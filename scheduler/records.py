@@ -59,7 +59,8 @@ class Change:
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
     continues `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
     and so are those `revived`. `cancelled_side_runs` are cancelled. `restored` ended before, and is current
-    again in place of `run`. `kind` replaces the event's kind. The `note` says what else follows.
+    again in place of `run`. `kind` replaces the event's kind. The `note` says what else follows, `was` when the run was
+    expected that a pause holds until a time.
     """
 
     task: Task
@@ -72,6 +73,7 @@ class Change:
     as_side_run: bool = False
     kind: EventKind | None = None
     note: str | None = field(default=None, compare=False)
+    was: datetime | None = field(default=None, compare=False)
 
     @property
     def coming(self) -> Run:

@@ -15,7 +15,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import FINAL_CANCEL, Change, LastChange
 from duetime.scheduler.task import Json, Run, State
-from duetime.scheduler.views import TaskRecord, due_at
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
 
 MAX_TASKS_CHANGED: Final = 10_000
 """Tasks that one call changes at most."""
@@ -75,16 +75,17 @@ class TaskOutcome:
     side_run_at: datetime | None = None
 
 
-def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
-    """Return when a changed task was due that is `due` now, and when its side run is; None where that is the same."""
+def replaced_times(record: TaskRecord, after: TaskRecord, change: Change) -> tuple[datetime | None, datetime | None]:
+    """Return when a changed task was due that is so `after` it, and when its side run is; None for the same time."""
+    was, due = change.was or due_at(record.run), due_at(after.run)
     if change.next_run is None and change.run.state is State.CANCELLED:
         return None, None  # its next attempt was due at another time than its run, and neither comes
     if change.extra_run is not None and change.extra_run.slot is not None:  # moved past others
-        return record.run.scheduled_for, change.extra_run.scheduled_for
+        return change.was or record.run.scheduled_for, change.extra_run.scheduled_for
     failed = record.failed_run or record.last_run
     if change.extra_run is not None and failed is not None:
         return failed.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
-    return due_at(record.run) if due_at(record.run) != due else None, None
+    return was if was != (after_pause(after.task, due) if change.was else due) else None, None
 
 
 @dataclass(frozen=True, slots=True)

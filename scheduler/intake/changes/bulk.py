@@ -13,7 +13,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.intake.changes.actions import change_token, is_change_token, undo_change
-from duetime.scheduler.intake.changes.pause import Pause, expires_in_pause, pause_end, pause_step
+from duetime.scheduler.intake.changes.pause import Pause, expected_after_pause, expires_in_pause, pause_end, pause_step
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
@@ -64,7 +64,8 @@ def decision_of(
             return _replayed(record, now, spent)
         if verb is BulkVerb.MOVE:
             change, notes = decide_reschedule(record, Reschedule(when=to), planner, now)
-            return replace(change, note=next(filter(is_of_clocks, notes), None))
+            was = expected_after_pause(record)
+            return replace(change, note=next(filter(is_of_clocks, notes), None), was=was)
         change = pause_step(record, pause, now) or Change(record.task, record.run)
         return replace(change, note=next(iter(expires_in_pause(change.task, change.coming, pause.until)), None))
 

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
 
 _UNTIL: Final = re.compile(r"^\s*(?:until|till)\s+", re.IGNORECASE)
 _FOR: Final = re.compile(r"^\s*for\s+", re.IGNORECASE)
@@ -80,6 +80,13 @@ def past_pause(record: TaskRecord) -> TaskRecord:
     if coming.id == run.id:
         return record
     return replace(record, run=replace(coming, id=run.id, generation=run.generation))
+
+
+def expected_after_pause(record: TaskRecord) -> datetime | None:
+    """Return when a reader expects the run of a task that a pause holds until a time; None without such a pause."""
+    if not record.task.paused or record.task.paused_until is None or record.run.state is State.RUNNING:
+        return None
+    return after_pause(record.task, due_at(past_pause(record).run))
 
 
 def skip_next(record: TaskRecord, now: datetime) -> Change:

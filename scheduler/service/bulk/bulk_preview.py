@@ -23,7 +23,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.change_notes import note_in_bulk
 from duetime.scheduler.service.bulk.bulk_call import PAUSE_BETWEEN_PARTS_S, BulkCall, in_order
 from duetime.scheduler.store import Store
-from duetime.scheduler.views import TaskRecord, due_at
+from duetime.scheduler.views import TaskRecord
 
 MAX_TASKS_REHEARSED = 1_000
 """Tasks whose change is tried by a dry run, in parts."""
@@ -108,6 +108,6 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     after = change.applied_to(record) if decision.verb is BulkVerb.MOVE else record
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
-    was, side_run_at = replaced_times(record, due_at(after.run), change)
+    was, side_run_at = replaced_times(record, after, change)
     undo = decision.undo_of(change.applied_to(record))
     return TaskOutcome(after, Became.CHANGED, note_in_bulk(record, change), undo, was, side_run_at)

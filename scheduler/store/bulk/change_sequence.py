@@ -17,7 +17,7 @@ from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import repair
 from duetime.scheduler.store.statements.undo import last_changes
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskRecord, due_at
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 ENDED_AGAIN = "a task before it is cancelled, so it stays cancelled"
@@ -95,6 +95,6 @@ class ChangeSequence:
             return TaskOutcome(record, Became.UNCHANGED)
         if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
             return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
-        was, side_run_at = replaced_times(record, due_at(found.run), change)
+        was, side_run_at = replaced_times(record, found, change)
         undo, why = self._decision.undo_of(found), note_in_bulk(record, change)
         return TaskOutcome(found, Became.CHANGED, why, undo=undo, was=was, side_run_at=side_run_at)

@@ -74,6 +74,10 @@ def test_a_change_of_many_says_when_a_paused_task_runs(scheduler: Scheduler, clo
     for result in (paused, preview):
         assert shown in bulk_text(result)
         assert [row.when for row in bulk_payload(result).tasks] == [runs]
+    for dry_run in (True, False):
+        moved = scheduler.bulk.change("move", task_ids=[task_id], to="2 days later", dry_run=dry_run)
+        assert [row.was for row in bulk_payload(moved).tasks] == [runs]
+        assert f"{shown} -> " in bulk_text(moved)
 
 
 def test_the_end_of_the_pause_runs_the_tasks_whose_time_was_shown_as_that(
