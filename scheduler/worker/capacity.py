@@ -11,10 +11,15 @@ from collections.abc import Callable
 BRIEF_RUN_S = 0.002
 """Seconds below which runs count as brief, on average: the duration of a claim."""
 
-MIN_RUNS_JUDGED = 16
-"""Runs that are measured before more runs are claimed than threads are idle."""
+BRIEF_WHILE_AHEAD_S = 0.016
+"""The same while more runs are claimed than threads are idle. All threads compete for the processor then, so runs take
+several times as long. A claimed one waits for sixteen others: a quarter of a second at most.
+"""
 
-MAX_LONG_RUNS = 4
+MIN_RUNS_JUDGED = 12
+"""Runs that are measured before more runs are claimed than threads are idle: 16 threads start more at once."""
+
+MAX_LONG_RUNS = 3
 """Long runs among these that are allowed: they block only their own threads, and a busy machine delays a few."""
 
 MAX_RUNS_AHEAD_PER_THREAD = 16
@@ -30,8 +35,7 @@ THREAD_GATHERING_S = 0.001
 class ThreadCapacity:
     """Counts the worker threads, `total`, and the places for runs: one per idle thread.
 
-    While runs are brief there are a few more places. A run waits in such a place for less time than its claim takes. A
-    claim of many runs costs little more than one of few.
+    While runs are brief there are a few more places, since a claim of many runs costs little more than one of few.
     """
 
     def __init__(self, threads: int) -> None:
@@ -39,6 +43,7 @@ class ThreadCapacity:
         self.out = 0
         """The number of runs that were handed out and have not come back."""
         self._ahead = 0
+        self._were_brief = False
         self._recent: deque[float] = deque([math.inf], maxlen=MIN_RUNS_JUDGED)
         self._changed = threading.Condition()
         self._handed_out_at = 0.0
@@ -76,7 +81,8 @@ class ThreadCapacity:
         one for each. So this waits a moment more, unless it claims ahead anyway.
         """
         with self._changed:
-            self._ahead = MAX_RUNS_AHEAD_PER_THREAD * self.total if self.out > 0 and self._are_brief() else 0
+            self._were_brief = self._are_brief()
+            self._ahead = MAX_RUNS_AHEAD_PER_THREAD * self.total if self.out > 0 and self._were_brief else 0
             self._changed.wait_for(self._enough, timeout)
             if not self._enough():
                 return 0
@@ -135,7 +141,8 @@ class ThreadCapacity:
     def _are_brief(self) -> bool:
         recent = sorted(self._recent)
         counted = recent[: MIN_RUNS_JUDGED - MAX_LONG_RUNS]
-        return recent[-1] < math.inf and sum(counted) < BRIEF_RUN_S * len(counted)
+        most = BRIEF_WHILE_AHEAD_S if self._were_brief else BRIEF_RUN_S
+        return recent[-1] < math.inf and sum(counted) < most * len(counted)
 
     def _room(self) -> int:
         return self.total + self._ahead - self.out

@@ -16,6 +16,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.capacity import (
     BRIEF_RUN_S,
+    BRIEF_WHILE_AHEAD_S,
     MAX_LONG_RUNS,
     MAX_RUNS_AHEAD_PER_THREAD,
     MIN_RUNS_JUDGED,
@@ -71,6 +72,25 @@ def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: ThreadCapaci
     idle.took(1.0, alone=True)
     assert idle.take_all(0) == 0
     assert not idle.brief
+
+
+@pytest.mark.parametrize(("seconds", "ahead"), [(4 * BRIEF_RUN_S, True), (2 * BRIEF_WHILE_AHEAD_S, False)])
+def test_runs_that_compete_for_the_processor_are_still_brief(
+    idle: ThreadCapacity, seconds: float, *, ahead: bool
+) -> None:
+    most = idle.take_all(0)
+    for _ in range(MIN_RUNS_JUDGED):
+        idle.took(seconds, alone=True)
+    idle.give(most)
+    assert idle.take_all(0) == (most if ahead else 0)
+
+
+def test_runs_that_would_be_brief_while_some_are_taken_ahead_begin_none_of_that() -> None:
+    idle = ThreadCapacity(THREAD_COUNT)
+    for _ in range(MIN_RUNS_JUDGED):
+        idle.took(4 * BRIEF_RUN_S, alone=True)
+    assert idle.take_all(0) == THREAD_COUNT
+    assert idle.take_all(0) == 0
 
 
 def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: ThreadCapacity) -> None:
