@@ -68,11 +68,14 @@ class Handler(Generic[P, ReturnT]):
     interval: Callable[[Any], tuple[str, timedelta]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
+    is_async: bool = field(init=False, repr=False, compare=False)
+    """Whether a call returns a coroutine; computed once, as above."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
         _check_function(self.name, self.fn)
         object.__setattr__(self, "takes_payload", _accepts(self.fn, 2))
+        object.__setattr__(self, "is_async", _is_async(self.fn))
         _check_model(self.name, self.payload_model)
         _check_arity(self)
         _check_annotation(self)
@@ -106,11 +109,6 @@ class Handler(Generic[P, ReturnT]):
         """Return the arguments of its preflight. Raises `InvalidArguments` for a payload that is none."""
         takes_payload = self.preflight is not None and _accepts(self.preflight, 2)
         return (ctx, self.parse(payload, verified=False)) if takes_payload else (ctx,)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether a call returns a coroutine."""
-        return _is_async(self.fn)
 
     def check(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Return the payload to store: checked, and with defaults filled in where its model reads them as the same.

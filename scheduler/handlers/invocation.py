@@ -179,7 +179,8 @@ def _spawned(handler: Handler, steps: object) -> Sequence[Mapping[str, Json]]:
                 accepted="an object with a name",
                 example="spawn=[{'name': 'fetch', 'action': 'webhook'}]",
             )
-    check_json(f"{handler.name}: Done.spawn", list(steps), max_bytes=MAX_SPAWN_BYTES)
+    if steps:
+        check_json(f"{handler.name}: Done.spawn", list(steps), max_bytes=MAX_SPAWN_BYTES)
     return tuple(steps)
 
 

@@ -102,7 +102,7 @@ def check_json(
     At most `max_bytes` of UTF-8 and `max_depth` levels; text without NUL and lone surrogates; finite numbers, whole
     ones of at most 64 bits. The message names the place, such as `payload.items[3]`.
     """
-    if _is_plain_object(value, max_bytes):
+    if value is None or _is_plain_object(value, max_bytes):
         return
     size = 0
     for path, item, depth in _walk(argument, value):

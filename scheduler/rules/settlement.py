@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
@@ -133,10 +133,9 @@ def with_consequences(claim: Claim, settlement: Settlement, *, now: datetime, fo
     Unless it `follows`, no task follows from it: it ended because another one failed, from which that follows.
     """
     if settlement.to not in {State.FAILED, State.EXPIRED}:
-        gives_way = settlement.to is State.CANCELLED and claim.run.gives_way
-        return continue_series(settlement, claim, now) if gives_way else settlement
+        return _giving_way(settlement, claim, now) if settlement.to is State.CANCELLED else settlement
     words = settlement.reason or settlement.to.value
-    ended = _followed(replace(settlement, deliveries=_deliveries(claim, now)), claim, words, now)
+    ended = replace(settlement, **_consequences(claim, settlement.to, words, now))
     ended = with_follow_up(ended, claim, now) if follows else ended
     return _quieted(_alarmed(ended, claim, now), claim, Failed(words), claim.previous)
 
@@ -211,7 +210,14 @@ def _cancelled(claim: Claim, reason: str, now: datetime) -> Settlement:
         failures=claim.run.failures,
         claim=claim,
     )
-    return continue_series(settlement, claim, now) if claim.run.gives_way else settlement
+    return _giving_way(settlement, claim, now)
+
+
+def _giving_way(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
+    """Let the series go on behind a run that was cancelled for the next one."""
+    if not claim.run.gives_way:
+        return settlement
+    return replace(settlement, **continue_series(claim, settlement.to, now)._asdict())
 
 
 def _ended(
@@ -229,7 +235,7 @@ def _ended(
     failed, is_failure = to is State.FAILED, to in FAILURES
     text = words or (f"{claim.task.title}: {to}")
     message = f"{text} (unverified: {miss})" if miss else text
-    settlement = Settlement(
+    return Settlement(
         claim.run.id,
         claim.run.attempt,
         claim.task.revision,
@@ -241,11 +247,10 @@ def _ended(
         summary=None if is_failure else text,
         result=result,
         error=words if is_failure else miss or None,
-        deliveries=_deliveries(claim, now),
         dead_letter=failed,
         claim=claim,
+        **_consequences(claim, to, message, now),
     )
-    return _followed(settlement, claim, message, now)
 
 
 def _message(claim: Claim, now: datetime, to: State, text: str, *more: str) -> InboxMessage:
@@ -282,8 +287,9 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
     return Delivery(new_id("d"), task.tenant, task.id, claim.run.id, channel, next_at=now)
 
 
-def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
-    """Add how the series continues, and the message."""
-    following = continue_series(settlement, claim, now)
+def _consequences(claim: Claim, to: State, words: str, now: datetime) -> dict[str, Any]:
+    """Return members of a settlement: how the series goes on, the message, and its deliveries."""
+    following = continue_series(claim, to, now)
     sentences = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
-    return replace(following, inbox=_message(claim, now, settlement.to, words, *sentences))
+    message = _message(claim, now, to, words, *sentences)
+    return {**following._asdict(), "inbox": message, "deliveries": _deliveries(claim, now)}

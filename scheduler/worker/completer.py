@@ -17,7 +17,7 @@ from itertools import count
 from typing import TypeVar
 
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
-from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
+from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.settlement import AttemptResult, refresh, settle, without_consequences, without_series
@@ -211,7 +211,8 @@ class BatchCompleter:
             compared = claim.task.notify is Notify.CHANGE and not isinstance(ending, Wait | Yielded)
             before = self._before(claim) if compared else None
             ending, spawned = self._spawned(claim, ending)
-            found = settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
+            jitter = self._jitter() if isinstance(ending, Retry) else 0.0
+            found = settle(claim, ending, now=self._store.now(), jitter=jitter, previous=before)
             return replace(found, spawned=spawned) if spawned else found
         except StoreUnavailable:  # given up at shutdown: the run is recovered, as when its result cannot be stored
             raise
