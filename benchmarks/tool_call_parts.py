@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections import defaultdict
@@ -15,6 +16,9 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request
 from duetime.server.app import build
+from duetime.server.protocol.plain_calls import CALL_METHOD, PlainToolCalls
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.results import answer
@@ -22,9 +26,21 @@ from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.tools.threads import cross
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.task_text import task_text
-from mcp_types.methods import serialize_server_result
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
+from mcp.types.version import LATEST_MODERN_VERSION
 
 WARM_UP_COUNT = 100
+ENVELOPE = {
+    PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+    CLIENT_CAPABILITIES_META_KEY: {},
+    CLIENT_INFO_META_KEY: {"name": "bench", "version": "1"},
+}
 
 
 class Stopwatch:
@@ -47,12 +63,18 @@ def parts(calls: int, when: str) -> dict[str, float]:
         settings = Settings.model_validate({"database_url": url, "timezone": "America/Edmonton"})
         with build(settings) as app:
             planner = Planner(app.handlers, settings.timezone)
+            plain = PlainToolCalls(make_server(lambda: app.scheduler, Subscriptions(lambda: app.store.history)))
             arguments = Arguments("schedule_task", schedule_task(REMINDER, ()).arguments)
             watch = Stopwatch()
             for number in range(WARM_UP_COUNT + calls):
                 if number == WARM_UP_COUNT:
                     watch = Stopwatch()
                 given = {"title": f"Call John {number}", "when": when}
+                line = line_of(number, given)
+                with watch.part("request read"):
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    call = plain.of(message) if isinstance(message, JSONRPCRequest) else None
+                assert call is not None
                 with watch.part("arguments read"):
                     values, _ = arguments.read(given)
                 request, now = Request(**values, raw=given), app.store.now()
@@ -69,10 +91,15 @@ def parts(calls: int, when: str) -> dict[str, float]:
                     structured = as_json(payload)
                 with watch.part("text"):
                     text = task_text(payload)
-                with watch.part("the SDK's validation of the answer"):
-                    dumped = answer(structured, text).model_dump(by_alias=True, mode="json", exclude_none=True)
-                    serialize_server_result("tools/call", "2026-07-28", {"resultType": "complete", **dumped})
+                with watch.part("response, as JSON"):
+                    plain.in_json(call, answer(structured, text))
     return {name: spent / calls / 1_000 for name, spent in watch.spent_ns.items()}
+
+
+def line_of(number: int, given: dict[str, str]) -> bytes:
+    """Return a call as a client of the present protocol writes it."""
+    params = {"name": "schedule_task", "arguments": given, "_meta": ENVELOPE}
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": CALL_METHOD, "params": params}).encode()
 
 
 async def there_and_back_us(calls: int) -> float:

@@ -7,10 +7,11 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -143,11 +144,11 @@ class Pipes:
     """A client of the wire in this process: the server's event loop turns only where a test awaits something."""
 
     def __init__(self, server: MCPServer[None]) -> None:
-        (theirs, self.to_server), (self.from_server, ours) = os.pipe(), os.pipe()
-        self.outgoing = Outgoing(Wire(theirs, ours))
-        take = WireCalls(server, self.outgoing).take
-        self.incoming = Incoming(Wire(theirs, ours), self.outgoing, drain=0, takes=take, on_end=lambda: None)
-        self.answers = os.fdopen(self.from_server, "rb")
+        (theirs, self.to_server), (from_server, ours) = os.pipe(), os.pipe()
+        self.wire, self.answers = Wire(theirs, ours), os.fdopen(from_server, "rb")
+        self.outgoing = Outgoing(self.wire)
+        takes = WireCalls(server, self.outgoing).take
+        self.incoming = Incoming(self.wire, self.outgoing, drain=0, takes=takes, on_end=lambda: None)
 
     def write(self, method: str, request_id: int | None, **params: Any) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": {"_meta": MODERN, **params}}
@@ -156,17 +157,26 @@ class Pipes:
     def read(self) -> dict[str, Any]:
         return dict(json.loads(self.answers.readline()))
 
+    async def close(self) -> None:
+        os.close(self.to_server)
+        with pytest.raises(anyio.EndOfStream):
+            await self.incoming.receive()
+        await self.outgoing.aclose()
+        self.outgoing.flush(TIMEOUT_S)
+        self.answers.close()
+        for descriptor in (self.wire.incoming, self.wire.outgoing):
+            os.close(descriptor)
 
-def on_pipes(server: MCPServer[None], talk: Callable[[Pipes], Any]) -> None:
+
+def on_pipes(server: MCPServer[None], talk: Callable[[Pipes], Awaitable[None]]) -> None:
     async def run() -> None:
         pipes = Pipes(server)
         pipes.write("server/discover", 1)
         await pipes.incoming.receive()
-        await talk(pipes)
-        os.close(pipes.to_server)
-        await pipes.outgoing.aclose()
-        pipes.outgoing.flush(TIMEOUT_S)
-        pipes.answers.close()
+        try:
+            await talk(pipes)
+        finally:
+            await pipes.close()
 
     asyncio.run(run())
 
