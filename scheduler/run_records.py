@@ -138,6 +138,13 @@ class Expired:
     task_id: str
 
 
+class LostAttempt(NamedTuple):
+    """An attempt that ended without its worker: the token of its lease in the queue, '' for none, and its event."""
+
+    token: str
+    kind: EventKind
+
+
 @dataclass(frozen=True, slots=True)
 class EndedRun:
     """The end of a run that no attempt ended: a call cancelled it, or it failed with a task that it came after.

@@ -14,11 +14,12 @@ from duetime.scheduler.dispatch.rekey import NewKeys
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.settlement import with_consequences
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, LostAttempt, Settlement
 from duetime.scheduler.runtime.loop import Loop, StepParts
 from duetime.scheduler.runtime.notices import DelaysShortened, RunsQueued, RunsQueuedAtStart
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.dispatch.recover import ENDED_IN_ORDER
 
 MAINTENANCE_INTERVAL_S = 30.0
 LEASE_CHECK_INTERVAL_S = 3.0
@@ -45,6 +46,12 @@ NO_LIVE_WORKER = "nobody"
 
 LEASE_EXPIRED = "the lease expired without a live worker"
 UNREADABLE_RUN = "the time or the state cannot be read, which ended as failed"
+_LOST_REASONS = {
+    EventKind.CRASHED: LEASE_EXPIRED,
+    EventKind.SUSPENDED: ENDED_IN_ORDER,
+    EventKind.CANCELLED: ENDED_IN_ORDER,
+    EventKind.DAMAGED: UNREADABLE_RUN,
+}
 
 log = logging.getLogger(__name__)
 
@@ -208,12 +215,11 @@ class Maintenance:
             conclude=conclude,
             only=self._unchanged(before) if self._store.clock_leapt() else None,
         )
-        if ended:
-            of_run = {run_id: known.get(run_id, (None, None)) for run_id in ended}  # what is tried again has neither
+        if ended:  # what is tried again is not known
             self._notifier.happened(
                 [
-                    RunEvent(EventKind.CRASHED, run_id, LEASE_EXPIRED, end, claim)
-                    for run_id, (end, claim) in of_run.items()
+                    RunEvent(lost.kind, run_id, _LOST_REASONS[lost.kind], *known.get(run_id, (None, None)))
+                    for run_id, lost in ended.items()
                 ]
             )
             self._release(ended)
@@ -230,13 +236,14 @@ class Maintenance:
         }
         return [run_id for run_id, (_, since) in self._lapsed.items() if now - since >= LEASE_UNCHANGED_S]
 
-    def _release(self, tokens: Mapping[str, str]) -> None:
-        """Release the reservations of crashed attempts, all of it as used.
+    def _release(self, ended: Mapping[str, LostAttempt]) -> None:
+        """Release the reservations of lost attempts, all of it as used.
 
         Else it stays taken until the leases expire.
         """
+        ends = [Finish(run_id, lost.token) for run_id, lost in ended.items() if lost.token]
         try:
-            self._queue.finish(NO_LIVE_WORKER, [Finish(run_id, token) for run_id, token in tokens.items() if token])
+            self._queue.finish(NO_LIVE_WORKER, ends)
         except (QueueLost, QueueUnavailable) as error:
             log.debug("cannot release the leases in the queue, they expire on their own: %s", error)
 

@@ -21,6 +21,7 @@ from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
 from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.dispatch import expire, leases, recover, timers
 from duetime.scheduler.store.dispatch.due_runs import DueRuns
+from duetime.scheduler.store.dispatch.recover import LostAttempts
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
@@ -256,7 +257,7 @@ class Claims:
         """
         how: dict[str, Any] = {"epoch": epoch, "conclude": conclude, "pools": self._pools()}
 
-        def end(only: Only) -> dict[str, str]:
+        def end(only: Only) -> LostAttempts:
             return self._commits.write(lambda each: recover.recover(each, only, now=self._now(), **how))
 
         orphans = partial(recover.orphans, epoch=epoch)
@@ -281,19 +282,18 @@ class Claims:
         before: datetime,
         conclude: Conclude | None = None,
         only: Collection[str] | None = None,
-    ) -> dict[str, str]:
+    ) -> LostAttempts:
         """End the attempts whose lease expired before `before` and that no worker holds, as `recover` does.
 
-        With `only`, just these. Returns by run the token of its lease in the queue, '' without one. `held` are the runs
-        of the caller, read after `before`: a later claim has a newer lease. Any number of processes may call this at
-        once; one of them recovers a run. Raises `RunnerReplaced` for a run when `epoch` is not the newest.
+        With `only`, just these. Returns them by run. `held` are the runs of the caller, read after `before`. Any number
+        of processes may call this at once. Raises `RunnerReplaced` when `epoch` is not the newest.
         """
         lost = set(self.lapsed(before) if only is None else only).difference(held)
         if not lost:
             return {}
         how: dict[str, Any] = {"epoch": epoch, "before": before, "conclude": conclude, "pools": self._pools()}
 
-        def end(only: Only) -> dict[str, str]:
+        def end(only: Only) -> LostAttempts:
             return self._commits.write(lambda each: recover.recover_lapsed(each, only or lost, now=self._now(), **how))
 
         ended = row_by_row.each(self._database, end, lambda _: sorted(lost), _NOT_RECOVERED)

@@ -16,7 +16,7 @@ from duetime.scheduler.outcomes import Yielded
 from duetime.scheduler.rules.limits.pool import Pool, costs_of, full_charge
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, LostAttempt, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import without
 from duetime.scheduler.store.schema.damage import LONG_AGO, is_damaged
@@ -36,6 +36,8 @@ from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING, RUNS_OF_TASKS
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
+
+LostAttempts = dict[str, LostAttempt]
 
 ENDED_IN_ORDER = "the worker stopped"
 """The reason of an attempt whose worker announces its end; it stays if the worker is killed before the hand-back."""
@@ -103,7 +105,7 @@ def recover(
     conclude: Conclude | None,
     now: datetime,
     pools: Mapping[str, Pool],
-) -> dict[str, str]:
+) -> LostAttempts:
     check_epoch(connection, epoch)
     found = [run_id for run_id in orphans(connection, epoch) if only is None or run_id in only]
     return _crash(connection, found, conclude, now, pools)
@@ -124,7 +126,7 @@ def recover_lapsed(
     conclude: Conclude | None,
     now: datetime,
     pools: Mapping[str, Pool],
-) -> dict[str, str]:
+) -> LostAttempts:
     check_epoch(connection, epoch)
     found = connection.execute(_UNOWNED, {"before": before, "run_ids": list(orphans)}).scalars()
     return _crash(connection, sorted(found), conclude, now, pools)
@@ -136,10 +138,10 @@ def _crash(
     conclude: Conclude | None,
     now: datetime,
     pools: Mapping[str, Pool],
-) -> dict[str, str]:
+) -> LostAttempts:
     """End the attempts, as crashed unless their worker had announced its end.
 
-    Return by run the tokens of their leases in the queue.
+    Return them by run.
     """
     if not orphans:
         return {}
@@ -149,9 +151,9 @@ def _crash(
     lost = repair.end(connection, list(held), now) if some_damaged else []
     whole = [row for row in rows if not is_damaged(row)] if some_damaged else rows
     found = [(task, run) for task, run in map(task_and_run, whole) if run.state is State.RUNNING]
-    ended_with = {run.run_id: held[run.run_id][1] for run in lost}
+    damaged = {run.run_id: LostAttempt(held[run.run_id][1], EventKind.DAMAGED) for run in lost}
     if not found:
-        return ended_with
+        return damaged
     claimed = settle.claimed(connection, [run.id for _, run in found])
     last = read.compared_with(connection, [task for task, _ in found])
     claims = [
@@ -161,7 +163,9 @@ def _crash(
     ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
     endings.write(connection, [_priced(each, pools) for each in ended], now)
     dependants.follow_ends(connection, ended, now)
-    return ended_with | {claim.run.id: claim.token for claim in claims}
+    return damaged | {
+        claim.run.id: LostAttempt(claim.token, end.settlement.kind) for claim, end in zip(claims, ended, strict=True)
+    }
 
 
 def _priced(ending: AttemptEnd, pools: Mapping[str, Pool]) -> AttemptEnd:

@@ -236,7 +236,7 @@ def test_a_run_whose_lease_ran_out_here_starts_here_again_only_after_its_lost_at
     record = house.add()
     blocked.blocks()
     lost = house.store.claims.recover_lapsed(epoch=None, held=(), before=NOON + timedelta(minutes=1))
-    house.queue.finish("another", [Finish(run_id, token) for run_id, token in lost.items()])
+    house.queue.finish("another", [Finish(run_id, each.token) for run_id, each in lost.items()])
     house.store.claims.make_ready(limit=1)
     house.queue.put([Entry(record.run.id, NOON_MS)])
     eventually(lambda: house.queue.stats().delayed, "it was taken, and goes back for a while")

@@ -14,6 +14,7 @@ from typing import cast
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
@@ -215,7 +216,8 @@ def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: 
     holds = {"tokens": 900, "key:customer-42": 1}
     store.claims.start([Start(record.run.id, "t1", holds)], worker="w", epoch=None, lease=LEASE)
     clock.forward(seconds=31)
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == {record.run.id: "t1"}
+    lost = store.claims.recover_lapsed(epoch=None, held=(), before=clock())
+    assert lost == {record.run.id: ("t1", EventKind.CRASHED)}
     assert store.usage.since({"tokens": NOON, "key:customer-42": NOON}) == {"tokens": 900.0, "key:customer-42": 0.0}
     assert store.run_history.detail(TENANT, record.run.id).cost == Decimal("0.0027")
 
