@@ -74,8 +74,8 @@ class AttemptLog:
         """Add a record, masked on the thread that logged it, which has the secrets of the attempt."""
         try:
             text = _text(record)
-        except Exception:  # noqa: BLE001 - arguments that do not fit the message: `logging` itself reports them
-            text = str(record.msg)
+        except Exception:  # noqa: BLE001 - it cannot become text: `logging` itself reports that
+            text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
         if record.exc_info or record.exc_text:
             self._exceptions.add(text.rstrip().rpartition("\n")[2])
         at = datetime.fromtimestamp(record.created, UTC)

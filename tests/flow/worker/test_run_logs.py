@@ -166,6 +166,11 @@ def test_the_secrets_that_an_attempt_read_and_other_credentials_are_masked() -> 
     assert VALUE in texts(other)
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 def test_a_record_that_cannot_be_formatted_stops_no_handler() -> None:
     log = new_log()
     keep_logs()
@@ -174,8 +179,10 @@ def test_a_record_that_cannot_be_formatted_stops_no_handler() -> None:
         patch.setattr(logging.getLogger(), "handlers", [])  # those of the tests raise
         shop.info("%d of %d", "one")
         shop.info("\ud800 %s", "\x00")
-    assert [chunk.lines for chunk in log.take()] == [2]
+        shop.error(Speechless())
+    assert [chunk.lines for chunk in log.take()] == [3]
     assert "%d of %d" in texts(log)
+    assert "Speechless" in texts(log)
 
 
 def test_lines_become_chunks_and_of_too_many_the_oldest_go() -> None:
