@@ -170,7 +170,8 @@ class Ours:
 
     def __init__(self, shares: Shares | None = None) -> None:
         self.now = 0.0
-        self.queue = MemoryQueue(lambda: EPOCH.timestamp() * 1000 + self.now * 1000, shares=shares)
+        self.queue = MemoryQueue(lambda: EPOCH.timestamp() * 1000 + self.now * 1000)
+        self.queue.set_shares(shares or Shares(), 1)
         self.queue.set_pool("slots", Limits(PoolKind.SLOTS, THREAD_COUNT))
         self.jobs: dict[str, Job] = {}
         self.tokens: dict[str, str] = {}

@@ -27,15 +27,14 @@ def wall_ms() -> float:
 
 
 class MemoryQueue:
-    """See `DispatchQueue`. `clock` returns milliseconds since 1970; late tiers get their `shares` of dispatches."""
+    """See `DispatchQueue`. `clock` returns milliseconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float] = wall_ms, *, shares: Shares | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] = wall_ms) -> None:
         self._clock = clock
-        self._shares = shares or Shares()
         self._changed = Condition()
         self._generation = 0
         self._time = QueueTime(clock())
-        self._state = QueueState(self._shares, epoch=1, time=self._time)
+        self._state = QueueState(epoch=1, time=self._time)
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
         self._emptied_at = -math.inf
@@ -206,7 +205,7 @@ class MemoryQueue:
                 return False
             self._emptied_at = now
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
-            self._state = QueueState(self._shares, epoch=self._state.epoch, time=self._time)
+            self._state = QueueState(epoch=self._state.epoch, time=self._time)
             self._takes = {}
             return True
 

@@ -40,9 +40,9 @@ from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, count_d
 class QueueState:
     """Tokens are `epoch` and a serial number. `now` and `until` are in milliseconds since 1970."""
 
-    def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
+    def __init__(self, *, epoch: int, time: QueueTime) -> None:
         self.epoch = epoch
-        self.shares = shares
+        self.shares = Shares()
         self.policy = 0
         self._balance = ShareBalance()
         self._serial = 0

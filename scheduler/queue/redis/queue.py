@@ -62,7 +62,6 @@ class RedisQueue:
         url_or_client: str | redis.Redis,
         *,
         namespace: str = "duetime",
-        shares: Shares | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         if not _NAMESPACE.fullmatch(namespace):
@@ -75,7 +74,7 @@ class RedisQueue:
         else:
             self._client = self._blocking = url_or_client
         self._key = f"{{{namespace}}}"
-        self._scripts = Scripts(self._client, self._key, shares or Shares(), clock)
+        self._scripts = Scripts(self._client, self._key, clock)
         self._wakeup = wakeup.WakeupToken(self._blocking, self._key)
 
     def put(self, entries: Sequence[Entry]) -> int:

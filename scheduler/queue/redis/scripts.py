@@ -16,7 +16,6 @@ from typing import Any
 import redis
 from duetime.scheduler.queue.port import QueueDamaged, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.redis.source import LAYOUT_VERSION, SCRIPTS, script_source
-from duetime.scheduler.rules.shares import Shares
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -49,14 +48,12 @@ def connect(url: str) -> redis.Redis:
 class Scripts:
     """The scripts over one namespace. `clock`, milliseconds since 1970, replaces the server's time."""
 
-    def __init__(self, client: redis.Redis, key: str, shares: Shares, clock: Callable[[], float] | None) -> None:
+    def __init__(self, client: redis.Redis, key: str, clock: Callable[[], float] | None) -> None:
         self.keys = [key, f"{key}:baton"]
         self._clock = clock
         self._me = secrets.token_hex(6)
         self._calls = itertools.count(1)
-        self._scripts = {
-            name: client.register_script(script_source((*parts, name), shares)) for name, parts in SCRIPTS.items()
-        }
+        self._scripts = {name: client.register_script(script_source((*parts, name))) for name, parts in SCRIPTS.items()}
 
     def ask(self, name: str, *args: str | float) -> Any:
         """Run a script that only reads, and so may run twice."""

@@ -69,20 +69,21 @@ def _source(name: str) -> str:
     return _NUMBER_NAME.sub(lambda found: str(_NUMBERS.get(found[0], found[0])), text)
 
 
-def script_source(names: Sequence[str], shares: Shares) -> str:
+def script_source(names: Sequence[str]) -> str:
     """Return the script that these files make.
 
     Redis runs it whole at every call, so it is written to begin fast. Each file stands in a function inside that of the
     file before. Lua finds outer names of an enclosing function faster than those of its own.
     """
-    return "\nreturn (function()\n".join([_tables(shares), *map(_source, names)]) + "\nend)()" * len(names)
+    return "\nreturn (function()\n".join([_tables(), *map(_source, names)]) + "\nend)()" * len(names)
 
 
-def _tables(shares: Shares) -> str:
+@cache
+def _tables() -> str:
     """Return the tables that Lua shares with `rules`, as Lua, under the same names."""
     values = {
-        "GUARANTEED": list(shares.guaranteed),
-        "CEILINGS": list(shares.ceilings),
+        "GUARANTEED": list(Shares().guaranteed),
+        "CEILINGS": list(Shares().ceilings),
         "DEFAULT_LIMITS": {name: fields_of(limits) for name, limits in constants.DEFAULT_LIMITS.items()},
     }
     return "\n".join(f"local {name} = {_lua(value)}" for name, value in values.items())
