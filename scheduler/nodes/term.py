@@ -107,4 +107,4 @@ class RunnerTerm:
 
     def _on_replaced(self) -> None:
         self.replaced = True
-        self._notifier.replaced()
+        self._notifier.on_replaced()

@@ -112,7 +112,3 @@ class RunNotifier:
         """Notify of runs that ended, but by no attempt."""
         if self.subscribers:
             self.happened([RunEvent(EventKind(end.state.value), end.run_id, end=end) for end in ends])
-
-    def replaced(self) -> None:
-        """Notify that another process runs the tasks now."""
-        self.on_replaced()

@@ -69,7 +69,7 @@ class Claimer:
                 starts, worker=terms.worker, epoch=terms.epoch, lease=terms.lease, actions=terms.actions
             )
         except RunnerReplaced:
-            self._notifier.replaced()
+            self._notifier.on_replaced()
             raise
         if claims:
             failpoints.hit(failpoints.Step.CLAIMED)

@@ -227,7 +227,7 @@ class Worker:
 
     def _drain(self) -> None:
         self._broker.drain()
-        self._notifier.replaced()
+        self._notifier.on_replaced()
 
     def claim(self, grants: Sequence[Grant], taken_at: float) -> Sequence[str]:
         """Start granted runs in the database, and return the ids of those to run."""

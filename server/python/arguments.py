@@ -253,7 +253,6 @@ def _fields_of(kind: type[Any], as_is: Mapping[str, frozenset[type]] | None = No
 
 
 REQUEST = _fields_of(Request, AS_IS)
-_ON_FAILURE = "on_failure={'run': {'action': 'reminder'}}"
 _REQUEST_EXAMPLE = "Request('Call John', when='in 2 hours')"
 SPECIAL_ARGUMENTS |= {
     "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),

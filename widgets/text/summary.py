@@ -58,7 +58,6 @@ _COMES: Final = {
 }
 """The first sentence by look; any other look is one of what has its time to come."""
 
-_NONE_LEFT: Final = "None of its times comes after that."
 _NOUNS: Final = {REMINDER_ACTION: "the reminder", CHAIN_ACTION: "the chain"}
 
 
