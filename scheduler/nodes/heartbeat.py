@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.nodes.ipc import RunnerClient
+from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.records import RunHolder, WorkerProcess
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
@@ -63,13 +65,16 @@ def any_worker_handles(store: Store, action: str) -> bool:
 
 
 def workers_without_key(store: Store) -> list[str]:
-    """Return the live workers, on any machine, that do not report the key by which this process encrypts secrets."""
+    """Return the live workers, on any machine, that do not report the key by which this process encrypts secrets.
+
+    So the runner of an SQLite file, as `process` with its pid. One of an earlier release does not say which it has.
+    """
     now, first = store.now(), store.secrets.key_ids[:1]
-    return [
-        worker.id
-        for worker in store.workers.all()
-        if is_alive(worker.seen_at, now) and not {*first} <= {*worker.key_ids}
-    ]
+    alive = {worker.id: worker.key_ids for worker in store.workers.all() if is_alive(worker.seen_at, now)}
+    runner = store.runners.current()
+    if runner is not None and (keys := RemoteQueue(RunnerClient(store).ask).key_ids()) is not None:
+        alive[f"process {runner.pid}"] = tuple(keys)
+    return [name for name, key_ids in alive.items() if not {*first} <= {*key_ids}]
 
 
 @dataclass(frozen=True, slots=True)

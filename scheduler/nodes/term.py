@@ -15,7 +15,7 @@ from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.queue.remote import Question, answer
+from duetime.scheduler.queue.remote import KEY_IDS_QUESTION, Question, answer
 from duetime.scheduler.rules.settlement import with_consequences
 from duetime.scheduler.runtime.notices import TermBegun
 from duetime.scheduler.runtime.notifier import RunNotifier
@@ -79,6 +79,8 @@ class RunnerTerm:
 
     def answer(self, question: Question) -> Json:
         """Answer a question about the queue, and about what this process can run."""
+        if question == KEY_IDS_QUESTION:
+            return {"key_ids": [*self._store.secrets.key_ids]}
         return answer(self.queue, question, self._handlers)
 
     def wake(self) -> None:

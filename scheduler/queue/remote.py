@@ -24,6 +24,9 @@ Question = Mapping[str, Json]
 Ask = Callable[[Question], Json]
 
 
+KEY_IDS_QUESTION: Question = {"key_ids": True}
+
+
 class NoAnswer(StrEnum):
     """The reason why no process answers for the queue."""
 
@@ -78,6 +81,12 @@ class RemoteQueue:
         """Return the actions that the process of the queue has handlers for; None when no process answers."""
         reply = self._ask({"actions": True})
         found = reply.get("actions") if isinstance(reply, dict) else None
+        return frozenset(map(str, found)) if isinstance(found, list) else None
+
+    def key_ids(self) -> frozenset[str] | None:
+        """Return the ids of the keys by which the process of the queue reads secrets; None when none says so."""
+        reply = self._ask(KEY_IDS_QUESTION)
+        found = reply.get("key_ids") if isinstance(reply, dict) else None
         return frozenset(map(str, found)) if isinstance(found, list) else None
 
     def knows(self, action: str) -> bool:

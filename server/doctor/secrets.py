@@ -1,7 +1,11 @@
-"""The check of `duetime doctor` on secrets: whether this process can decrypt them."""
+"""The check of `duetime doctor` on secrets: whether this process can decrypt them, and all others have its key."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from duetime.scheduler.access.secret import Secret
+from duetime.scheduler.nodes.heartbeat import workers_without_key
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
 
@@ -9,17 +13,31 @@ MAX_NAMES_SHOWN = 5
 
 
 def secrets_check(store: Store) -> Check:
-    """Look whether the keys that are set decrypt every secret."""
+    """Look whether the keys that are set decrypt every secret, and whether each worker has the first of them.
+
+    A secret of an older key was set before the rotation, or after it by a process that lacks the new key.
+    """
     count, closed = len(store.secrets.all()), store.secrets.undecryptable()
-    if not closed:
-        text = f"{count} secret{'s' if count != 1 else ''}, each can be decrypted" if count else "there is none"
-        return Check("secrets", CheckVerdict.OK, text)
-    names = [f"{secret.name} of {secret.tenant}" for secret in closed[:MAX_NAMES_SHOWN]]
-    more = f" and {len(closed) - len(names)} more" if len(closed) > len(names) else ""
-    they, them = ("it was", "it") if len(closed) == 1 else ("they were", "them")
-    return Check(
-        "secrets",
-        CheckVerdict.WRONG,
-        f"no key decrypts {', '.join(names)}{more}: runs that need {them} fail.",
-        f"Add the key that {they} set with to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
-    )
+    if not count:
+        return Check("secrets", CheckVerdict.OK, "there is none")
+    if closed:
+        they, them = ("it was", "it") if len(closed) == 1 else ("they were", "them")
+        return Check(
+            "secrets",
+            CheckVerdict.WRONG,
+            f"no key decrypts {_named(closed)}: runs that need {them} fail.",
+            f"Add the key that {they} set with to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
+        )
+    if lacking := workers_without_key(store):
+        text = f"these processes do not report the first key, so their runs can read no secret: {', '.join(lacking)}."
+        return Check("secrets", CheckVerdict.WRONG, text, "Set it in DUETIME_SECRET_KEYS there, and restart them.")
+    if older := store.secrets.of_older_keys():
+        text = f"an older key encrypts {_named(older)}: keep it."
+        advice = "`duetime secrets rotate` encrypts by the first key. A process that sets secrets may lack that one."
+        return Check("secrets", CheckVerdict.NOTE, text, advice)
+    return Check("secrets", CheckVerdict.OK, f"{count} secret{'s' if count != 1 else ''}, each can be decrypted")
+
+
+def _named(secrets: Sequence[Secret]) -> str:
+    names = [f"{secret.name} of {secret.tenant}" for secret in secrets[:MAX_NAMES_SHOWN]]
+    return ", ".join(names) + (f" and {len(secrets) - len(names)} more" if len(secrets) > len(names) else "")

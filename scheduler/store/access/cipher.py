@@ -55,6 +55,15 @@ class Cipher:
             raise SecretUnavailable(name, "its row holds the value of another secret; set it again")
         return str(value)
 
+    def is_by_first_key(self, token: str) -> bool:
+        """Whether the first key of this process encrypted a value."""
+        fernet = import_module("cryptography.fernet")
+        try:
+            fernet.Fernet(self._keys[0]).decrypt(token.encode())
+        except (IndexError, fernet.InvalidToken, ValueError):
+            return False
+        return True
+
     def encrypted_again(self, tenant: str, name: str, token: str) -> str:
         """Encrypt a stored value by the first key. Raises as `decrypted` does."""
         return self.encrypted(tenant, name, self.decrypted(tenant, name, token))

@@ -159,6 +159,10 @@ class Secrets:
 
         return [secret for secret in self.all() if closed(secret)]
 
+    def of_older_keys(self) -> list[Secret]:
+        """Return the secrets that another key than the first of this process encrypted."""
+        return [secret for secret in self.all() if not self._cipher.is_by_first_key(secret.token)]
+
     def _find(self, tenant: str, name: str) -> Secret | None:
         if not is_name(name):
             return None

@@ -109,7 +109,7 @@ def say_rotated(encrypted: int, unreadable: Sequence[str], without_key: Sequence
         output.note(f"No key decrypts {names}: add the key that {they} set with, or set {them} again.")
     if without_key:
         output.note(
-            f"These workers do not report the first key, so their runs can read no secret: {', '.join(without_key)}. "
+            f"These processes do not report the first key, so their runs can read no secret: {', '.join(without_key)}. "
             "Set it in DUETIME_SECRET_KEYS there, and restart them, before you remove the old key."
         )
     if unreadable or without_key:

@@ -88,7 +88,7 @@ OF_NO_TENANT = {
     "history.chains",  # names, of tasks whose changes subscribers are told of by their tenants
     "fire_addresses.find", "fire_addresses.fire",  # by the address itself
     "quiet_hours.set",  # stores what its caller did, and answers no more
-    "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
+    "secrets.set", "secrets.rotate", "secrets.undecryptable", "secrets.of_older_keys",  # of operators
 }  # fmt: skip
 NEARLY = timedelta(days=9)
 PAUSED = BulkDecision(BulkVerb.PAUSE, EventKind.PAUSED, lambda record, _: pause(record), lambda _: CANARY)

@@ -86,6 +86,7 @@ def test_the_first_key_encrypts_and_all_decrypt(store: Store, clock: Clock, kept
     both.set("acme", "new", CANARY, by="ann")
     assert [both.value("acme", name) for name in ("old", "new")] == [CANARY] * 2
     assert [secret.name for secret in kept.undecryptable()] == ["new"]
+    assert [secret.name for secret in both.of_older_keys()] == ["old"]
 
 
 def test_after_a_rotation_the_old_key_is_not_needed(store: Store, clock: Clock, kept: Secrets) -> None:

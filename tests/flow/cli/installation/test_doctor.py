@@ -377,6 +377,29 @@ def test_secrets_that_no_key_decrypts_are_wrong_and_named(doctor: Doctor, monkey
     assert checks["secrets"]["said"] == "no key decrypts crm of acme: runs that need it fail."
 
 
+def test_a_runner_without_the_first_key_and_secrets_of_an_older_one_are_named(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
+    with build(load_settings()) as app:
+        app.store.secrets.set("acme", "crm", CANARY, by="ann")
+        app.start()
+        eventually(lambda: doctor()[1]["runner"]["verdict"] == "ok", "the runner")
+        monkeypatch.setenv("DUETIME_SECRET_KEYS", f"{OTHER_KEY}, {KEY}")
+        code, checks = doctor()
+        assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
+        assert checks["secrets"]["said"].endswith(f"their runs can read no secret: process {os.getpid()}.")
+        assert run(["secrets", "rotate"]) == 1
+        app.store.secrets.set("acme", "crm", CANARY, by="ann")  # by the process that lacks the new key
+    checks = doctor()[1]
+    assert (checks["secrets"]["verdict"], checks["secrets"]["said"]) == (
+        "note",
+        "an older key encrypts crm of acme: keep it.",
+    )
+    assert run(["secrets", "rotate"]) == 0
+    assert doctor()[1]["secrets"]["verdict"] == "ok"
+
+
 def test_a_check_that_a_full_disk_fails_does_not_blame_the_address_of_the_database(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
