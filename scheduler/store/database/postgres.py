@@ -251,6 +251,7 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, pool_size: in
         pool_size=pool_size,
         max_overflow=MAX_POOL_CONNECTIONS - pool_size,
         pool_timeout=BUSY_TIMEOUT_S,
+        skip_autocommit_rollback=True,
         pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,
         json_deserializer=decode,

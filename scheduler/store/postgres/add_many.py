@@ -13,12 +13,12 @@ from operator import itemgetter
 from duetime.scheduler.chain.dependency import upstreams_within
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.store.postgres.add_one import KEY_IS_FREE
-from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, NEW_TASK_VALUES, new_run_values, new_task_values
+from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, NEW_TASK_VALUES, new_run_row, new_task_row
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import encode, instant_text
-from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, texts_of, written
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, Texts, TextWriter
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END, name_of
 from duetime.scheduler.views import TaskRecord
@@ -105,11 +105,9 @@ FROM new
 """  # nosec B608 # noqa: S608 - names of columns
 )
 
-_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, NEW_TASK_VALUES), texts_of(runs, NEW_RUN_VALUES)
-_KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)
-_NO_KEY = [None] * len(_KEY)
-
-Line = list[str | None]
+_TASK, _RUN, _OF_KEY, _OF_EVENT = (TextWriter(table, names) for table, names in _PARTS.values())
+_key_values, _event_values = itemgetter(*_KEY), itemgetter(*_EVENT)
+_NO_KEY: Texts = [None] * len(_KEY)
 
 
 def insert(
@@ -139,14 +137,18 @@ def insert(
     }
 
 
-def _line(item: NewTask, created: event_log.EventValues, followed: Container[str]) -> Line:
+def _line(item: NewTask, created: event_log.EventValues, followed: Container[str]) -> Texts:
     """Return the texts of one task, in the order of the statement's columns."""
-    task = written(new_task_values(item.task, followed), _TASK_TEXTS)
-    run = written(new_run_values(item.task, item.run), _RUN_TEXTS)
-    return [*task.values(), *run.values(), *_key(item), *written(created, _EVENT_TEXTS).values()]
+    task, run = item.task, item.run
+    return [
+        *_TASK.written(new_task_row(task, followed)),
+        *_RUN.written(new_run_row(task, run)),
+        *_key(item),
+        *_OF_EVENT.written(_event_values(created)),
+    ]
 
 
-def _key(item: NewTask) -> Line:
+def _key(item: NewTask) -> Texts:
     if item.key is None:
-        return [*_NO_KEY]
-    return [*written(idempotency.key_row(item.task, item.key, item.task.created_at), _KEY_TEXTS).values()]
+        return _NO_KEY
+    return _OF_KEY.written(_key_values(idempotency.key_row(item.task, item.key, item.task.created_at)))

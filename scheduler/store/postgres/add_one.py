@@ -5,19 +5,17 @@ A document of rows, as many tasks are stored by, costs the server twice as much 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
 
 from duetime.scheduler.records import Added, NewTask
-from duetime.scheduler.store.schema.rows import TASK_VALUES, listed_at, task_values, twin_hash
+from duetime.scheduler.store.schema.rows import TASK_VALUES, listed_at, task_row, twin_hash
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import instant_text
-from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, TextValues, texts_of, written
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, Texts, TextWriter
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END
 from duetime.scheduler.task import Run, State
@@ -34,6 +32,10 @@ KEY_IS_FREE = """
             AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
                 >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)"""
 """When the key `held` names its task no longer: as `statements/idempotency.py` decides on SQLite."""
+
+_FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at", "occurrence")
+_KEY = ("key", "fingerprint", "expires_at", "derived", "look_at")
+_EVENT = ("actor", "after", "via")
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs, tasks and events are read.
 # Parameters: the columns of the task and of its key by their names (`key` is NULL without one), and those of its first
@@ -54,16 +56,8 @@ WITH claimed AS (
     WHERE {KEY_IS_FREE}
     RETURNING 1
 ), task AS (
-    INSERT INTO tasks (
-        id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
-        paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
-        deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy, expect,
-        on_failure, origin, asks, key_template, tracestate)
-    SELECT
-        :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
-        :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
-        :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify,
-        :repeat_policy, :expect, :on_failure, :origin, :asks, :key_template, :tracestate
+    INSERT INTO tasks ({", ".join(f'"{name}"' for name in TASK_VALUES)})
+    SELECT {", ".join(f":{name}" for name in TASK_VALUES)}
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (
@@ -98,15 +92,21 @@ SELECT task.id, (
              FROM tasks WHERE tasks.id = alike.task_id)
     LIMIT 1)
 FROM task
-"""  # nosec B608 # noqa: S608 - a condition of this module
+""",  # nosec B608 # noqa: S608 - a condition of this module and names of columns
+    names=(
+        *TASK_VALUES,
+        *_FIRST_RUN,
+        *("run_id", "run_deadline", "listed_at", "twin_hash"),
+        *_KEY,
+        *_EVENT,
+        *("now", "cutoff", "natural_cutoff"),
+    ),
 )
 
-_FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at", "occurrence")
-_KEY = ("fingerprint", "expires_at", "derived", "look_at")
-_EVENT = ("actor", "after", "via")
-_NO_KEY: TextValues = dict.fromkeys(("key", *_KEY))
-_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, _FIRST_RUN)
-_KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)
+_TASK, _RUN = TextWriter(tasks, TASK_VALUES), TextWriter(runs, _FIRST_RUN)
+_OF_KEY, _OF_EVENT = TextWriter(key_table, _KEY), TextWriter(events, _EVENT)
+_run_values, _key_values, _event_values = attrgetter(*_FIRST_RUN), itemgetter(*_KEY), itemgetter(*_EVENT)
+_NO_KEY: Texts = [None] * len(_KEY)
 
 _NOT_STORED = [item for item in fields(Run) if item.name not in ("id", "task_id", "tenant", "deadline", *_FIRST_RUN)]
 _not_stored = attrgetter(*(item.name for item in _NOT_STORED))
@@ -122,34 +122,34 @@ def insert(
     connection: Connection, item: NewTask, created: event_log.EventValues, *, now: datetime, twins: bool
 ) -> dict[str, Added]:
     """Store the task unless its key holds; returns the answer by its id, none when it does."""
-    values = {
-        **written(task_values(item.task), _TASK_TEXTS),
-        **_run_values(item),
-        **_key_values(item),
-        **written(created, _EVENT_TEXTS),
-        "now": instant_text(now),
-        "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
-        "natural_cutoff": instant_text(now - NATURAL_KEY_KEPT_AFTER_END),
-    }
-    made = ADD_ONE.rows(connection, values)
+    made = ADD_ONE.rows_of(
+        connection,
+        [
+            *_TASK.written(task_row(item.task)),
+            *_run(item),
+            *_key(item),
+            *_OF_EVENT.written(_event_values(created)),
+            instant_text(now),
+            instant_text(now - KEY_KEPT_AFTER_END),
+            instant_text(now - NATURAL_KEY_KEPT_AFTER_END),
+        ],
+    )
     record = TaskRecord(item.task, item.run)
     return {task_id: Added(record, created=True, twin=twin if twins else None) for task_id, twin in made}
 
 
-def _run_values(item: NewTask) -> TextValues:
+def _run(item: NewTask) -> Texts:
     task, run = item.task, item.run
-    values = {name: getattr(run, name) for name in _FIRST_RUN}
-    return {
-        **written(values, _RUN_TEXTS),
-        "run_id": run.id,
-        "run_deadline": instant_text(run.deadline) if run.deadline else None,
-        "listed_at": instant_text(listed_at(run)),
-        "twin_hash": str(twin_hash(task.tenant, task.owner, task.title)),
-    }
+    return [
+        *_RUN.written(_run_values(run)),
+        run.id,
+        instant_text(run.deadline) if run.deadline else None,
+        instant_text(listed_at(run)),
+        str(twin_hash(task.tenant, task.owner, task.title)),
+    ]
 
 
-def _key_values(item: NewTask) -> TextValues:
+def _key(item: NewTask) -> Texts:
     if item.key is None:
         return _NO_KEY
-    row: Mapping[str, Any] = idempotency.key_row(item.task, item.key, item.task.created_at)
-    return {"key": item.key.key, **written(row, _KEY_TEXTS)}
+    return _OF_KEY.written(_key_values(idempotency.key_row(item.task, item.key, item.task.created_at)))

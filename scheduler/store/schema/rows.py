@@ -106,26 +106,36 @@ def values_of(kind: type[V], columns: Sequence[Column[Any]], rows: Iterable[Row]
     return [(kind(*each.values), each.sentences()) for each in found]
 
 
+def task_row(task: Task) -> Row:
+    """Return the values of TASK_VALUES."""
+    return (*_OF_TASK(task), folded(task.title))
+
+
+def new_task_row(task: Task, followed: Container[str]) -> Row:
+    """Return the values of NEW_TASK_VALUES; `followed` are those that others of the same call come after."""
+    return (*task_row(task), task.id in followed)
+
+
+def new_run_row(task: Task, run: Run) -> Row:
+    """Return the values of NEW_RUN_VALUES, for a run whose task is known."""
+    return (*_OF_RUN(run), listed_at(run), twin_hash(task.tenant, task.owner, task.title))
+
+
 def task_values(task: Task) -> dict[str, Any]:
-    values: dict[str, Any] = dict(zip(_TASK_NAMES, _OF_TASK(task), strict=True))
-    values["title_folded"] = folded(task.title)
-    return values
+    return dict(zip(TASK_VALUES, task_row(task), strict=True))
 
 
 def new_task_values(task: Task, followed: Container[str]) -> dict[str, Any]:
-    """Return the row of a new task; `followed` are those that others of the same call come after."""
-    return {**task_values(task), "followed": task.id in followed}
+    return dict(zip(NEW_TASK_VALUES, new_task_row(task, followed), strict=True))
 
 
 def run_values(run: Run) -> dict[str, Any]:
-    values: dict[str, Any] = dict(zip(_RUN_NAMES, _OF_RUN(run), strict=True))
-    values["listed_at"] = listed_at(run)
-    return values
+    """Return the row of a run without the columns of its task."""
+    return dict(zip(RUN_VALUES, (*_OF_RUN(run), listed_at(run)), strict=True))
 
 
 def new_run_values(task: Task, run: Run) -> dict[str, Any]:
-    """Return the row of a run whose task is known; `run_values` leaves out the columns of the task."""
-    return {**run_values(run), "twin_hash": twin_hash(task.tenant, task.owner, task.title)}
+    return dict(zip(NEW_RUN_VALUES, new_run_row(task, run), strict=True))
 
 
 def label_rows(of: Iterable[Task]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ whichever of them are NULL. That makes one prepared statement, not one for each 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,13 @@ from duetime.scheduler.store.schema.values import encode, instant_text, storable
 from sqlalchemy import Column, Connection, Table
 from sqlalchemy.dialects.postgresql import psycopg
 
+_CURSOR = "duetime_cursor"
+"""The cursor of a connection for these statements: a new one would read the types of all parameters again."""
+
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
 TextValues = Mapping[str, str | None]
+Texts = list[str | None]
 ToText = Callable[[Any], str]
 
 
@@ -44,37 +48,43 @@ class PreparedStatement:
     query: bytes
 
     @classmethod
-    def of(cls, text: str) -> PreparedStatement:
-        """Read a text in which a parameter is written `:name`."""
-        names = list(dict.fromkeys(_NAME.findall(text)))
+    def of(cls, text: str, names: Sequence[str] = ()) -> PreparedStatement:
+        """Read a text in which a parameter is written `:name`. Their order is that of `names`, else of the text."""
+        names = names or list(dict.fromkeys(_NAME.findall(text)))
         sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text).strip()
         return cls(sql, names, sql.encode())
 
     def rows(self, connection: Connection, values: TextValues) -> list[tuple[Any, ...]]:
         """Execute it and return its rows; raises what SQLAlchemy would."""
+        return self.rows_of(connection, [values[name] for name in self.names])
+
+    def rows_of(self, connection: Connection, parameters: Texts) -> list[tuple[Any, ...]]:
+        """Execute it with parameters in their order, as `rows`."""
         from psycopg import Error, RawCursor  # noqa: PLC0415 - the driver is optional
 
-        if not connection.in_transaction():
-            connection.begin()  # else the connection is rolled back when it is put away, and forgets its statements
         raw: Any = connection.connection.driver_connection
-        cursor, parameters = RawCursor(raw), [values[name] for name in self.names]
+        if not (raw.autocommit or connection.in_transaction()):
+            connection.begin()  # else the connection is rolled back when it is put away, and forgets its statements
+        cursor = connection.info.get(_CURSOR) or connection.info.setdefault(_CURSOR, RawCursor(raw))
         for observe in connection.dispatch.before_cursor_execute:
             observe(connection, cursor, self.sql, parameters, None, False)
         try:
-            return cursor.execute(self.query, parameters, prepare=True).fetchall()
+            found: list[tuple[Any, ...]] = cursor.execute(self.query, parameters, prepare=True).fetchall()
         except Error as error:
             recognise = connection._handle_dbapi_exception  # noqa: SLF001 - there is no public way
             recognise(error, self.sql, None, None, None)
+        return found
 
 
-def texts_of(table: Table, names: Sequence[str]) -> Mapping[str, ToText]:
-    """Return how the values of these columns are written."""
-    return {name: _to_text(table.c[name].type) for name in names}
+class TextWriter:
+    """Writes the values of these columns, in their order, as text; None is NULL."""
 
+    def __init__(self, table: Table, names: Sequence[str]) -> None:
+        self._writers = [_to_text(table.c[name].type) for name in names]
 
-def written(values: Mapping[str, Any], texts: Mapping[str, ToText]) -> dict[str, str | None]:
-    """Return the values as text; None is NULL."""
-    return {name: None if (value := values[name]) is None else to_text(value) for name, to_text in texts.items()}
+    def written(self, values: Iterable[Any]) -> Texts:
+        """Return the texts of one row."""
+        return [None if value is None else write(value) for value, write in zip(values, self._writers, strict=True)]
 
 
 _BY_TYPE: Mapping[type, ToText] = {

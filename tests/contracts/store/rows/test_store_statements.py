@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
+import psycopg
 import pytest
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import StoreUnavailable
@@ -114,6 +116,11 @@ def said(trips: Counted) -> Counted:
     return count
 
 
+def calls_of(owner: type, name: str) -> AbstractContextManager[Mock]:
+    """Count the calls of a method in the block."""
+    return patch.object(owner, name, autospec=True, side_effect=getattr(owner, name))
+
+
 def schedule(scheduler: Scheduler, key: str = "k", **arguments: Any) -> TaskView:
     asked: dict[str, Any] = {"action": "reminder", "when": "in 2 hours", "labels": ("home", "phone"), **arguments}
     return scheduler.schedule("Call John", payload={"message": "Call John"}, idempotency_key=key, **asked)
@@ -136,6 +143,14 @@ def test_scheduling_is_one_round_trip(scheduler: Scheduler, trips: Counted, time
         schedule(scheduler, f"earlier {number}")
     assert len(trips(lambda: schedule(scheduler))) == 1
     assert len(trips(lambda: schedule(scheduler, "daily", repeat="every day at 9:00", when=None))) == 1
+
+
+def test_a_schedule_call_gives_the_driver_one_thing_to_do(scheduler: Scheduler) -> None:
+    """No BEGIN, COMMIT or ROLLBACK around a statement that is a transaction of its own, and no other cursor."""
+    schedule(scheduler, "earlier")
+    with calls_of(psycopg.Connection, "wait") as done, calls_of(psycopg.RawCursor, "__init__") as made:
+        assert schedule(scheduler).created
+    assert (done.call_count, made.call_count) == (1, 0)
 
 
 def test_a_call_that_repeats_another_takes_two(scheduler: Scheduler, trips: Counted) -> None:
