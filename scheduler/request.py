@@ -72,6 +72,7 @@ NEVER_REMINDS: Final = frozenset({Notify.NEVER, Notify.FAILURE})
 """Values of `notify` that silence a reminder, whose runs only ever succeed."""
 
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
+_DECODE = json.JSONDecoder().decode
 
 
 def never_reminds(action: str, notify: NotifyWord | None) -> bool:
@@ -153,6 +154,11 @@ class Request:
         given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
         return cls(title, **given)
 
+    @property
+    def has_terms(self) -> bool:
+        """Whether it says anything of its result, retries, channels, labels or notices, as few requests do."""
+        return bool(_TERMS(self) != _NO_TERMS)
+
     def content(self) -> dict[str, Json]:
         """Return what identifies the request: the arguments as sent; a key of the caller's holds for any origin."""
         given = dict(self.raw) if self.raw is not None else self._given()
@@ -169,14 +175,16 @@ class Request:
 
 _FIELDS = tuple(item.name for item in fields(Request) if item.name != "raw")
 _VALUES = attrgetter(*_FIELDS)
+_TERMS, _NO_TERMS = attrgetter("expect", "retry", "deliver_to", "labels", "notify"), (None, None, (), (), None)
 
 
 def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
     """Return the arguments of a call as JSON, by which a repeat of it is known."""
     try:
-        return dict(json.loads(_ENCODE(dict(given))))
+        content: dict[str, Json] = _DECODE(_ENCODE(dict(given)))
     except (ValueError, RecursionError):
         raise InvalidArgument(_endless(given), "it contains itself, or is nested too deeply") from None
+    return content
 
 
 def _endless(given: Mapping[str, Any]) -> str:

@@ -160,7 +160,7 @@ def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[
 
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
-    until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
+    until = f" {relative(run.wake_at, now)}," if run.wake_at and run.state is not State.SCHEDULED else ""
     if other := waits_for(record, run, now):
         yield series_reason(other, record.task)
     elif blocked_by(run):

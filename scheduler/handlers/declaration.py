@@ -117,11 +117,8 @@ class Handler(Generic[P, ReturnT]):
         """
         with _contained(self.name):
             given = as_json(payload)
-        value = self.parse(given)
-        if not isinstance(value, BaseModel):
-            return dict(given)
-        with _contained(self.name):
-            return stored_form(value, given)
+            value = self.parse(given)
+            return stored_form(value, given) if isinstance(value, BaseModel) else dict(given)
 
     def parse(self, payload: Mapping[str, Json], *, verified: bool = True) -> Any:
         """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does.
@@ -279,7 +276,9 @@ class _contained:  # noqa: N801 - reads like a function
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, InvalidArguments | MemoryError) or not isinstance(error, Exception | SystemExit):
+        if error is None or isinstance(error, InvalidArguments | MemoryError):
+            return
+        if not isinstance(error, Exception | SystemExit):
             return
         log.error("handler %s: its payload model raised", self._name, exc_info=error)
         problem = f"cannot be checked: the payload model of {self._name} raised {type(error).__name__}"

@@ -133,8 +133,8 @@ class Demands:
         return replace(found, needs=needs)
 
     def _merged(self, arguments: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
-        declared = self.handlers[at.action].needs if at.action in self.handlers else {}
-        return merge_needs(declared, arguments.needs, tenant=at.tenant)
+        handler = self.handlers.get(at.action)
+        return merge_needs(handler.needs if handler else {}, arguments.needs, tenant=at.tenant)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Check whether a run that starts when it is due can meet the deadline."""

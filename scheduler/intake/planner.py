@@ -136,12 +136,14 @@ class Planner:
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now, recurs=recurs))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
-        problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
         wait = problems.of(self._wait, request, timing, now, recurs=recurs) if request.wait_for else None
         origin = problems.of(origin_of, request)
-        for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
-            problems.of(check, request)
+        problems.of(check_key, request)
+        if request.has_terms:
+            problems.of(check_expected, request, self.handlers, request.action)
+            for check in (check_retry, self._check_deliver_to, check_labels, check_notify):
+                problems.of(check, request)
         asks = asked_before_each(approval, in_chain=recurs) if approval else None
         if wait and (recurs or request.repeat is not None):
             asks, wait = {**(asks or {}), **awaited_by_each(wait, now, in_chain=recurs)}, None
@@ -167,7 +169,8 @@ class Planner:
     ) -> tuple[str, ...]:
         retries = (retries_in_words(task.retry),) if request.retry is not None else ()
         of_wait = (*early_end_note(wait, timing.first, timing.zone), *equality_note(request.wait_for))
-        return (*as_assumed(timing.assumptions), *of_demand, *retries, *self._delivery_notes(task), *of_wait)
+        of_delivery = (*silent_note(task.action, task.notify), *self.undelivered_notes(task))
+        return (*as_assumed(timing.assumptions), *of_demand, *retries, *of_delivery, *of_wait)
 
     def _wait(self, request: Request, timing: Timing | None, now: datetime, *, recurs: bool) -> SignalWait | None:
         if not recurs and request.repeat is None:
@@ -249,7 +252,7 @@ class Planner:
             max_runs=timing.max_runs,
             paused=False,
             retry=as_policy(request.retry) or self.default_retry(request.action),
-            deliver_to=self.channels_of(request.deliver_to, origin_of(request)),
+            deliver_to=self.channels_of(request.deliver_to, parts["origin"]),
             labels=tuple(dict.fromkeys(request.labels)),
             revision=1,
             created_at=now,
@@ -259,9 +262,6 @@ class Planner:
             key_template=template_text(request.idempotency_key),
             **parts,
         )
-
-    def _delivery_notes(self, task: Task) -> tuple[str, ...]:
-        return (*silent_note(task.action, task.notify), *self.undelivered_notes(task))
 
     def undelivered_notes(self, task: Task) -> tuple[str, ...]:
         """Return what is said of the channels of a task that cannot deliver now, as a secret of theirs is gone."""

@@ -43,10 +43,11 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     """
     if not isinstance(value, str):
         raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {limit} characters")
-    _refuse_characters(argument, value, lines=lines)
     text = value.strip()
-    if not any(_is_visible(char) for char in text):
-        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
+    if not (text and _is_plain(value)):
+        _refuse_characters(argument, value, lines=lines)
+        if not any(map(_is_visible, text)):
+            raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
     _refuse_length(argument, text, limit)
     return text
 

@@ -131,7 +131,7 @@ class TaskCreator:
         new = [plan.new_task(plan.task, **acting) for plan in plans]
         admission = self._quotas.admission(by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
-            traced = [replace(item, task=with_trace(item.task, span)) for item in new]
+            traced = [replace(item, task=with_trace(item.task, span)) for item in new] if span.traceparent else new
             made = self._store.tasks.add_many(traced, admission)
             span.stored([each.record.task.id for each in made])
         self._on_change([each.record.task.id for each in made if each.created])

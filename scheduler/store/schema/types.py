@@ -166,6 +166,7 @@ def _only(kind: type, expected: str) -> Converter:
 _text = _only(str, "text")
 _whole_number = _only(int, "a whole number")
 _FLAGS = {None: None, 0: False, 1: True}
+_FLAG_NUMBERS = {None: None, False: 0, True: 1}
 
 
 class Plain(Converted[str]):
@@ -201,6 +202,9 @@ class Truth(Converted[bool]):
 
     impl = Boolean
     cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Converter | None:
+        return super().bind_processor(dialect) if is_postgres(dialect) else _FLAG_NUMBERS.__getitem__
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Converter | None:
         return super().result_processor(dialect, coltype) if is_postgres(dialect) else _FLAGS.__getitem__

@@ -84,7 +84,7 @@ def _executed(connection: Connection, sql: str, parameters: Any, *, many: bool) 
     if connection._has_events or connection.engine._has_events:  # noqa: SLF001 - as SQLAlchemy asks: a look at all takes longer
         for observe in connection.dispatch.before_cursor_execute:
             observe(connection, None, sql, parameters, None, many)
-    raw: Any = connection.connection.driver_connection
+    raw: Any = connection.connection.dbapi_connection
     try:
         return raw.executemany(sql, parameters) if many else raw.execute(sql, parameters)
     except connection.dialect.loaded_dbapi.Error as error:

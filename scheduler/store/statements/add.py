@@ -111,7 +111,8 @@ def store_new(
     """Store new tasks under SQLite's write lock; return the results by the ids of the items."""
     owners = idempotency.claim(connection, items, now)
     existing = read.records(connection, set(owners.values())) if owners else {}
-    known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
+    keyed = [item for item in items if item.key] if owners else []
+    known = {item.task.id: existing[owners[name_of(item)]] for item in keyed if name_of(item) in owners}
     fresh = [item for item in items if item.task.id not in known]
     alike = [_twin(connection, item) if twins else None for item in fresh]
     _insert(connection, fresh, [entry for entry in entries if entry["task_id"] not in known])
