@@ -83,9 +83,9 @@ class Scheduler:
         self._store, self._planner = store, planner
         if quotas.open_tasks or quotas.payload_bytes:
             store.limit_changes(quotas.check_change)
-        facts = RunFactReader(store, explainer)
-        self._add_readers(facts, explainer)
         plan, on_change, via = replace(quiet, stored=store.quiet_hours.texts), notices.on_change, notices.via
+        facts = RunFactReader(store, explainer, plan)
+        self._add_readers(facts, explainer)
         self.quiet_hours = QuietHoursService(store, plan, self.zone, on_change=on_change, via=via)
         self.inbox_changes = InboxService(store)
         self.signals = SignalService(store)

@@ -156,7 +156,8 @@ class ChangeService:
     def _view_without_undo(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
         """Return a task with what it waits for now, without an undo."""
         facts = self._facts.after_change(record)
-        return replace(view_of(record, self._store.now(), facts=facts, warnings=warnings), undo=None)
+        view = view_of(record, self._store.now(), facts=facts, warnings=warnings)
+        return replace(view, undo=None, held_until=self._facts.held_until(record))
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""

@@ -182,7 +182,8 @@ class TaskCreator:
     def _view_of_added(self, added: Added, plan: Plan, now: datetime) -> TaskView:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
         warnings, others = all_warnings(plan.warnings, added), plan.other_actions
-        return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        return replace(view, held_until=self._facts.held_until(added.record))
 
     def _facts_of_tried(self, plan: Plan) -> RunFacts:
         upstreams = self._planner.upstreams(plan.task.tenant, [each.upstream_id for each in plan.after])

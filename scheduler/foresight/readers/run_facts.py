@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
+from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.quiet_forecast import will_be_held_until
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now, unserved
 from duetime.scheduler.queue.remote import NoAnswer
@@ -23,9 +26,10 @@ MAX_RUNS_ASKED_ABOUT = 5
 class RunFactReader:
     """Reads the facts about runs; without an explainer, the queue is not asked."""
 
-    def __init__(self, store: Store, explainer: Explainer | None) -> None:
+    def __init__(self, store: Store, explainer: Explainer | None, quiet: QuietPlan) -> None:
         self._store = store
         self._explainer = explainer
+        self._quiet = quiet
 
     def of(self, record: TaskRecord) -> RunFacts:
         """Return the facts about the current run of a task, as far as they are in the database or in the queue."""
@@ -48,6 +52,10 @@ class RunFactReader:
         if served == RunFacts():
             return found
         return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
+
+    def held_until(self, record: TaskRecord) -> datetime | None:
+        """Return until when quiet hours will hold the first outcome of a task; None where they will not."""
+        return will_be_held_until(record, self._quiet, self._store.now())
 
     def no_worker_reasons(self, records: Sequence[TaskRecord]) -> Mapping[str, tuple[WaitReason, ...]]:
         """Return why no worker can take those new runs that are due already, by run; the queue is not asked."""

@@ -110,7 +110,7 @@ class TaskReader:
     def _held_until(self, record: TaskRecord) -> datetime | None:
         may_be_held = _may_be_held(record)
         held = self._store.deliveries.held_until(record.task.tenant, may_be_held) if may_be_held else {}
-        return _first(held, record)
+        return _first(held, record) or self._facts.held_until(record)
 
     def unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
         """Return the outcome of the latest run that ended, while its user has not read it."""

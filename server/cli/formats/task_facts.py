@@ -68,6 +68,8 @@ def _following(task: TaskPayload) -> Iterator[str]:
         yield _held(task)
     elif task.state is State.WAITING:
         yield f"it waits for {waiting_in_words(task)}"
+    if task.delivery and task.delivery.held_until:
+        yield f"delivery to {task.delivery.channel}{held_in_words(task.delivery, task.when.timezone)}"
     if task.undo:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
         until = (
@@ -197,7 +199,11 @@ def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:
 
 def _delivery(task: TaskPayload) -> str:
     of_last = task.last_run is not None and task.last_run.state in TOLD_STATES
-    return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
+    if task.delivery is None or of_last:
+        return ""
+    return (
+        f"{task.delivery.channel}{held_in_words(task.delivery, task.when.timezone) or f': {task.delivery.state.value}'}"
+    )
 
 
 def _state(task: TaskPayload) -> Text:
