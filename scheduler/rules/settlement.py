@@ -214,7 +214,7 @@ def _cancelled(claim: Claim, reason: str, now: datetime) -> Settlement:
 
 
 def _giving_way(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
-    """Let the series go on behind a run that was cancelled for the next one."""
+    """Let the series continue behind a run that was cancelled for the next one."""
     if not claim.run.gives_way:
         return settlement
     return replace(settlement, **continue_series(claim, settlement.to, now)._asdict())
@@ -288,7 +288,7 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
 
 
 def _consequences(claim: Claim, to: State, words: str, now: datetime) -> dict[str, Any]:
-    """Return members of a settlement: how the series goes on, the message, and its deliveries."""
+    """Return members of a settlement: the continuation of the series, the message, and its deliveries."""
     following = continue_series(claim, to, now)
     sentences = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
     message = _message(claim, now, to, words, *sentences)

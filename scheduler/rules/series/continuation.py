@@ -1,4 +1,4 @@
-"""How a series goes on behind the end of a run, unless it is a side run or its task was cancelled."""
+"""Continues a series behind the end of a run, unless it is a side run or its task was cancelled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Following(NamedTuple):
 
 
 def continue_series(claim: Claim, to: State, now: datetime) -> Following:
-    """Return how the series of a run that ends as `to` goes on.
+    """Return the continuation of the series of a run that ends as `to`.
 
     The task pauses after as many failures in a row as its policy allows.
     """
