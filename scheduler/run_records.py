@@ -91,7 +91,8 @@ class Claim:
     """A run that `worker` has started; `run.attempt` is the fence of everything it writes.
 
     `reserved` and `token` stand on the run's row as long as it is running. `previous` is the run before it, for a task
-    that reports changes and a run that ends without its handler.
+    that reports changes and a run that ends without its handler. `followed` says that others came after the task when
+    the run began, where the store has read that.
     """
 
     run: Run
@@ -100,6 +101,7 @@ class Claim:
     reserved: Mapping[str, int] = field(default_factory=dict)
     token: str = ""
     previous: Run | None = None
+    followed: bool = False
 
 
 class Known(NamedTuple):

@@ -87,15 +87,14 @@ _ENDED: Final = """
 def _is_known(settlement: Settlement) -> bool:
     """Whether the settlement has all its consequences: not where a side run may become current, or the task changes.
 
-    A run that waits for an event has to look for those that have come.
+    A run that waits for an event has to look for those that have come, and an end that others follow for these.
     """
     claim, more = settlement.claim, (settlement.pauses, settlement.raises, settlement.spawned, settlement.follow_up)
-    if any(more) or settlement.awaits or endings.may_have_heirs(settlement, settlement.task_revision):
+    if claim is None or claim.followed or any(more) or settlement.awaits:
         return False
-    return claim is not None and (claim.run.attempt, claim.task.revision) == (
-        settlement.attempt,
-        settlement.task_revision,
-    )
+    if endings.may_have_heirs(settlement, settlement.task_revision):
+        return False
+    return (claim.run.attempt, claim.task.revision) == (settlement.attempt, settlement.task_revision)
 
 
 def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> set[int]:

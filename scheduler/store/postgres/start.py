@@ -39,7 +39,7 @@ _NOW = bindparam("now", type_=Instant())
 # Parameters: `wishes`, an array with [run id, reserved units, token] for each run. `actions`, an array of those that
 #   may start, NULL for any. `worker`, `epoch`, `now`, and `until`, the end of the lease.
 # Sees: what was committed when it began, and each run and task as it is behind the lock.
-# Returns: the columns TASK and RUN of each run that has started.
+# Returns: the columns TASK and RUN of each run that has started, and whether others come after its task.
 # Plan: the LIMIT of `wish` makes the planner assume few rows; it takes an unknown limit for a tenth of the rows.
 # Why: `IS TRUE` finds a run by its id, never by the index of ready runs. A run without a token has no queue, which
 #   would have reserved what its task needs. Conditions as in `statements.start`, events as in `event_log.append`.
@@ -50,7 +50,7 @@ WITH wish AS (
     FROM jsonb_array_elements(:wishes::jsonb) AS line
     LIMIT :most::integer
 ), locked AS (
-    SELECT {_columns("tasks", TASK_FIELDS)}, wish.run_id, wish.holds, wish.proof
+    SELECT {_columns("tasks", TASK_FIELDS)}, tasks.followed, wish.run_id, wish.holds, wish.proof
     FROM wish JOIN runs ON runs.id = wish.run_id JOIN tasks ON tasks.id = runs.task_id
     ORDER BY tasks.id
     FOR UPDATE OF tasks
@@ -65,7 +65,7 @@ WITH wish AS (
         AND (locked.proof IS NULL OR locked.needs = '{{}}' OR NOT EXISTS (
             SELECT FROM jsonb_each_text(locked.needs) AS need
             WHERE coalesce((locked.holds->>need.key)::float, 0) < need.value::float))
-    RETURNING {_columns("locked", TASK_FIELDS, "tasks_")}, {_columns("runs", RUN_FIELDS, "runs_")}
+    RETURNING {_columns("locked", TASK_FIELDS, "tasks_")}, {_columns("runs", RUN_FIELDS, "runs_")}, locked.followed
 ), tried AS (
     INSERT INTO attempts (run_id, number, worker, started_at)
     SELECT runs_id, runs_attempt, :worker, :now FROM started
@@ -165,7 +165,8 @@ def at_once(
         "until": instant_text(now + lease),
     }
     rows = map(_READER.read, _START.rows(connection, values))
-    return [held_claim(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
+    found = [(*task_and_run(row), row[-1]) for row in rows]
+    return [held_claim(task, run, wanted[run.id], worker, followed=followed) for task, run, followed in found]
 
 
 def _mine(connection: Connection, starts: Mapping[str, Start], worker: str) -> list[Claim]:

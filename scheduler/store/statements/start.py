@@ -212,8 +212,8 @@ def start(
     return claims
 
 
-def held_claim(task: Task, run: Run, wish: Start, worker: str) -> Claim:
-    return Claim(run, task, worker, wish.reserved, wish.token)
+def held_claim(task: Task, run: Run, wish: Start, worker: str, *, followed: bool = False) -> Claim:
+    return Claim(run, task, worker, wish.reserved, wish.token, followed=followed)
 
 
 def _has_reserved(wish: Start, task: Task) -> bool:

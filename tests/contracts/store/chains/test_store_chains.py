@@ -69,7 +69,7 @@ def test_a_run_that_waits_for_nothing_else_goes_on_by_few_statements(store: Stor
         store.claims.settle([settlement(claim, State.SUCCEEDED)])
     assert state(store, task) is State.SCHEDULED
     on_server = store._database.engine.dialect.name == "postgresql"
-    assert len(statements) <= (11 if on_server else 12), "each is a round trip on PostgreSQL"
+    assert len(statements) <= (10 if on_server else 12), "each is a round trip on PostgreSQL"
 
 
 def test_a_run_waits_and_goes_on_in_the_transaction_that_ends_the_last_upstream(store: Store, clock: Clock) -> None:
