@@ -11,7 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
@@ -44,56 +44,6 @@ MAX_TASKS_RESUMED = 100
 
 MAX_EXPIRED_RUNS_EXPLAINED = 20
 """Expired runs per transaction for which the queue is queried about what they waited for."""
-
-MAX_TIME_TO_QUEUE = timedelta(seconds=10)
-"""Time from the commit that makes a run ready until its process has put it into the queue, on a busy machine."""
-
-READY_PAGE_ROWS = 5000
-"""Ready runs per page: each page scans all of them, so there should be few pages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refilled:
-    """Result of a refill: runs that were not in the queue, and how many of these the queue has certainly lost."""
-
-    added: int = 0
-    lost: int = 0
-
-
-def refill(
-    store: Store,
-    queue: DispatchQueue,
-    placement: Placement = Placement(),  # noqa: B008 - a frozen value
-    *,
-    enough: Callable[[], bool] = lambda: False,
-    on_page: Callable[[Sequence[ReadyRun]], None] = lambda _: None,
-) -> Refilled:
-    """Put every ready run into the queue, at a start and periodically; what is there stays.
-
-    `on_page` is called with each page; then `enough` may end the refill.
-    """
-    added, lost, after = 0, 0, None
-    while page := store.claims.ready(limit=READY_PAGE_ROWS, after=after):
-        now = store.now()
-        old = [run for run in page if run.first_ready_at <= now - MAX_TIME_TO_QUEUE]
-        new = [run for run in page if run.first_ready_at > now - MAX_TIME_TO_QUEUE]
-        missing = queue.put(placement.entries(old, now))
-        added += missing + queue.put(placement.entries(new, now))
-        lost += _lost(store, old, missing) if missing else 0
-        on_page(page)
-        after = page[-1].run_id
-        if enough():
-            break
-    return Refilled(added, lost)
-
-
-def _lost(store: Store, runs: Sequence[ReadyRun], missing: int) -> int:
-    """Return how many of the `missing` runs were lost, at least.
-
-    Others have started since they were read, or come back for another attempt and are on their way into the queue.
-    """
-    waiting = store.claims.never_started([run.run_id for run in runs])
-    return max(0, missing - (len(runs) - waiting))
 
 
 class ExpiryReport:
@@ -155,7 +105,9 @@ class Dispatcher:
         self._handed_in: deque[ReadyRun] = deque()
         self._to_rescore: deque[str] = deque()
         self._look_requested = False
+        self._freed = False
         self._look_at = -math.inf
+        self._timer_at = -math.inf  # when the next timer fires that is not that of a due run
         self.loop = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
 
     def place(self, run: ReadyRun) -> None:
@@ -173,6 +125,11 @@ class Dispatcher:
         self._look_requested = True
         self.loop.wake()
 
+    def freed(self) -> None:
+        """Look at once for runs that waited and are due by now. May be called from any thread."""
+        self._freed = True
+        self.wake()
+
     def step(self) -> float:
         """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
         placed, left = self._place_handed_in(), self._look_at - self._clock()
@@ -180,7 +137,8 @@ class Dispatcher:
         if placed and left > 0 and not self._look_requested:
             return left  # the database is busy enough with the starts of these
         self._look_requested, self._look_at = False, -math.inf
-        sleep = self._look()
+        freed, self._freed = self._freed, False
+        sleep = 0.0 if freed and self._clock() < self._timer_at and self._make_ready() else self._look()
         self._look_at = self._clock() + sleep
         return sleep
 
@@ -189,22 +147,25 @@ class Dispatcher:
         others = (times.drop_at, times.late_at, times.series_at, times.resume_at)
         until_due, until_other_timer = self._until(times.wake_at), min(map(self._until, others))
         until_ready = until_due - READY_AHEAD.total_seconds()
+        self._timer_at = self._clock() + until_other_timer
         if min(until_ready, until_other_timer) > 0:
             return min(until_ready, until_other_timer, MAX_DISPATCH_SLEEP_S)
         self._parts.failed = False
         fired = until_other_timer <= 0 and self._fire_timers()
-        ready = False
-        with self._parts.isolated("due runs"):
-            ready = until_ready <= 0 and bool(
-                self._store.claims.make_ready(
-                    limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD, on_ready=self._place_ready
-                )
-            )
-        if ready or fired:
+        if (until_ready <= 0 and self._make_ready()) or fired:
             return 0.0
         until_next = until_due if self._parts.failed else min(until_due, until_other_timer)
         retry_s = MAX_DISPATCH_SLEEP_S if self._parts.failed else OVERDUE_RETRY_S
         return min(until_next, MAX_DISPATCH_SLEEP_S) if until_next > 0 else retry_s
+
+    def _make_ready(self) -> bool:
+        """Make a batch of due runs ready; return whether there were any."""
+        with self._parts.isolated("due runs"):
+            ready = self._store.claims.make_ready(
+                limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD, on_ready=self._place_ready
+            )
+            return bool(ready)
+        return False
 
     def _fire_timers(self) -> bool:
         """Fire the timers other than those of due runs, before these; return whether anything changed.

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.dispatch.dispatcher import ExpiryReport, refill
+from duetime.scheduler.dispatch.dispatcher import ExpiryReport
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.rebuild import refill
 from duetime.scheduler.dispatch.rekey import NewKeys
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from duetime.scheduler.dispatch.dispatcher import refill
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
-from duetime.scheduler.run_records import RunningRun
+from duetime.scheduler.run_records import ReadyRun, RunningRun
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notices import QueueLeft, QueueRebuilt, QueueRefilled, QueueReturned
 from duetime.scheduler.runtime.notifier import RunNotifier
@@ -39,7 +38,57 @@ An idle worker calls it for runs every two seconds.
 QUEUE_CLAIM_INTERVAL_S = 5.0
 """Seconds between two claims of a healthy queue."""
 
+MAX_TIME_TO_QUEUE = timedelta(seconds=10)
+"""Time from the commit that makes a run ready until its process has put it into the queue, on a busy machine."""
+
+READY_PAGE_ROWS = 5000
+"""Ready runs per page: each page scans all of them, so there should be few pages."""
+
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refilled:
+    """Result of a refill: runs that were not in the queue, and how many of these the queue has certainly lost."""
+
+    added: int = 0
+    lost: int = 0
+
+
+def refill(
+    store: Store,
+    queue: DispatchQueue,
+    placement: Placement = Placement(),  # noqa: B008 - a frozen value
+    *,
+    enough: Callable[[], bool] = lambda: False,
+    on_page: Callable[[Sequence[ReadyRun]], None] = lambda _: None,
+) -> Refilled:
+    """Put every ready run into the queue, at a start and periodically; what is there stays.
+
+    `on_page` is called with each page; then `enough` may end the refill.
+    """
+    added, lost, after = 0, 0, None
+    while page := store.claims.ready(limit=READY_PAGE_ROWS, after=after):
+        now = store.now()
+        old = [run for run in page if run.first_ready_at <= now - MAX_TIME_TO_QUEUE]
+        new = [run for run in page if run.first_ready_at > now - MAX_TIME_TO_QUEUE]
+        missing = queue.put(placement.entries(old, now))
+        added += missing + queue.put(placement.entries(new, now))
+        lost += _lost(store, old, missing) if missing else 0
+        on_page(page)
+        after = page[-1].run_id
+        if enough():
+            break
+    return Refilled(added, lost)
+
+
+def _lost(store: Store, runs: Sequence[ReadyRun], missing: int) -> int:
+    """Return how many of the `missing` runs were lost, at least.
+
+    Others have started since they were read, or come back for another attempt and are on their way into the queue.
+    """
+    waiting = store.claims.never_started([run.run_id for run in runs])
+    return max(0, missing - (len(runs) - waiting))
 
 
 def rebuild(

@@ -242,5 +242,5 @@ class Engine(DispatchEngine):
 
     def _freed(self, task_ids: Sequence[str]) -> None:
         """Notify of tasks whose runs waited for others, and look for due runs at once: theirs may be due."""
-        self._dispatcher.wake()
+        self._dispatcher.freed()
         self._notifier.changed(task_ids)

@@ -10,8 +10,9 @@ from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import MAX_RUNS_PER_BATCH, READY_AHEAD, Dispatcher, Refilled, refill
+from duetime.scheduler.dispatch.dispatcher import MAX_RUNS_PER_BATCH, READY_AHEAD, Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.dispatch.rebuild import Refilled, refill
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
@@ -71,6 +72,23 @@ def test_a_run_that_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueu
     assert Dispatcher(store, queue).step() == pytest.approx(1.0)
     assert queue.explain(record.run.id) is None
     assert store.tasks.get(TENANT, record.task.id).run.state is State.SCHEDULED
+
+
+@pytest.mark.parametrize(("hours", "looks"), [(1, 0), (3, 1)], ids=["none", "one that has fired"])
+def test_a_freed_run_is_queued_before_a_look_at_the_timers_unless_one_has_fired(
+    store: Store, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch, hours: int, looks: int
+) -> None:
+    seconds, seen, look = [0.0], list[object](), store.claims.next_times
+    task, run = with_deadline(*a_task(scheduled_for=NOON + HOUR), after=HOUR)
+    store.tasks.add(task, run, actor="alice")
+    dispatcher = Dispatcher(store, queue, clock=lambda: seconds[0])
+    dispatcher.step()
+    monkeypatch.setattr(store.claims, "next_times", lambda: seen.append(0) or look())
+    freed = added(store).run.id
+    seconds[0] = hours * 3600.0
+    dispatcher.freed()
+    assert dispatcher.step() == 0
+    assert (queued(queue), len(seen)) == ([freed], looks)
 
 
 def test_a_run_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_its_time(

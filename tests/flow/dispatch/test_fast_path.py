@@ -6,8 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON, Dispatcher
 from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.dispatch.rebuild import refill
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner

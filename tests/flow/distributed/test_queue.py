@@ -390,7 +390,7 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, seconds = ready(store, queue, 5), itertools.count(step=6.0)
-    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.READY_PAGE_ROWS", 1)
+    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.READY_PAGE_ROWS", 1)
     assert rebuild(store, inner, fill=lambda: None, placement=Placement(), owner="me", clock=lambda: next(seconds)), (
         "well before half a minute has passed"
     )
