@@ -36,6 +36,7 @@ from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.store import migrate_store
 from duetime.server.app import App, Role, build
+from duetime.server.runtime.garbage import collect_less
 from duetime.server.settings.model import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -68,6 +69,7 @@ def settings(postgres: str, redis: str) -> Settings:
 def worker(options: argparse.Namespace) -> None:
     """Be the worker process until the standard input ends."""
     with build(settings(options.postgres, options.redis), role=Role.WORK, handlers=[told]) as app:
+        collect_less()  # as each process of Duetime does that runs tasks
         app.start()
         said("ready")
         sys.stdin.read()
@@ -198,6 +200,7 @@ def compare(options: argparse.Namespace) -> None:
         postgres = stack.enter_context(services.postgres_database(server))
         migrate_store(postgres)
         app = stack.enter_context(build(settings(postgres, redis), handlers=[mark]))
+        collect_less()
         app.start()
         found: dict[str, tuple[list[float], list[float]]] = {"plain": ([], []), "shared": ([], [])}
         for number in range(options.rounds):
