@@ -148,12 +148,23 @@ def _lines(path: Path, content: bytes | None) -> Iterator[tuple[int, dict[str, A
                 read_chars += len(text)
                 if read_chars > limit:
                     raise DamagedArchive(path, number, f"it has more than {limit:,} characters unpacked")
-                found = json.loads(text, object_pairs_hook=_once_each)
-                if not isinstance(found, dict):
-                    raise DamagedArchive(path, number, "it is not a JSON object")
-                yield number, found
-    except (EOFError, ZlibError, gzip.BadGzipFile, ValueError, RecursionError) as error:
-        raise DamagedArchive(path, number + 1, f"it cannot be read ({str(error)[:80]})") from None
+                yield number, _object(path, number, text)
+    except (EOFError, ZlibError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise _unreadable(path, number + 1, error) from None
+
+
+def _object(path: Path, number: int, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_once_each)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, number, error) from None
+    if not isinstance(found, dict):
+        raise DamagedArchive(path, number, "it is not a JSON object")
+    return found
+
+
+def _unreadable(path: Path, number: int, error: Exception) -> DamagedArchive:
+    return DamagedArchive(path, number, f"it cannot be read ({str(error)[:80]})")
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -290,7 +290,7 @@ Damage = Callable[[list[str]], list[str]]
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "cut off": (lambda lines: lines[:-1], "the file ends before its last line"),
     "a row is missing": (lambda lines: [*lines[:2], *lines[3:]], "rows were read"),
-    "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], "it cannot be read"),
+    "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], "line 2: it cannot be read"),
     "no archive": (lambda lines: ['{"schema": "other/1"}', *lines[1:]], "line 1: it is not an archive"),
     "a newer schema": (lambda lines: [lines[0].replace(HEAD_VERSION, "9999"), *lines[1:]], "line 1: a newer Duetime"),
     "another table": (
