@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.runtime.event_tail import EVENTS_PER_PAGE
@@ -55,8 +54,6 @@ ABOUT_DATA: Final = (
     "removed; of a worker, worker_id, state and drain, or removed."
 )
 _ARGUMENTS = Arguments(f"GET /v1{CHANGES_PATH}", (STREAM_SECONDS,))
-
-log = logging.getLogger(__name__)
 
 
 def changes_endpoint(
@@ -110,17 +107,7 @@ class _StreamReader:
     seconds: int | None
 
     async def texts(self, stream: ChangeStream) -> AsyncIterator[str]:
-        """Give the stream: the events since an earlier one, then those that come, and a sign of life in between.
-
-        An outage of the database ends it; the client continues where it was when it connects again.
-        """
-        try:
-            async for text in self._texts(stream):
-                yield text
-        except DuetimeError as error:
-            log.warning("a stream of changes ended: %s", error)
-
-    async def _texts(self, stream: ChangeStream) -> AsyncIterator[str]:
+        """Give the stream: the events since an earlier one, then those that come, and a sign of life in between."""
         time = StreamTime(self.seconds)
         yield await cross(self._opening, stream.begins_at if self.after is None else self.after)
         sent = set[int]()

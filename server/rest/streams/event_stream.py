@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -33,6 +34,8 @@ STREAM_TYPE: Final = "text/event-stream"
 STREAM_SECONDS: Final = Argument(
     "seconds", Whole(0, MAX_STREAM_S), "End the stream after this time; default: never", "seconds=60"
 )
+
+log = logging.getLogger(__name__)
 
 Opened = Callable[[Request, Principal, Holds], Awaitable[Response]]
 StreamTexts = Callable[[ChangeStream], AsyncIterator[str]]
@@ -95,10 +98,19 @@ class EventStream(Response):
         try:
             async with self._feed.opened(self._by, self._holds) as stream:
                 headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-                response = StreamingResponse(self._texts(stream), headers=headers, media_type=STREAM_TYPE)
+                texts = self._until_outage(stream)
+                response = StreamingResponse(texts, headers=headers, media_type=STREAM_TYPE)
                 await response(scope, receive, send)
         except DuetimeError as error:
             await problem(error, words_for(Headers(scope=scope)))(scope, receive, send)
+
+    async def _until_outage(self, stream: ChangeStream) -> AsyncIterator[str]:
+        """Give the texts. An outage of the database ends them; the client continues where it was when it reconnects."""
+        try:
+            async for text in self._texts(stream):
+                yield text
+        except DuetimeError as error:
+            log.warning("a stream of server-sent events ended: %s", error)
 
 
 def responses(kinds: tuple[str, ...], data: str, *statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:

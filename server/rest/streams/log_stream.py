@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event
 from duetime.scheduler.foresight.readers.past_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.principal import Principal
@@ -53,8 +52,6 @@ LOG_STREAM_OPERATION: Final = "stream_run_log"
 LOG_STREAM_PATH: Final = "/runs/{run_id}/log/stream"
 _IN_PATH = Arguments(f"GET /v1{LOG_STREAM_PATH}", (RUN_OR_TASK_ID,))
 _IN_QUERY = Arguments(f"GET /v1{LOG_STREAM_PATH}", (STREAM_SECONDS, TENANT))
-
-log = logging.getLogger(__name__)
 
 
 def log_endpoint(
@@ -117,17 +114,7 @@ class _LogReader:
     seconds: int | None
 
     async def texts(self, stream: ChangeStream) -> AsyncIterator[str]:
-        """Give each line once, and `end` behind the last one of a run that has ended; signs of life in between.
-
-        An outage of the database ends it; the client continues where it was when it connects again.
-        """
-        try:
-            async for text in self._texts(stream):
-                yield text
-        except DuetimeError as error:
-            log.warning("a stream of a log ended: %s", error)
-
-    async def _texts(self, stream: ChangeStream) -> AsyncIterator[str]:
+        """Give each line once, and `end` behind the last one of a run that has ended; signs of life in between."""
         time, place, idle_s = StreamTime(self.seconds), self.place, 0.0
         yield RECONNECT_LINE + HEARTBEAT_LINE
         while not stream.ended:
