@@ -82,9 +82,8 @@ class Integrity:
             page, damaged = self._read(newest.limit(self._batch).offset(read))
             read += len(page)
             for row in filter(is_damaged, page) if damaged else ():
-                for column, value in zip(table.columns, row, strict=True):
-                    if isinstance(value, DamagedValue):
-                        names.setdefault(f"cannot be read in {column.name}: {value.why}", []).append(_name(table, row))
+                for broken in _damages(table, row):
+                    names.setdefault(broken, []).append(_name(table, row))
             if len(page) < self._batch:
                 break
         remedy = _REMEDIES.get(table.name, _RESTORE)
@@ -155,16 +154,21 @@ class _Table:
         """Keep the rows that break an invariant; an unknown answer (NULL) breaks it too."""
         width = len(self._key)
         for row in page:
-            for number, holds in enumerate(row[width:]):
-                if not holds:
-                    self._counts[number] += 1
-                    if self._counts[number] <= MAX_ROWS_NAMED:
-                        self._examples[number].append("/".join(map(str, row[:width])))
+            for number in [number for number, holds in enumerate(row[width:]) if not holds]:
+                self._counts[number] += 1
+                if self._counts[number] <= MAX_ROWS_NAMED:
+                    self._examples[number].append("/".join(map(str, row[:width])))
 
     def findings(self) -> Iterator[Finding]:
         for each, count, examples in zip(self._invariants, self._counts, self._examples, strict=True):
             if count:
                 yield Finding(each.table, each.broken, each.remedy, count, tuple(examples))
+
+
+def _damages(table: Table, row: Sequence[Any]) -> list[str]:
+    """Return what is broken in a damaged row, by column."""
+    values = zip(table.columns, row, strict=True)
+    return [f"cannot be read in {column.name}: {each.why}" for column, each in values if isinstance(each, DamagedValue)]
 
 
 def _name(table: Table, row: Sequence[Any]) -> str:

@@ -111,29 +111,43 @@ def _database(
         yield Check("database", CheckVerdict.WRONG, _cause(settings, error), _remedy(error))
         return
     try:
-        yield _safely("database", partial(schema_check, masked(settings.database_url)), store)
-        yield _safely("clock", _clock, store)
-        yield _safely("rows", partial(rows_check, deep=deep), store)
-        if path is None:
-            yield _safely("indexes", indexes_check, store)
-        yield _safely("search", search_check, store)
-        yield _safely("backlog", backlog_check, store)
-        yield _safely("deliveries", partial(deliveries_check, settings=settings, send_again=send_again), store)
-        yield _safely("secrets", secrets_check, running or store)
-        yield _safely("retention", partial(retention_check, settings=settings), store)
-        if deep:
-            yield from integrity_checks(store)
-            yield from audit_checks(store, rules_of_audit(settings))
-        if settings.distributed:
-            yield _safely("namespace", partial(namespace_check, settings), store)
-            yield _safely("queue", partial(queue_check, settings), store)
-            yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
-            yield _safely("actions", partial(actions_check, worker_actions), store)
-        else:
-            yield from (_safely("runner", _runner, store), _safely("actions", partial(actions_check, _actions), store))
-            yield from _load(store)
+        yield from _rows(settings, store, running or store, deep=deep, send_again=send_again)
+        yield from _processes(settings, store)
     finally:
         store.close()
+
+
+def _rows(
+    settings: Settings, store: Store, running: Store, *, deep: bool, send_again: AuditEntry | None
+) -> Iterator[Check]:
+    """Check what is stored."""
+    yield _safely("database", partial(schema_check, masked(settings.database_url)), store)
+    yield _safely("clock", _clock, store)
+    yield _safely("rows", partial(rows_check, deep=deep), store)
+    if settings.sqlite_path is None:
+        yield _safely("indexes", indexes_check, store)
+    yield _safely("search", search_check, store)
+    yield _safely("backlog", backlog_check, store)
+    yield _safely("deliveries", partial(deliveries_check, settings=settings, send_again=send_again), store)
+    yield _safely("secrets", secrets_check, running)
+    yield _safely("retention", partial(retention_check, settings=settings), store)
+    if deep:
+        yield from integrity_checks(store)
+        yield from audit_checks(store, rules_of_audit(settings))
+
+
+def _processes(settings: Settings, store: Store) -> Iterator[Check]:
+    """Check what runs the tasks, here or on many machines."""
+    if not settings.distributed:
+        yield _safely("runner", _runner, store)
+        yield _safely("actions", partial(actions_check, _actions), store)
+        yield from _load(store)
+        return
+    yield _safely("namespace", partial(namespace_check, settings), store)
+    yield _safely("queue", partial(queue_check, settings), store)
+    yield _safely("clock skew", skew_check, store)
+    yield _safely("workers", workers_check, store)
+    yield _safely("actions", partial(actions_check, worker_actions), store)
 
 
 def _disk(path: Path) -> Check:
