@@ -60,7 +60,8 @@ def delete_due(
 ) -> RetentionRun:
     """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does.
 
-    It deletes in many transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
+    One that begins during the run stops the kinds that follow, as any other problem does. It deletes in many
+    transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
     `notifier` gets how many rows of each kind went.
     """
 
@@ -100,6 +101,10 @@ def _run(
         before = Counter(sweep.deleted)
         try:
             complete = complete and _deleted(sweep, kind, has_time)
+        except Refused as refused:
+            if not sweep.deleted:
+                raise
+            sweep.problems[kind] = str(refused)
         finally:  # also of a run that fails, or whose time is over
             found[kind] = sweep.deleted - before
             if found[kind]:

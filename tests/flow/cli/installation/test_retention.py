@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.audit.log import AuditLog
+from duetime.scheduler.store.retention.retention import Retention
 from duetime.server.cli.main import run
 from duetime.server.cli.storage.imports import show_import
 
@@ -192,6 +193,20 @@ def acts(tmp_path: Path) -> list[tuple[str, str | None]]:
     found = [(entry.kind.value, entry.reason) for entry in store.audit.page("local", AuditFilter(), limit=9).entries]
     store.close()
     return [(kind, why) for kind, why in found if kind != "rows_removed"]
+
+
+def test_a_run_that_another_process_stops_says_what_it_deleted_before(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "duetime.toml").write_text(
+        "".join(f'[[retention]]\nwhat = "{what}"\nage = "30 days"\n' for what in ("tasks", "runs"))
+    )
+    alone = iter((True, False))
+    monkeypatch.setattr(Retention, "alone", lambda _retention: nullcontext(next(alone)))
+    assert run(("retention", "run", "--json")) == 1
+    done = json.loads(capsys.readouterr().out)
+    assert done["rows"]["tasks"] == {"events": 6, "runs": 3, "tasks": 3}
+    assert done["problems"]["runs"].startswith("Another process deletes")
 
 
 def test_a_run_and_an_import_are_in_the_audit_log_with_their_reason(said: Said, tmp_path: Path) -> None:
