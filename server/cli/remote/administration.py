@@ -11,7 +11,7 @@ from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli.access import audit, secrets
 from duetime.server.cli.order import policy
 from duetime.server.cli.past.pages import PagePlace, full_page
-from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
 from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.reports.alerts import show_alerts
@@ -136,8 +136,12 @@ def retention_run(server: RemoteServer, params: Params) -> None:
         return
     patient, body = server.patiently(PATIENCE_S), {"dry_run": params["dry_run"], **only, **reason_of(params)}
     done = patient.post("/retention/run", body)
-    while not done["complete"]:
-        done = _together(done, patient.post("/retention/run", body))
+    try:
+        while not done["complete"]:
+            done = _together(done, patient.post("/retention/run", body))
+    except RemoteProblem:  # what the requests before it deleted is gone all the same
+        retention.write_run(done, as_json=params["as_json"])
+        raise
     retention.show_run(done, as_json=params["as_json"])
 
 

@@ -96,18 +96,22 @@ def show_nothing(why: str, *, dry_run: bool, as_json: bool) -> None:
 
 def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
     """Write what a run deleted, or would delete, and what stopped it; raises Exit where anything did."""
-    problems: Mapping[str, str] = found.get("problems", {})
-    if as_json:
-        output.as_json(dict(found))
-    else:
-        _write_run(found)
-        for kind, problem in problems.items():
-            output.note(f"Retention of {kind} stopped, so older rows of this kind are left: {problem}")
-    if problems:
+    write_run(found, as_json=as_json)
+    if found.get("problems"):
         raise typer.Exit(FAILED_CODE)
 
 
-def _write_run(found: Mapping[str, Any]) -> None:
+def write_run(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write what a run deleted, or would delete, and what stopped it."""
+    if as_json:
+        output.as_json(dict(found))
+        return
+    _write_rows(found)
+    for kind, problem in found.get("problems", {}).items():
+        output.note(f"Retention of {kind} stopped, so older rows of this kind are left: {problem}")
+
+
+def _write_rows(found: Mapping[str, Any]) -> None:
     dry_run = found["dry_run"]
     rows = [(kind, table, f"{count:,}") for kind, of in found["rows"].items() for table, count in of.items()]
     if not rows:

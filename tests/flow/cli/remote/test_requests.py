@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import httpx2
 import pytest
-from duetime.server.cli.exit_codes import NOT_FOUND_CODE
+from duetime.server.cli.exit_codes import NOT_FOUND_CODE, REFUSED_CODE
 from duetime.server.cli.remote import administration, workers
 from duetime.server.cli.remote.client import RemoteProblem, RemoteServer
 
@@ -62,6 +62,25 @@ def test_a_problem_of_one_request_that_is_over_at_the_last_one_is_none_of_the_ru
     params = {"only": None, "dry_run": False, "reason": None, "as_json": True}
     administration.retention_run(RemoteServer(SERVER), params)
     assert "the disk is full" not in capsys.readouterr().out
+
+
+def test_a_run_of_several_requests_says_what_it_deleted_before_one_was_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = {"rows": {"events": {"events": 500}}, "longest_batch_seconds": 0.1, "dry_run": False, "complete": False}
+    answers = iter([done])
+
+    def refused_at_last(*_: Any, **__: Any) -> dict[str, Any]:
+        if (answer := next(answers, None)) is None:
+            raise RemoteProblem("Another process deletes by these rules at the moment.", REFUSED_CODE)
+        return answer
+
+    monkeypatch.setattr(RemoteServer, "get", lambda *_, **__: {"rules": [{"what": "events"}]})
+    monkeypatch.setattr(RemoteServer, "post", refused_at_last)
+    params = {"only": None, "dry_run": False, "reason": None, "as_json": False}
+    with pytest.raises(RemoteProblem, match="Another process"):
+        administration.retention_run(RemoteServer(SERVER), params)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["events", "events", "500"]
 
 
 class OfWorkers(RemoteServer):
