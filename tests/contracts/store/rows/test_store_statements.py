@@ -463,3 +463,16 @@ def test_ids_that_many_runs_are_compared_with_are_a_set_that_no_planner_weighs_o
     [condition] = [line for line in store._database.read(planned) if "Filter" in line]
     assert "hashed SubPlan" in condition
     assert "t_7" not in condition
+
+
+def test_titles_that_no_index_finds_are_compared_without_a_copy_of_each(store: Store) -> None:
+    def plan(connection: Connection) -> str:
+        asked = list[tuple[str, Any]]()
+        event.listen(connection, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
+        assert text_search.matching_tasks(connection, TENANT, "zz").complete
+        [(sql, values)] = [each for each in asked if "title_folded" in each[0]]
+        return "\n".join(connection.exec_driver_sql(f"EXPLAIN (COSTS OFF) {sql}", values).scalars())
+
+    shown = store._database.read(plan)
+    assert "title_folded)::text ~~ '%zz%'::text COLLATE \"C\"" in shown
+    assert "trigrams" not in shown
