@@ -156,7 +156,7 @@ class Request:
 
     @property
     def has_terms(self) -> bool:
-        """Whether it says anything of its result, retries, channels, labels or notices, as few requests do."""
+        """Whether it says anything of its retries, channels, labels or notices, as few requests do."""
         return bool(_TERMS(self) != _NO_TERMS)
 
     def content(self) -> dict[str, Json]:
@@ -175,7 +175,7 @@ class Request:
 
 _FIELDS = tuple(item.name for item in fields(Request) if item.name != "raw")
 _VALUES = attrgetter(*_FIELDS)
-_TERMS, _NO_TERMS = attrgetter("expect", "retry", "deliver_to", "labels", "notify"), (None, None, (), (), None)
+_TERMS, _NO_TERMS = attrgetter("retry", "deliver_to", "labels", "notify"), (None, (), (), None)
 
 
 def as_content(given: Mapping[str, Any]) -> dict[str, Json]:

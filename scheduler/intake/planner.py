@@ -136,14 +136,13 @@ class Planner:
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now, recurs=recurs))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
+        problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
         wait = problems.of(self._wait, request, timing, now, recurs=recurs) if request.wait_for else None
         origin = problems.of(origin_of, request)
-        problems.of(check_key, request)
-        if request.has_terms:
-            problems.of(check_expected, request, self.handlers, request.action)
-            for check in (check_retry, self._check_deliver_to, check_labels, check_notify):
-                problems.of(check, request)
+        terms = (check_retry, self._check_deliver_to, check_labels, check_notify) if request.has_terms else ()
+        for check in (check_key, *terms):
+            problems.of(check, request)
         asks = asked_before_each(approval, in_chain=recurs) if approval else None
         if wait and (recurs or request.repeat is not None):
             asks, wait = {**(asks or {}), **awaited_by_each(wait, now, in_chain=recurs)}, None
@@ -160,9 +159,8 @@ class Planner:
         others = self._other_actions(request.action)
         plan = Plan(task, with_overtake_time(task, run), key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
-        if not (after or approval or wait):
-            return plan
-        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
+        held = after or approval or wait
+        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait) if held else plan
 
     def _warnings(
         self, request: Request, task: Task, timing: Timing, of_demand: tuple[str, ...], wait: SignalWait | None

@@ -7,7 +7,7 @@ not understood is an error that lists the accepted forms.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from math import ceil, inf
 from zoneinfo import ZoneInfo
 
@@ -28,9 +28,7 @@ DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
 MAX_YEARS_AHEAD = 5
 
 _MAX_CHARS_SHOWN = 40
-_LONG_AGO = timedelta(days=31)
-_SHORT = timedelta(minutes=10)
-_SURELY_NEAR = timedelta(days=365 * MAX_YEARS_AHEAD)
+_LONG_AGO, _SHORT, _SURELY_NEAR = timedelta(days=31), timedelta(minutes=10), timedelta(days=365 * MAX_YEARS_AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +286,10 @@ def _future(wall: datetime, now: datetime) -> datetime:
 
 def too_far(instant: datetime, now: datetime) -> str:
     """Say that an instant is too many years ahead; empty where it is not."""
-    if instant - now < _SURELY_NEAR:
-        return ""
-    last = datetime.combine(add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC)
-    return f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead" if instant > last else ""
+    far = instant - now >= _SURELY_NEAR and instant > datetime.combine(
+        add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC
+    )
+    return f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead" if far else ""
 
 
 def _shown(text: str) -> str:
@@ -299,5 +297,4 @@ def _shown(text: str) -> str:
 
 
 def _example(now: datetime) -> str:
-    tomorrow: date = now.date() + timedelta(days=1)
-    return f"{tomorrow.isoformat()}T09:00"
+    return f"{now + timedelta(days=1):%Y-%m-%d}T09:00"

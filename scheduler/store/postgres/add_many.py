@@ -18,7 +18,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import encode, instant_text
-from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, Texts, TextWriter
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, RowTexts, TextWriter
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END, name_of
 from duetime.scheduler.views import TaskRecord
@@ -107,7 +107,7 @@ FROM new
 
 _TASK, _RUN, _OF_KEY, _OF_EVENT = (TextWriter(table, names) for table, names in _PARTS.values())
 _key_values, _event_values = itemgetter(*_KEY), itemgetter(*_EVENT)
-_NO_KEY: Texts = [None] * len(_KEY)
+_NO_KEY: RowTexts = [None] * len(_KEY)
 
 
 def insert(
@@ -137,7 +137,7 @@ def insert(
     }
 
 
-def _line(item: NewTask, created: event_log.EventValues, followed: Container[str]) -> Texts:
+def _line(item: NewTask, created: event_log.EventValues, followed: Container[str]) -> RowTexts:
     """Return the texts of one task, in the order of the statement's columns."""
     task, run = item.task, item.run
     return [
@@ -148,7 +148,7 @@ def _line(item: NewTask, created: event_log.EventValues, followed: Container[str
     ]
 
 
-def _key(item: NewTask) -> Texts:
+def _key(item: NewTask) -> RowTexts:
     if item.key is None:
         return _NO_KEY
     return _OF_KEY.written(_key_values(idempotency.key_row(item.task, item.key, item.task.created_at)))

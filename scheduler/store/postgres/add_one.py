@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import instant_text
-from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, Texts, TextWriter
+from duetime.scheduler.store.sql.prepared_statement import PreparedStatement, RowTexts, TextWriter
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END
 from duetime.scheduler.task import Run, State
@@ -106,7 +106,7 @@ FROM task
 _TASK, _RUN = TextWriter(tasks, TASK_VALUES), TextWriter(runs, _FIRST_RUN)
 _OF_KEY, _OF_EVENT = TextWriter(key_table, _KEY), TextWriter(events, _EVENT)
 _run_values, _key_values, _event_values = attrgetter(*_FIRST_RUN), itemgetter(*_KEY), itemgetter(*_EVENT)
-_NO_KEY: Texts = [None] * len(_KEY)
+_NO_KEY: RowTexts = [None] * len(_KEY)
 
 _NOT_STORED = [item for item in fields(Run) if item.name not in ("id", "task_id", "tenant", "deadline", *_FIRST_RUN)]
 _not_stored = attrgetter(*(item.name for item in _NOT_STORED))
@@ -138,7 +138,7 @@ def insert(
     return {task_id: Added(record, created=True, twin=twin if twins else None) for task_id, twin in made}
 
 
-def _run(item: NewTask) -> Texts:
+def _run(item: NewTask) -> RowTexts:
     task, run = item.task, item.run
     return [
         *_RUN.written(_run_values(run)),
@@ -149,7 +149,7 @@ def _run(item: NewTask) -> Texts:
     ]
 
 
-def _key(item: NewTask) -> Texts:
+def _key(item: NewTask) -> RowTexts:
     if item.key is None:
         return _NO_KEY
     return _OF_KEY.written(_key_values(idempotency.key_row(item.task, item.key, item.task.created_at)))

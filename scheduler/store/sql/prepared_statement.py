@@ -32,7 +32,7 @@ _CURSOR = "duetime_cursor"
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
 TextValues = Mapping[str, str | None]
-Texts = list[str | None]
+RowTexts = list[str | None]
 ToText = Callable[[Any], str]
 
 
@@ -58,7 +58,7 @@ class PreparedStatement:
         """Execute it and return its rows; raises what SQLAlchemy would."""
         return self.rows_of(connection, [values[name] for name in self.names])
 
-    def rows_of(self, connection: Connection, parameters: Texts) -> list[tuple[Any, ...]]:
+    def rows_of(self, connection: Connection, parameters: RowTexts) -> list[tuple[Any, ...]]:
         """Execute it with parameters in their order, as `rows`."""
         from psycopg import Error, RawCursor  # noqa: PLC0415 - the driver is optional
 
@@ -82,7 +82,7 @@ class TextWriter:
     def __init__(self, table: Table, names: Sequence[str]) -> None:
         self._writers = [_to_text(table.c[name].type) for name in names]
 
-    def written(self, values: Iterable[Any]) -> Texts:
+    def written(self, values: Iterable[Any]) -> RowTexts:
         """Return the texts of one row."""
         return [None if value is None else write(value) for value, write in zip(values, self._writers, strict=True)]
 
