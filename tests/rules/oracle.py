@@ -5,6 +5,7 @@ Written from the definitions, and apart from the code under test: it shares noth
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -13,6 +14,7 @@ from functools import lru_cache
 from duetime.scheduler.rules.time import zones
 
 MINUTE = timedelta(minutes=1)
+MINUTES_PER_DAY = 24 * 60
 LOOK_AHEAD = tuple(step * MINUTE for step in range(15))
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
@@ -69,13 +71,11 @@ def transitions(zone: str) -> tuple[datetime, ...]:
         there = here + timedelta(days=1)
         after = there.astimezone(tz).utcoffset()
         if after != before:
-            found.append(next(at for at in minutes_of(here) if at.astimezone(tz).utcoffset() == after))
+            minutes = range(1, MINUTES_PER_DAY + 1)
+            jump = bisect(minutes, False, key=lambda n: (here + n * MINUTE).astimezone(tz).utcoffset() == after)
+            found.append(here + minutes[jump] * MINUTE)
         here, before = there, after
     return tuple(found)
-
-
-def minutes_of(day: datetime) -> list[datetime]:
-    return [day + step * MINUTE for step in range(1, 24 * 60 + 1)]
 
 
 def firings(rule: Definition, zone: str, anchor: datetime, start: datetime, minutes: int) -> list[datetime]:

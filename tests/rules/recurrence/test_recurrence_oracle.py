@@ -61,7 +61,7 @@ def window(zone: str, pick: int) -> datetime:
 
 @pytest.mark.parametrize("zone", ZONES)
 @given(rule=RULES, pick=st.integers(0, 10_000), ahead=st.integers(-90 * 1440, 2 * 1440))
-@examples(2000 if EXHAUSTIVE else 15)
+@examples(2000 if EXHAUSTIVE else 10)
 def test_recurrences_equal_brute_force(zone: str, rule: Definition, pick: int, ahead: int) -> None:
     start = window(zone, pick)
     compare(rule, zone, start, start + ahead * MINUTE)
@@ -90,7 +90,7 @@ def test_every_transition_of_a_zone_is_met_as_defined(zone: str) -> None:
 
 
 @given(rule=RULES.filter(lambda rule: rule.hours is not None), start=st.dates(date(2024, 1, 1), date(2032, 1, 1)))
-@examples(120)
+@examples(60)
 def test_days_equal_brute_force_over_years(rule: Definition, start: date) -> None:
     anchor = datetime.combine(start, datetime.min.time(), UTC)
     days = [start + timedelta(days=ahead) for ahead in range(1200)]

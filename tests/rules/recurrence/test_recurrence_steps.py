@@ -112,7 +112,7 @@ def test_a_hostile_rule_ends_after_a_bounded_number_of_steps(text: str, monkeypa
 
 
 @given(text=st.builds(str.__add__, rules(), COUNTS))
-@examples(100)
+@examples(60)
 def test_no_rule_takes_more_than_a_bounded_number_of_steps(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         assert steps_of(text, patch) <= MAX_STEPS
@@ -145,7 +145,8 @@ def steps_of(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
 @given(text=rules(huge=False))
 @examples(120)
 def test_a_rule_falls_when_dateutil_says(text: str) -> None:
-    end = START + timedelta(days=3 * 366)
+    years = timedelta(days=3 * 366)
+    end = START + (timedelta(days=60) if "SECONDLY" in text else years)  # dateutil looks at each second until then
     theirs: list[datetime] = []
     with suppress(ValueError):  # it never falls, and dateutil sees that at once
         theirs = list(islice(rrulestr(f"{text};UNTIL={end:%Y%m%dT%H%M%S}", dtstart=START.replace(tzinfo=None)), 40))
