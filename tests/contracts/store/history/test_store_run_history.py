@@ -106,11 +106,11 @@ def ids(found: Sequence[RunSummary]) -> list[str]:
 
 @pytest.fixture
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let a page compare all runs, or three; and let words be looked up, or found on the way."""
+    """Let a page compare all runs, or five; and let words be looked up, or found on the way."""
     way: str = request.param
     if way != "as it is":
-        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 2)
-        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 3)
+        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 3)
+        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 5)
     if way == "no word is rare":
         monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 0)
     if way in {"rare words of many runs", "no word is rare"}:
@@ -191,13 +191,13 @@ def looked_up(name: str) -> bool:
 
 WAYS: dict[str, tuple[Callable[[str], bool], tuple[int, ...]]] = {
     "as it is": (lambda _: True, (1, 4)),
-    "searched by few": (compared, (2,)),
-    "rare words of many runs": (looked_up, (2,)),
-    "no word is rare": (looked_up, (2,)),
+    "searched by few": (compared, (4,)),
+    "rare words of many runs": (looked_up, (4,)),
+    "no word is rare": (looked_up, (4,)),
 }
 """For each way of a search: the filters that it makes a difference to, and the sizes of pages.
 
-A page of 2 asks for 3 runs, as many as are compared: some pages are full, and others end where the search stopped.
+A page of 4 asks for 5 runs, as many as are compared: some pages are full, and others end where the search stopped.
 Where all is compared, each filter meets each two of: one tenant or all, either order, one page or several. On the other
 ways each filter finds the runs of one tenant; every second one also finds those of all tenants, in either order.
 """

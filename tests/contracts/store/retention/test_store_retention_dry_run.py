@@ -8,7 +8,6 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
-import pytest
 from duetime.scheduler.dispatch.retention_run import count_due, delete_due, kinds_with_rules
 from duetime.scheduler.history.retention import WITH_STATES, WITH_UNREAD, RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.records import IdempotencyKey
@@ -29,6 +28,7 @@ from tests.builders import (
     restarted,
     settlement,
 )
+from tests.search import walks
 
 HOUR: Final = timedelta(hours=1)
 AGES: Final = [timedelta(days=days) for days in (1, 20, 45, 70)]
@@ -111,7 +111,7 @@ def rows_by_kind(found: object) -> dict[str, dict[str, int]]:
     return {kind: dict(+Counter(counts)) for kind, counts in by_kind.items() if +Counter(counts)}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@walks(range(12), range(4))
 def test_a_dry_run_counts_what_a_run_deletes(store: Store, clock: Clock, seed: int) -> None:
     stored = Stored(store, clock, seed)
     stored.fill()
