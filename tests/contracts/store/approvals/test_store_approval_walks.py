@@ -2,7 +2,7 @@
 
 A second model is of a series, which asks before each run: its occurrence, its pauses, and what an undo brings back.
 
-54 walks: 25 with each store on SQLite, 2 on PostgreSQL. `APPROVAL_WALKS=3000` asks for so many on each database,
+27 walks: 25 with one store on SQLite, 2 on PostgreSQL. `APPROVAL_WALKS=3000` asks for so many on each database,
 `WALK_FIRST_SEED` for others. The first seed with a store is part of each test's name, and a difference names its own.
 """
 
@@ -36,11 +36,11 @@ from tests.invariants import assert_sound
 
 APPROVE, REJECT = ApprovalAnswer
 ASKED = os.environ.get("APPROVAL_WALKS")
-WALK_COUNT = int(ASKED or "50")
+WALK_COUNT = int(ASKED or "25")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 STEPS_COUNT, STORE_WALK_COUNT = 40, 25
 WALKS_ON_POSTGRES = STORE_WALK_COUNT if ASKED else 2
-SERIES_WALK_COUNT = int(ASKED or "6")
+SERIES_WALK_COUNT = int(ASKED or "3")
 """Each has a store of its own, since its clock begins at noon."""
 
 

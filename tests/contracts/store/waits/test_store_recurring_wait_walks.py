@@ -2,7 +2,7 @@
 
 Each run waits for an event, and in every other walk for an answer as well.
 
-20 walks on SQLite, 4 on PostgreSQL. `WAIT_WALKS=3000` asks for so many on each, `WALK_FIRST_SEED` for others.
+14 walks on SQLite, 2 on PostgreSQL. `WAIT_WALKS=3000` asks for so many on each, `WALK_FIRST_SEED` for others.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tests.search import walks
 
 ASKED = os.environ.get("WAIT_WALKS")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + int(ASKED or "20"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + int(ASKED or "14"))
 """Each walk has a store of its own, since its clock begins at noon."""
 
-SEEDS_ON_POSTGRES = SEEDS if ASKED else SEEDS[-4:]
+SEEDS_ON_POSTGRES = SEEDS if ASKED else SEEDS[-2:]
 STEPS_COUNT = 60
 
 WAITED, LOOKBACK, PUT_OFF = timedelta(minutes=10), timedelta(minutes=30), timedelta(minutes=7)

@@ -1,6 +1,6 @@
 """Waits for signals go through everything at random, and agree with a small model: sent, doubled, late, cancelled.
 
-A wait is for one of up to three signals. 54 walks: 25 with each store on SQLite, 2 on PostgreSQL. `SIGNAL_WALKS=3000`
+A wait is for one of up to three signals. 27 walks: 25 with one store on SQLite, 2 on PostgreSQL. `SIGNAL_WALKS=3000`
 asks for so many on each database, `WALK_FIRST_SEED` for others. The first seed with a store is part of each test's
 name, and a difference names its own and the steps to it.
 """
@@ -27,7 +27,7 @@ from sqlalchemy import bindparam, select, true
 from tests.builders import TENANT, Clock, a_task, added, restarted, settlement
 
 ASKED = os.environ.get("SIGNAL_WALKS")
-WALK_COUNT = int(ASKED or "50")
+WALK_COUNT = int(ASKED or "25")
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 STEP_COUNT, STORE_WALK_COUNT = 40, 25
 WALKS_ON_POSTGRES = STORE_WALK_COUNT if ASKED else 2
