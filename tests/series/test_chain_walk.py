@@ -1,6 +1,6 @@
 """Chains go through everything that a user may do and that time may bring, at random, and agree with the reference.
 
-300 sequences of 20 steps: groups of 50 chains on one clock, each with operations of its own. A few go over PostgreSQL.
+150 sequences of 20 steps: groups of 50 chains on one clock, each with operations of its own. A few go over PostgreSQL.
 `.ci/run search` goes through 3,000. The sequences depend on the seed alone. `SERIES_SEED` (a number, or `random`),
 `CHAIN_GROUPS` and `CHAIN_GROUPS_ON_POSTGRES` ask for other and more walks:
 
@@ -37,7 +37,7 @@ from tests.series.chain_model import PATIENCE, PAUSE_BETWEEN_ATTEMPTS, ChainMode
 from tests.series.house import RETRY, House, traced
 from tests.series.test_series_walk import SEED
 
-GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS", "6"))
+GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS", "3"))
 POSTGRES_GROUP_COUNT = int(os.environ.get("CHAIN_GROUPS_ON_POSTGRES", "1"))
 CHAIN_COUNT, STEP_COUNT = 50, 20
 POSTGRES_CHAIN_COUNT, POSTGRES_STEP_COUNT = 10, 15

@@ -31,7 +31,7 @@ from tests.series.generations_model import HOUR, PAUSE_BETWEEN_ATTEMPTS, Generat
 from tests.series.house import RETRY, House, traced
 from tests.series.test_series_walk import SEED
 
-GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS", "4"))
+GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS", "2"))
 POSTGRES_GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS_ON_POSTGRES", "1"))
 CHAIN_COUNT, STEP_COUNT = 20, 20
 POSTGRES_CHAIN_COUNT, POSTGRES_STEP_COUNT = 6, 12
