@@ -232,7 +232,7 @@ def main() -> int:
     commit, _, schema = given.old.partition(":")
     plan = Plan(given.servers, given.workers, given.rate, given.seconds)
     with tempfile.TemporaryDirectory() as folder, own_postgres() as postgres, own_valkey() as valkey:
-        old = unpack(commit, Path(folder))
+        old = unpack(commit)
         if old is None:
             sys.exit("the history of the repository is not here")
         found = Rollout(Path(folder), old, postgres.url, valkey.url, plan).play(schema)

@@ -186,9 +186,9 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="session")
-def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def old_code() -> Path:
     """Put the code of an older version together from the history, as a package next to its tests."""
-    found = unpack(SCHEMA_14, tmp_path_factory.mktemp("old"))
+    found = unpack(SCHEMA_14)
     if found is None:
         pytest.skip("the history of the repository is not here")
     return found
