@@ -29,7 +29,10 @@ CALL_S = 20.0
 
 @dataclass
 class Load:
-    """`rotation` has the servers that take calls; `writer_s` and `reader_s` have the seconds that each call took."""
+    """`rotation` has the servers that take calls; `writer_s` and `reader_s` have the seconds that each call took.
+
+    Tasks are scheduled at `rate`, as many as `allow` lets in: a step that takes long on a busy machine gets no more.
+    """
 
     rate: float
     rotation: list[str] = field(default_factory=list)
@@ -40,9 +43,14 @@ class Load:
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count()
+        self._allowed = threading.Semaphore(0)
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._failed: list[BaseException] = []
+
+    def allow(self, tasks: int) -> None:
+        """Let in so many tasks more."""
+        self._allowed.release(tasks)
 
     @contextmanager
     def going(self, writers: int) -> Iterator[None]:
@@ -69,6 +77,8 @@ class Load:
             self._failed.append(error)
 
     def _write(self, http: httpx.Client) -> None:
+        if not self._allowed.acquire(blocking=False):
+            return
         number = next(self._numbers)
         arguments = {
             "title": f"Task {number}",

@@ -42,12 +42,13 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True)
 class Plan:
-    """Processes of each kind, calls a second, and seconds of load before and after each step."""
+    """Processes of each kind, calls a second, seconds of load before and after each step, and tasks at most in each."""
 
     servers: int = 1
     workers: int = 1
     rate: float = 10
     settled_s: float = 1.0
+    max_step_tasks: int = 15
 
 
 @dataclass
@@ -117,13 +118,18 @@ class Rollout:
             for role in ("serve",) * self.plan.servers + ("worker",) * self.plan.workers:
                 load.rotation += self._started(role, self.old)
             with load.going(writers=2):
-                time.sleep(self.plan.settled_s)
+                self._settle(load)
                 migrated_s = self._migrate()
-                time.sleep(self.plan.settled_s)
+                self._settle(load)
                 for each in list(self.processes):
                     self._replace(each, load)
-                    time.sleep(self.plan.settled_s)
+                    self._settle(load)
             return self._result(load, migrated_s)
+
+    def _settle(self, load: Load) -> None:
+        """Let the load go on for a while, and then into the next step."""
+        load.allow(self.plan.max_step_tasks)
+        time.sleep(self.plan.settled_s)
 
     def _started(self, role: str, code: Path | None) -> list[str]:
         """Start a process and return its address when it is up; a worker has none."""
@@ -227,10 +233,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--rate", type=float, default=30, help="schedule calls a second")
     parser.add_argument("--seconds", type=float, default=10, help="of load before and after each step")
+    parser.add_argument("--tasks", type=int, default=1_000, help="tasks at most in each step")
     parser.add_argument("--old", default=f"{SCHEMA_25}:0025", help="the old code and its schema, as COMMIT:SCHEMA")
     given = parser.parse_args()
     commit, _, schema = given.old.partition(":")
-    plan = Plan(given.servers, given.workers, given.rate, given.seconds)
+    plan = Plan(given.servers, given.workers, given.rate, given.seconds, given.tasks)
     with tempfile.TemporaryDirectory() as folder, own_postgres() as postgres, own_valkey() as valkey:
         old = unpack(commit)
         if old is None:
