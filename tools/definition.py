@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.request import DEADLINE_KINDS
+from duetime.scheduler.request import DEADLINE_KINDS, REMINDER_ACTION
 from duetime.scheduler.task import Json, Notify, Tier
-from duetime.tools.arguments.arguments import PAYLOAD_EXAMPLES, SAMPLE_TASK_ID, Argument, Arguments, Elsewhere
+from duetime.tools.arguments.arguments import (
+    PAYLOAD_EXAMPLES,
+    SAMPLE_TASK_ID,
+    ActionOfTask,
+    Argument,
+    Arguments,
+    Elsewhere,
+)
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.retry import RetryTerms
 from duetime.tools.arguments.task_id import TaskId, TaskIdText
 from duetime.tools.arguments.time_text import TimeText
 from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
+from duetime.tools.arguments.unknown_names import as_call, is_short
 from duetime.tools.arguments.waits import RUN_ON_FAILURE
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
@@ -107,7 +115,21 @@ REPEAT_POLICY = Argument(
     "pause_after: failures in a row; except: ['2026-12-24']}",
     "repeat_policy={'pause_after': 3}",
 )
-EXPECT = Argument(
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected(Argument):
+    """The contract of a result: a word in its place names a field of that; a reminder has none."""
+
+    def problem_in(self, call: Mapping[str, Json], problem: str, action_of: ActionOfTask) -> InvalidArgument:
+        """Return what is wrong with the value of a call, with an example that its action can meet."""
+        given, action = call[self.name], call.get("action") or action_of()
+        field = given if isinstance(given, str) and given.isidentifier() and is_short(given) else "order_id"
+        meant = {"url": "https://example.com/health"} if action in {None, REMINDER_ACTION} else {"field": field}
+        return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=as_call({self.name: meant}))
+
+
+EXPECT = _Expected(
     "expect",
     Object(listed=False),
     "Result must have: {field: name}, {schema: {...}} or {url} that answers; else it is unverified",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.ids import is_id
@@ -47,12 +48,16 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
     return page_answer(page)
 
 
+_PERIODS: Final = ("week", "month", "year")
+
+
 def _on_a_day(name: str) -> Callable[[Json], InvalidArgument]:
     """Return the problem of a day under `name`, with the two filters that are its start and its end."""
 
     def problem(given: Json) -> InvalidArgument:
         day = given if isinstance(given, str) and is_short(given) else "tomorrow"
-        example = f"after={day!r}, before={f'{day} 23:59'!r}"
+        whole = f"end of {day}" if day.lower().endswith(_PERIODS) else f"{day} 23:59"
+        example = f"after={day!r}, before={whole!r}"
         return InvalidArgument(name, "a list has no day", accepted="after and before", example=example)
 
     return problem

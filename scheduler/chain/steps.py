@@ -126,8 +126,8 @@ def _too_many(count: int, of: StepList) -> InvalidArgument:
     problem, accepted = f"{count} steps are too many", f"at most {of.most}"
     if of is not CHAIN_STEPS:
         return InvalidArgument(of.name, problem, accepted=accepted)
-    accepted = f"{accepted}; another call can come after the last one"
-    return InvalidArgument(of.name, problem, accepted=accepted, example="after=['t_7k3m9qx2w4hb']")
+    accepted = f"{accepted} in a call; the others in another one, whose `after` has the id of this chain"
+    return InvalidArgument(of.name, problem, accepted=accepted)
 
 
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,14 +136,14 @@ def refuse_ends_without_repeat(request: Request | Reschedule) -> None:
     given += ["max_runs"] if request.max_runs not in {None, 1} else []  # what does not recur runs once
     problems = ProblemCollector()
     for name in given:
-        problems.of(_refuse_end, name)
+        problems.of(_refuse_end, name, f"{name}=null or " if isinstance(request, Request) else "")
     if problems:
         raise problems.error()
 
 
-def _refuse_end(name: str) -> None:
-    problem, accepted = "only a recurring task has an end", "give repeat in the same call"
-    raise InvalidArgument(name, problem, accepted=accepted, example="repeat='daily'")
+def _refuse_end(name: str, without: str) -> None:
+    problem, accepted = "only a recurring task has an end", "no end, or repeat in the same call"
+    raise InvalidArgument(name, problem, accepted=accepted, example=f"{without}repeat='daily'")
 
 
 def check_max_runs(request: Request | Reschedule) -> None:

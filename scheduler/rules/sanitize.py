@@ -96,12 +96,18 @@ def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
 
 
 def check_json(
-    argument: str, value: Json, *, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_LEVELS
+    argument: str,
+    value: Json,
+    *,
+    max_bytes: int = MAX_JSON_BYTES,
+    max_depth: int = MAX_JSON_LEVELS,
+    smaller: str = "",
 ) -> None:
     """Raise `InvalidArgument` unless `value` is JSON that every database keeps as it is.
 
     At most `max_bytes` of UTF-8 and `max_depth` levels; text without NUL and lone surrogates; finite numbers, whole
-    ones of at most 64 bits. The message names the place, such as `payload.items[3]`.
+    ones of at most 64 bits. The message names the place, such as `payload.items[3]`; `smaller` is the example of what
+    is too large.
     """
     if value is None or _is_plain_object(value, max_bytes):
         return
@@ -115,7 +121,9 @@ def check_json(
     else:
         size = len(_ENCODE(value).encode())
     if size > max_bytes:
-        raise InvalidArgument(argument, "is too large", accepted=f"at most {max_bytes:,} bytes as JSON")
+        raise InvalidArgument(
+            argument, "is too large", accepted=f"at most {max_bytes:,} bytes as JSON", example=smaller
+        )
 
 
 def character_name(char: str) -> str:

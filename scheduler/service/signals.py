@@ -46,4 +46,6 @@ def check_data(data: Mapping[str, Json] | None) -> None:
     """Raise InvalidArgument for data of an event that are no object, or too large."""
     if data is not None and not isinstance(data, Mapping):
         raise InvalidArgument("data", f"expected an object, got {kind_of(data)}", example="data={'order': {'id': 7}}")
-    check_json("data", dict(data or {}), max_bytes=MAX_DATA_BYTES)
+    check_json(
+        "data", dict(data or {}), max_bytes=MAX_DATA_BYTES, smaller="data={'url': 'https://example.com/order/7'}"
+    )

@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_
 from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour
-from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, within
+from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, with_plain_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -161,7 +161,7 @@ def iso_date(clean: str) -> str:
     found = _NUMERIC.search(clean)
     if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
         return clean
-    first, second, third = found[1], found[3], found[4] or ""
+    first, second, third, clean = found[1], found[3], found[4] or "", with_plain_clock(clean)
     if _YEAR.fullmatch(first) and third:
         return clean.replace(found[0], _iso(first, second, third))
     if _YEAR.fullmatch(first) or not _YEAR.fullmatch(third):

@@ -20,6 +20,12 @@ _PAST_MINUTES = {"half": 30, "quarter": 15}
 _WRITTEN = re.compile(r"(?P<hour>[01]?[0-9]|2[0-3])(?P<dot>\.?)(?P<minute>[0-5][0-9])")
 """A time of day without its colon."""
 
+_BEFORE_DATE = re.compile(r"^(?:am|den|le|el|il) (?=[0-9])")
+_LOCAL_CLOCK = re.compile(
+    r"(?:\b(?:um|à|a las|alle) )?\b([0-9]{1,2})(?:(?::([0-9]{2}))? ?uhr(?: ([0-5][0-9])\b)?|h([0-5][0-9])\b)"
+)
+"""A time of day after a numeric date as other languages write it: `8 uhr 30`, `um 8:30 uhr`, `à 8h30`."""
+
 _YEAR = re.compile(r"19|20")
 _MONTHS_PER_YEAR = 12
 _COUNTED = frozenset({"times", "time", "occurrences"})
@@ -28,6 +34,12 @@ _MINUTES_PER_DAY = 24 * 60
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 DAY_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
+
+
+def with_plain_clock(clean: str) -> str:
+    """Return a phrase with a numeric date and the time of day as `8:30`, however its language writes that."""
+    dated = _BEFORE_DATE.sub("", clean)
+    return _LOCAL_CLOCK.sub(lambda hour: f"{hour[1]}:{hour[2] or hour[3] or hour[4] or '00'}", dated)
 
 
 @dataclass(frozen=True, slots=True)

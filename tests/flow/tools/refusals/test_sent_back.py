@@ -368,10 +368,17 @@ WRONG = [
     ("send_event", {"name": "a", "data": "x"}),
     ("send_event", {"name": "a", "event_id": "a b"}),
     ("send_event", {}),
+    ("send_event", {"name": "a", "data": {"x": "y" * 40_000}}),
+    ("list_tasks", {"date": "friday"}),
 ]  # fmt: skip
 
 
 CORRECTED = [
+    (S, {"when": "tomorrow", "until": "friday"}, "until=null or repeat='daily'"),
+    (S, {"when": "tomorrow", "expect": "ok"}, "expect={'url': 'https://example.com/health'}"),
+    (S, {"action": "webhook", "payload": HOOK, "expect": "ok"}, "expect={'field': 'ok'}"),
+    (S, {"when": "am 3.12.2026 um 8 Uhr 30"}, "when='2026-12-03 8:30'"),
+    ("list_tasks", {"date": "next week"}, "after='next week', before='end of next week'"),
     (R, {"task_id": "ONE", "remove": ["deadline"]}, "deadline='none', remove=null"),
     (R, {"task_id": "ONE", "remove": ["deadline", "needs"]}, "deadline='none', remove=['needs']"),
     (R, {"task_id": "ONE", "after": ["ONE"]}, "title='Task one', after=null"),
@@ -625,6 +632,12 @@ def test_an_argument_that_no_recurring_chain_has_is_refused_without_an_example_t
     assert not accepted
     assert said.startswith(f"{next(iter(given))}: a chain that recurs ")
     assert "Example" not in said
+
+
+def test_too_many_steps_are_refused_without_an_example_that_would_leave_some_out(answer: Answer) -> None:
+    accepted, said = answer(S, {"title": "A", "steps": [{"name": f"s{number}"} for number in range(51)]})
+    assert not accepted
+    assert said.endswith("at most 50 in a call; the others in another one, whose `after` has the id of this chain.")
 
 
 def test_an_undo_takes_no_length(answer: Answer, ids: dict[str, str]) -> None:
