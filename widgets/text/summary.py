@@ -78,7 +78,10 @@ def look(task: TaskPayload) -> str:
 
 
 def first_sentence(task: TaskPayload) -> str:
-    """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`."""
+    """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`.
+
+    A snoozed outcome of a series that comes again before its next run comes first.
+    """
     looks = look(task)
     found = _fuller(looks, task)
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
@@ -97,7 +100,15 @@ def first_sentence(task: TaskPayload) -> str:
         if task.paused_until
         else "",
     }
-    return sentence.format(**words)
+    again = datetime.fromisoformat(task.snoozed_until) if comes_again_first(task) and task.snoozed_until else None
+    snoozed = f"{it.capitalize()} comes again {moment(again, task.when.timezone, now)}. " if again else ""
+    return f"{snoozed}{sentence.format(**words)}"
+
+
+def comes_again_first(task: TaskPayload) -> bool:
+    """Whether a snoozed outcome comes again, and before the next run of its series."""
+    held = task.paused and task.paused_until is None
+    return task.snoozed_until is not None and not held and task.now < task.snoozed_until < task.when.utc
 
 
 def _due(due: datetime, now: datetime, time: str) -> str:

@@ -18,6 +18,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
+from duetime.widgets.formats.speech import speech
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.summary import away, look
 from duetime.widgets.text.task_text import task_text
@@ -185,6 +186,19 @@ def test_a_task_that_may_not_start_before_its_time_says_so(ask: Ask) -> None:
     first = text.splitlines()[0]
     time = "Sat 21 Nov 2026 18:05 New York time, in 5 minutes"
     assert first == f"The reminder is waiting for the user's answer. It starts no earlier than {time}."
+
+
+def test_a_snoozed_outcome_comes_before_the_next_run_of_its_series(ask: Ask, store: Store, clock: Clock) -> None:
+    _, made = ask("schedule_task", title="Stand up", repeat="every day at 00:30", timezone="UTC")
+    clock.now = NOW + timedelta(minutes=90)
+    settled(store, clock.now, Done())
+    said, _ = ask("act_on_task", task_id=made["id"], action="snooze", minutes=10)
+    assert said.splitlines()[0] == (
+        "The reminder comes again Sun 22 Nov 2026 00:40 UTC, in 10 minutes. "
+        "The reminder is scheduled for Mon 23 Nov 2026 00:30 UTC, in 24 hours."
+    )
+    _, payload = ask("get_task", task_id=made["id"])
+    assert speech(TaskPayload.model_validate(payload)).endswith(". It comes again today at twelve forty in the morning.")
 
 
 def test_a_message_is_not_repeated_as_the_outcome_of_its_reminder(ask: Ask, store: Store, clock: Clock) -> None:
