@@ -238,9 +238,11 @@ def _also(record: TaskRecord, now: datetime) -> tuple[str, ...]:
 
 
 def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
-    zone, at = record.task.timezone, run.wake_at or run.scheduled_for
+    zone, at = record.task.timezone, after_pause(record.task, run.wake_at or run.scheduled_for)
     if run.state is State.WAITING:
         return f"its run of {describe(run.scheduled_for, zone)} is waiting"
+    if record.task.paused and record.task.paused_until is None and run.started_at is None:
+        return f"its run of {describe(run.scheduled_for, zone)} is held by the pause"
     if waits_for(record, run, now):
         return f"its run of {describe(run.scheduled_for, zone)} starts when another one has ended"
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())

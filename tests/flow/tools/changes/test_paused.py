@@ -110,6 +110,14 @@ def test_a_paused_run_is_not_late(scheduler: Scheduler, store: Store, clock: Clo
     assert [run.task_id for run in scheduler.past.runs(ended).runs] == [task_id]
 
 
+def test_a_run_next_to_a_series_is_not_said_to_come_while_a_pause_holds_it(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = scheduler.schedule("Build", action="build", repeat="every day at 9:00").record.task.id
+    at = f"{clock():%a} {clock().day} {clock():%b %Y}"
+    assert scheduler.act(task_id, "run_now").warnings == (f"it also runs {at} 12:00",)
+    assert scheduler.reschedule(task_id, pause=True).warnings == (f"its run of {at} 12:00 is held by the pause",)
+    assert scheduler.reschedule(task_id, pause_until="15:00").warnings[-1] == f"it also runs {at} 15:00"
+
+
 def test_a_task_that_failed_too_often_says_why_it_is_paused(scheduler: Scheduler, store: Store, clock: Clock) -> None:
     view = scheduler.schedule("Build", action="build", repeat="hourly", repeat_policy={"pause_after": 2})
     task_id = view.record.task.id
