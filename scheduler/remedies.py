@@ -127,6 +127,15 @@ class UndoMany:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoLater:
+    """Take back the later change of a task first."""
+
+    task_id: str
+    token: str
+    plain: ClassVar[str] = "Undo {token} takes the later one back."
+
+
+@dataclass(frozen=True, slots=True)
 class RunFailedSteps:
     """Run again, at once, the steps of an ended chain that failed."""
 
@@ -164,6 +173,7 @@ Remedy = (
     | RaiseMaxRuns
     | SplitCall
     | UndoMany
+    | UndoLater
     | RunFailedSteps
     | ListKeys
     | CreateKey

@@ -25,6 +25,7 @@ METHOD_SENTENCES: Sentences = {
     remedies.GiveRule: "Give a new rule, with {owner}.reschedule({task_id!r}, repeat=...).",
     remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same call, or another task to {owner}.schedule.",
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
+    remedies.UndoLater: "{owner}.act({task_id!r}, 'undo', undo={token!r}) takes the later one back.",
     remedies.RunFailedSteps: "{owner}.reschedule({task_id!r}, when='now') runs the failed steps again.",
     remedies.UndoMany: "{owner}.change_many('undo', undo={token!r}) takes all of it back.",
     remedies.ListKeys: "The list of API keys has all.",

@@ -32,6 +32,7 @@ COMMAND_SENTENCES: Sentences = {
     remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
     remedies.RunFailedSteps: "`duetime reschedule {task_id} --when now` runs the failed steps again.",
     remedies.UndoMany: "`duetime bulk undo {token}` takes all of it back.",
+    remedies.UndoLater: "`duetime undo {task_id} {token}` takes the later one back.",
     remedies.ListKeys: "`duetime keys list` lists all.",
     remedies.CreateKey: "Create a new one with `duetime keys create`.",
 }

@@ -24,6 +24,7 @@ REST_SENTENCES: Sentences = {
     remedies.SplitCall: "Pause or skip in a request of its own, after the new time.",
     remedies.RunFailedSteps: "PATCH /v1/tasks/{task_id} with when=now runs the failed steps again.",
     remedies.UndoMany: "POST /v1/tasks/changes with change=undo and undo={token} takes all of it back.",
+    remedies.UndoLater: "POST /v1/tasks/{task_id}/undo with undo={token} takes the later one back.",
     remedies.ListKeys: "GET /v1/keys lists all.",
     remedies.CreateKey: "Create a new one with POST /v1/keys.",
 }

@@ -131,7 +131,7 @@ def undo_change(
     task, run = record.task, record.run
     if token == UNDOES_SCHEDULING:
         return unschedule(record, now)
-    last = _latest(task, last, now, token, window)
+    last = _latest(record, last, now, token, window)
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
         begun = _begun(record, last)
@@ -173,15 +173,20 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     return Change(was, before, cancelled_side_runs=begun, kind=kind)
 
 
-def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:
+def _latest(record: TaskRecord, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:
     """Return the change that a token names: the last one that stands. Raises Refused for another one, or too late."""
+    task = record.task
     if int(token.removeprefix("u_")) > task.revision:
         raise _not_undone(task, f"{task.id} has no change {token}: the last one is {change_token(task)}.")
     named, standing = int(token.removeprefix("u_")), last.revision if last else task.revision
     if named != standing:
+        if named > standing:
+            raise _not_undone(task, f"{task.id} {TAKEN_BACK}.")
         later = " until the later one is taken back" if last else ""
-        changed = f"was changed again since, so that change stays{later}" if named < standing else TAKEN_BACK
-        raise _not_undone(task, f"{task.id} {changed}.")
+        text = f"{task.id} was changed again since, so that change stays{later}."
+        if last is None or record.run.state in TERMINAL or now - last.at > changes.UNDO_WINDOW:
+            raise _not_undone(task, text)
+        raise Refused(text, argument="undo", remedy=remedies.UndoLater(task.id, f"u_{standing}"))
     if last is None or now - last.at > window + changes.UNDO_GRACE:
         raise _not_undone(task, f"{task.id} was not changed in the last {length(window)}.")
     return last

@@ -198,7 +198,9 @@ def test_a_snoozed_outcome_comes_before_the_next_run_of_its_series(ask: Ask, sto
         "The reminder is scheduled for Mon 23 Nov 2026 00:30 UTC, in 24 hours."
     )
     _, payload = ask("get_task", task_id=made["id"])
-    assert speech(TaskPayload.model_validate(payload)).endswith(". It comes again today at twelve forty in the morning.")
+    assert speech(TaskPayload.model_validate(payload)).endswith(
+        ". It comes again today at twelve forty in the morning."
+    )
 
 
 def test_a_message_is_not_repeated_as_the_outcome_of_its_reminder(ask: Ask, store: Store, clock: Clock) -> None:

@@ -9,10 +9,12 @@ import pytest
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.remedies import Inspect
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
 from tests.builders import Clock
+from tests.flow.tools.calls import answers_of
 
 STEPS = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
 KINDS: dict[str, dict[str, Any]] = {
@@ -83,6 +85,30 @@ def test_changes_of_one_task_are_taken_back_one_after_the_other_by_its_own_token
     record = scheduler.get(task_id).record
     assert (record.task.title, record.task.paused, record.task.priority.value) == ("Report", False, "normal")
     assert record.run.scheduled_for.hour == 9
+
+
+def test_the_refusal_to_take_an_earlier_change_back_names_what_takes_the_later_one_back(
+    scheduler: Scheduler, clock: Clock
+) -> None:
+    answer, task_id = answers_of(scheduler), made(scheduler, when="9:00")
+    tokens = [scheduler.reschedule(task_id, title=title).undo for title in ("One", "Two")]
+    accepted, said = answer("act_on_task", {"task_id": task_id, "action": "undo", "undo": tokens[0]})
+    assert not accepted
+    assert said.endswith(
+        f'act_on_task(action="undo", undo="{tokens[1]}"), where that is a tool, takes the later one back.'
+    )
+    for token in reversed(tokens):
+        assert answer("act_on_task", {"task_id": task_id, "action": "undo", "undo": token})[0]
+    assert scheduler.get(task_id).record.task.title == "Report"
+
+
+def test_a_later_change_that_is_too_old_is_not_named(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = made(scheduler, when="9:00")
+    first, _ = scheduler.reschedule(task_id, title="One").undo, scheduler.reschedule(task_id, title="Two")
+    clock.forward(minutes=1)
+    with pytest.raises(Refused) as refused:
+        scheduler.act(task_id, "undo", undo=first)
+    assert refused.value.remedy == Inspect(task_id)
 
 
 def test_a_change_after_an_undo_keeps_what_was_changed_before_it(scheduler: Scheduler) -> None:

@@ -36,6 +36,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.RaiseMaxRuns("t_1", 3),
     remedies.SplitCall("t_1"),
     remedies.UndoMany("u_b1"),
+    remedies.UndoLater("t_1", "u_3"),
     remedies.RunFailedSteps("c_1"),
     remedies.ListKeys(),
     remedies.CreateKey(),
