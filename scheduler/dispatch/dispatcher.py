@@ -160,12 +160,12 @@ class Dispatcher:
 
     def _make_ready(self) -> bool:
         """Make a batch of due runs ready; return whether there were any."""
+        ready: Sequence[ReadyRun] = ()
         with self._parts.isolated("due runs"):
             ready = self._store.claims.make_ready(
                 limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD, on_ready=self._place_ready
             )
-            return bool(ready)
-        return False
+        return bool(ready)
 
     def _fire_timers(self) -> bool:
         """Fire the timers other than those of due runs, before these; return whether anything changed.
