@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -92,7 +92,8 @@ def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -
     """Read a row that begins with the READY columns; `first_ready_at` is for a run that has none yet."""
     values = list(row[: len(READY_COLUMNS)])
     values[_FIRST_READY] = values[_FIRST_READY] or first_ready_at or now
-    return replace(ReadyRun(*values), late=_late(values, now))
+    values.append(_late(values, now))  # the field behind those of the columns
+    return ReadyRun(*values)
 
 
 def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> tuple[list[ReadyRun], list[str]]:
