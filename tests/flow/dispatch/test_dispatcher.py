@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from unittest.mock import ANY
 
@@ -19,7 +20,7 @@ from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask
-from duetime.scheduler.rules.changes import move, pause
+from duetime.scheduler.rules.changes import cancel, move, pause
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import NextTimes, ReadyRun, Start
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
@@ -323,21 +324,27 @@ def test_a_lease_of_a_dead_worker_ends_though_nothing_runs_and_what_it_never_sta
     assert queue.take("alive", 1, 30_000).run_ids == (record.run.id,)
 
 
+@pytest.mark.parametrize("back", [timedelta(), timedelta(days=30)])
 def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
-    store: Store, queue: MemoryQueue, clock: Clock
+    store: Store, queue: MemoryQueue, clock: Clock, back: timedelta
 ) -> None:
     def key(name: str) -> IdempotencyKey:
         return IdempotencyKey(name, {}, clock.at + timedelta(minutes=1), derived=True)
 
-    maintenance = Maintenance(store, queue)
+    def pass_time(minutes: int) -> None:
+        clock.forward(minutes=minutes)
+        now[0] += minutes * 60
+        maintenance.step()
+
+    now = [0.0]
+    maintenance = Maintenance(store, queue, clock=lambda: now[0])
     maintenance.step()
+    clock.at -= back
     store.tasks.add(*a_task(), actor="alice", key=key("first"))
-    clock.forward(minutes=59)
-    maintenance.step()
+    pass_time(minutes=59)
     assert store.tasks.forget_keys() == 1
     store.tasks.add(*a_task(), actor="alice", key=key("second"))
-    clock.forward(minutes=2)
-    maintenance.step()
+    pass_time(minutes=2)
     assert store.tasks.forget_keys() == 0
 
 
@@ -370,6 +377,33 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     assert [(event.kind, event.run_id) for event in told] == ([] if holds else [(EventKind.CRASHED, claim.run.id)])
     line = f"crashed: 1 run ({claim.run.id}): the lease expired without a live worker"
     assert (line in caplog.text) is not holds
+
+
+@pytest.mark.parametrize(
+    ("cancels", "outcome", "kind"),
+    [(False, "yielded", EventKind.SUSPENDED), (True, "cancelled", EventKind.CANCELLED)],
+)
+def test_an_attempt_whose_worker_had_announced_its_end_is_reported_as_it_ended_and_not_as_a_crash(
+    store: Store,
+    queue: MemoryQueue,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    cancels: bool,
+    outcome: str,
+    kind: EventKind,
+) -> None:
+    claim, told = started(store), list[RunEvent]()
+    store.claims.announce_end([claim.run.id], worker=claim.worker)
+    if cancels:
+        stop = partial(cancel, now=store.now())
+        store.tasks.change(TENANT, claim.task.id, actor="alice", kind=EventKind.CANCEL_REQUESTED, decide=stop)
+    clock.forward(seconds=31)
+    Maintenance(store, queue, notifier=RunNotifier(subscribers=(told.extend, log_runs))).step()
+    [attempt] = store.history.attempts(TENANT, claim.task.id)
+    assert (attempt.outcome, attempt.reason) == (outcome, "the worker stopped")
+    assert [(event.kind, event.reason) for event in told] == [(kind, "the worker stopped")]
+    assert "crashed" not in caplog.text
 
 
 @pytest.mark.parametrize("restart", [False, True])
