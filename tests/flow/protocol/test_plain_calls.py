@@ -26,7 +26,14 @@ from duetime.server.transport.stdio_input import Incoming
 from duetime.server.transport.stdio_wire import Outgoing, Wire
 from mcp.client.client import Client
 from mcp.server import MCPServer
-from mcp.types import INVALID_PARAMS, INVALID_REQUEST, CallToolResult, JSONRPCRequest, RequestParamsMeta
+from mcp.types import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CallToolResult,
+    JSONRPCRequest,
+    RequestParamsMeta,
+)
 
 from tests.flow.protocol.test_http import Site
 from tests.flow.protocol.test_http import serving as http_serving
@@ -216,7 +223,7 @@ def test_a_call_that_its_client_takes_back_is_not_answered(
 
 
 def test_a_client_that_does_not_read_gets_every_answer_whole_and_in_order_later(server: MCPServer[None]) -> None:
-    lines = [str(number).encode() * 2_000 for number in range(100)]  # more than a pipe holds
+    lines = [str(number).encode() * (4_000 if number % 2 else 50) for number in range(10, 60)]  # more than a pipe holds
 
     async def calls(pipes: Pipes) -> None:
         for line in lines:
@@ -257,3 +264,11 @@ def test_over_http_a_plain_call_needs_the_headers_that_the_sdk_wants(
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
     assert site.post(body, **{**PLAIN_HEADERS, **headers}).status_code == status
+
+
+def test_over_http_a_call_that_names_its_tool_twice_is_refused(site: Site) -> None:
+    params = {"name": "list_tasks", "arguments": {}, "_meta": MODERN}
+    twice = [*PLAIN_HEADERS.items(), ("Mcp-Name", "list_tasks"), ("Accept", "application/json")]
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    assert site.http.post(site.url, json=body, headers=twice).json()["error"]["code"] == HEADER_MISMATCH
