@@ -6,13 +6,14 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.delivery import Channel, ChannelError, Channels
+from duetime.scheduler.delivery import ChannelError, Channels
+from duetime.scheduler.delivery.attempt import DeliveryAttempt
 from duetime.scheduler.delivery.channel import MissingChannelError
-from duetime.scheduler.delivery.digest import SentMessage, digests, failures_mixed, message_of
+from duetime.scheduler.delivery.digest import SentMessage, digests, failures_mixed
 from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
@@ -69,7 +70,7 @@ class Deliverer:
         self._patience = patience.total_seconds()
         self._quiet = quiet
         self._draw = draw or random.SystemRandom().random
-        self._sendings: list[_Sending] = []
+        self._sendings: list[DeliveryAttempt] = []
         self._taken_at: dict[str, datetime] = {}
         self._failing: set[str] = set()
         self._answered = threading.Condition()
@@ -118,13 +119,13 @@ class Deliverer:
         self._hurried = True
         self._answer()
 
-    def _waiting(self, now: datetime) -> list[_Sending]:
+    def _waiting(self, now: datetime) -> list[DeliveryAttempt]:
         """Return due deliveries that no thread sends yet; those that quiet hours held become one message."""
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         quiet = self._quiet.with_stored({(message.tenant, message.user) for _, message in due})
         groups = failures_mixed(digests(self._put_off(self._taken(due), now, quiet), quiet), self._draw)
-        return [_Sending(group, self.channels, self._answer, self._tracing) for group in groups]
+        return [DeliveryAttempt(group, self.channels, self._answer, self._tracing) for group in groups]
 
     def _put_off(self, due: list[SentMessage], now: datetime, quiet: QuietPlan) -> list[SentMessage]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
@@ -154,17 +155,17 @@ class Deliverer:
             self._outbox.drop(list(dropped))
         return [pair for pair in due if pair[0].id not in dropped]
 
-    def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
+    def _start(self, waiting: list[DeliveryAttempt], most: int, ends_by: float) -> int:
         """Start sends on free threads, `most` of them; return how many."""
         busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
-        started: list[_Sending] = []
+        started: list[DeliveryAttempt] = []
         for sending in waiting:
             if len(started) < most and busy[sending.delivery.channel] < MAX_THREADS_PER_CHANNEL:
                 busy[sending.delivery.channel] += 1
                 started.append(sending)
         return self._begin(waiting, started, ends_by) if started else 0
 
-    def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
+    def _begin(self, waiting: list[DeliveryAttempt], chosen: list[DeliveryAttempt], ends_by: float) -> int:
         """Send what no other process has leased; return how many sends began: a digest is one."""
         began = time.monotonic()
         taken = self._outbox.take([each.id for sending in chosen for each in sending.deliveries], lease=DELIVERY_LEASE)
@@ -195,7 +196,7 @@ class Deliverer:
         self._sendings = [sending for sending in self._sendings if not (sending.settled and sending.answered)]
         return len(over)
 
-    def _through(self, waiting: list[_Sending], sent: int) -> bool:
+    def _through(self, waiting: list[DeliveryAttempt], sent: int) -> bool:
         return all(sending.settled for sending in self._sendings) and (not waiting or sent >= MAX_DELIVERIES_PER_TICK)
 
     def _wait(self, seconds: float) -> None:
@@ -209,7 +210,7 @@ class Deliverer:
         with self._answered:
             self._answered.notify_all()
 
-    def _settle(self, sending: _Sending, now: datetime) -> None:
+    def _settle(self, sending: DeliveryAttempt, now: datetime) -> None:
         """Settle all deliveries of a digest alike, so that it is tried again as a whole."""
         error, channel = sending.error, sending.delivery.channel
         ids, attempts = [each.id for each in sending.deliveries], sending.delivery.attempts
@@ -239,62 +240,3 @@ class Deliverer:
             return None
         failed = Retry(str(error), error.retry_after)
         return next_attempt(failed, failures=delivery.attempts + 1, policy=self._policy, now=now, jitter=self._draw())
-
-
-class _Sending:
-    """One send of a delivery, or of several as a digest, on a thread of its own after its start."""
-
-    def __init__(
-        self,
-        pairs: Sequence[SentMessage],
-        channels: Mapping[str, Channel],
-        on_answer: Callable[[], None],
-        tracing: Tracing,
-    ) -> None:
-        self._pairs = list(pairs)
-        self._tracing = tracing
-        self.error: ChannelError | None = ChannelError("no answer in time")
-        self.taken_at = 0.0
-        self.ends_by = 0.0
-        self.answered = False
-        self.settled = False
-        self._channels = channels
-        self._on_answer = on_answer
-
-    @property
-    def delivery(self) -> Delivery:
-        return self._pairs[0][0]
-
-    @property
-    def deliveries(self) -> list[Delivery]:
-        return [delivery for delivery, _ in self._pairs]
-
-    def keep(self, delivery_ids: Container[str]) -> bool:
-        """Keep only these deliveries, as other processes send the rest; return whether any is left."""
-        self._pairs = [pair for pair in self._pairs if pair[0].id in delivery_ids]
-        return bool(self._pairs)
-
-    def begin(self, taken_at: float, ends_by: float) -> None:
-        self.taken_at = taken_at
-        self.ends_by = ends_by
-        threading.Thread(target=self._run, name=f"duetime-delivery-{self.delivery.channel}", daemon=True).start()
-
-    def _run(self) -> None:
-        self.error = self._sent()
-        self.answered = True
-        self._on_answer()
-
-    def _sent(self) -> ChannelError | None:
-        try:
-            channel = self._channels[self.delivery.channel]
-        except KeyError:
-            return MissingChannelError(f"channel {self.delivery.channel!r} is no longer configured")
-        try:
-            with self._tracing.delivering(self.delivery):
-                message = message_of([message for _, message in self._pairs])
-                channel.send(message, key=message.id if message.state is State.WAITING else self.delivery.run_id)
-        except ChannelError as error:
-            return error
-        except BaseException as error:  # noqa: BLE001 - a library may raise SystemExit; unanswered, its thread counts for ever
-            return ChannelError(f"{type(error).__name__} in channel {channel.name}")
-        return None
