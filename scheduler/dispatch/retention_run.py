@@ -60,8 +60,8 @@ def delete_due(
 ) -> RetentionRun:
     """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does.
 
-    One that begins during the run stops the kinds that follow, as any other problem does. It deletes in many
-    transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
+    Another process that begins during the run stops the kinds that follow, as any other problem does. It deletes in
+    many transactions, so the audit log has its beginning, and how it ended: run, refused or failed.
     `notifier` gets how many rows of each kind went.
     """
 
