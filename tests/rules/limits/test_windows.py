@@ -12,10 +12,11 @@ import pytest
 from duetime.scheduler.rules.limits import windows
 from duetime.scheduler.rules.limits.windows import PERIODS, read_hours, window_ends, window_start
 from duetime.scheduler.rules.time import zones
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import some
+from tests.search import examples
 
 FIRST_DAY = datetime(1972, 1, 1, tzinfo=UTC)
 SPAN_DAYS = 365 * 65
@@ -66,7 +67,7 @@ def test_hours_and_days_go_on_through_every_change_of_odd_clocks(name: str) -> N
         check("day", zone, now)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(st.sampled_from(sorted(zoneinfo.available_timezones())), st.sampled_from(PERIODS), INSTANTS)
 def test_windows_go_on_in_any_zone_at_any_time(name: str, period: str, now: datetime) -> None:
     check(period, ZoneInfo(name), now)

@@ -46,7 +46,7 @@ def searched(root: str, edges: list[Waiter]) -> tuple[dict[str, Waiter], list[tu
     return seen, limits
 
 
-@examples(300)
+@examples(150)
 @given(graphs())
 def test_it_counts_each_waiter_once_and_finishes_in_time_for_the_most_urgent_way(edges: list[Waiter]) -> None:
     seen, limits = searched("0", edges)
@@ -55,7 +55,7 @@ def test_it_counts_each_waiter_once_and_finishes_in_time_for_the_most_urgent_way
     assert (found.finish_by, found.due) == (min(limits) if limits else (None, None))
 
 
-@examples(200)
+@examples(100)
 @given(graphs(), st.integers(-60, 600))
 def test_one_more_waiter_never_makes_it_less_urgent(edges: list[Waiter], minutes: int) -> None:
     before = inherit("0", edges, takes)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.rules.turns import TENANT_FORGOTTEN_AFTER_MS, Turns, goes_out_of_turn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.search import examples
 
 VICTIM = "victim"
 NOW_MS = 1_800_000_000_000.0
@@ -22,7 +24,7 @@ def served(turns: Turns, waiting: list[str], now: float) -> str:
     return tenant
 
 
-@settings(max_examples=100, derandomize=True)
+@examples(50)
 @given(ADVERSARY, ADVERSARY)
 def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes(
     before: list[tuple[list[int], float]], after: list[tuple[list[int], float]]
@@ -39,7 +41,7 @@ def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes
         assert len(passed) == len(set(passed)), f"{passed}: one of them goes twice while another waits"
 
 
-@settings(max_examples=100, derandomize=True)
+@examples(50)
 @given(ADVERSARY, ADVERSARY)
 def test_a_tenant_waits_for_at_most_two_runs_of_each_other_whatever_deadlines_they_have(
     before: list[tuple[list[int], float]], after: list[tuple[list[int], float]]

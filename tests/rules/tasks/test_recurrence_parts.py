@@ -48,7 +48,7 @@ def test_parts_that_no_sentence_has_together_have_no_example(given_: dict[str, A
     assert recurrence_of(given_) is None
 
 
-@examples(400)
+@examples(200)
 @given(parts)
 def test_a_sentence_uses_every_part(given_: dict[str, Any]) -> None:
     found = recurrence_of(given_)

@@ -39,7 +39,7 @@ ZONES = st.sampled_from([None, "America/New_York", "Pacific/Apia", "UTC"])
 @example(text="0001-01-01", zone="Pacific/Apia")
 @example(text="9999-12-31T23:59", zone="Pacific/Apia")
 @example(text="٣ days", zone="UTC")
-@examples(600)
+@examples(300)
 def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str | None) -> None:
     with suppress(InvalidArgument):
         found = times.resolve(text, now=NOW, zone=zone, frame=FRAME)
@@ -49,7 +49,7 @@ def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str
 
 
 @given(text=st.text(max_size=210) | PHRASES | PHRASES.map(lambda text: f"every {text}"))
-@examples(600)
+@examples(300)
 def test_every_text_is_a_recurrence_that_fires_or_an_invalid_argument(text: str) -> None:
     with suppress(InvalidArgument):
         found = recurrence.parse(text, zone="America/New_York", anchor=NOW, holidays="CA-AB")

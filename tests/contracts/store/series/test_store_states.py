@@ -301,7 +301,7 @@ def explored(machine: type[Machine], *, count: int) -> None:
 
 @pytest.mark.random_walk
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_sqlite() -> None:
-    explored(Machine, count=15)
+    explored(Machine, count=8)
 
 
 @pytest.mark.random_walk
@@ -312,7 +312,7 @@ def test_any_order_of_moves_and_crashes_leaves_one_story_on_postgres(postgres_ta
 
         url = postgres_tables
 
-    explored(OnPostgres, count=5)
+    explored(OnPostgres, count=4)
 
 
 def test_the_machine_notices_a_lost_event(tmp_path: Path) -> None:
