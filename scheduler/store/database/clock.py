@@ -99,8 +99,16 @@ class ServerClock:
             self._last, self._last_at = max(at + self._offset, slowest), at
             now = self._last
         if stale:
-            self._soon(self._learn_again)
+            self._ask_soon()
         return now
+
+    def _ask_soon(self) -> None:
+        """Ask the server on another thread; where none can be started now, a later call does."""
+        try:
+            self._soon(self._learn_again)
+        except RuntimeError as error:
+            log.debug("the clock of the server cannot be read now: %s", error)
+            self._asking = False
 
     def _stale(self, at: float) -> bool:
         """Whether a new sample is due: also after this machine slept, which its monotonic clock does not notice."""

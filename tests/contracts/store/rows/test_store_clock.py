@@ -153,6 +153,22 @@ def test_a_server_that_does_not_answer_leaves_the_clock_as_it_is(world: World) -
     assert world.left
 
 
+def test_a_process_that_can_start_no_thread_now_asks_the_server_with_a_later_call(world: World) -> None:
+    refused = ["can't start new thread"]
+
+    def soon(work: Callable[[], None]) -> None:
+        if refused:
+            raise RuntimeError(refused.pop())
+        world.left.append(work)
+
+    clock = ServerClock(world.ask, monotonic=lambda: world.monotonic, wall=lambda: world.wall, soon=soon)
+    world.pass_by(30)
+    assert clock() == world.server
+    assert not world.left
+    clock()
+    assert len(world.left) == 1
+
+
 def test_a_server_that_never_answered_is_an_error(world: World) -> None:
     world.down = True
     with pytest.raises(ConnectionError):
