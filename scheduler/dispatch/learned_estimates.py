@@ -88,12 +88,16 @@ class LearnedEstimates:
         return now - known.read_at_s if known else float("inf")
 
     def _refresh(self, of: ActionKey) -> None:
-        """Queue a row for the reading thread, which reads all queued rows together."""
+        """Queue a row for the thread that reads all queued rows; where none can start now, a later call starts it."""
         with self._lock:
             self._stale.add(of)
             starts, self._refreshing = not self._refreshing, True
-        if starts:
-            self._soon(self._refresh_stale)
+        try:
+            if starts:
+                self._soon(self._refresh_stale)
+        except RuntimeError as error:
+            log.debug("no thread can be started to read estimates: %s", error)
+            self._refreshing = False
 
     def _refresh_stale(self) -> None:
         try:

@@ -91,6 +91,23 @@ def test_an_ageing_answer_is_read_again_in_the_background(house: House) -> None:
     assert (len(house.asked), house.later) == (1, [])
 
 
+def test_a_process_that_can_start_no_thread_now_reads_again_with_a_later_call(house: House) -> None:
+    refused = ["can't start new thread"]
+
+    def soon(work: Callable[[], None]) -> None:
+        if refused:
+            raise RuntimeError(refused.pop())
+        house.later.append(work)
+
+    cache = LearnedEstimates(house.store, clock=lambda: house.at_s, soon=soon)
+    before = cache.estimate(ACME, "a", None)
+    house.at_s += ESTIMATE_FRESH_S + 1
+    assert cache.estimate(ACME, "a", None) == before
+    assert not house.later
+    cache.estimate(ACME, "a", None)
+    assert len(house.later) == 1
+
+
 def test_an_answer_of_long_ago_is_read_by_the_caller(house: House) -> None:
     cache = house.cache()
     cache.estimate(ACME, "a", None)
