@@ -268,7 +268,7 @@ def test_costs_are_those_of_the_own_tenant(
     monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin"))
     head, _, total = said("cost").splitlines()
     assert (head.split(), total) == (["DAY", "COST"], "Total: 0.0054 USD")
-    assert said("cost", "--by", "action", "--csv").splitlines()[1] == "reminder,,0.0054,USD"
+    assert said("cost", "--by", "action", "--csv").splitlines()[1] == "reminder,,0.0054,USD,UTC"
     assert json.loads(said("runs", "--min-cost", "0.0027", "--json"))["runs"][0]["cost"] == "0.0027"
     assert "Only an operator" in said("cost", "--tenant", "*", code=4)
 
