@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.task import Json, Run, Task
+from duetime.scheduler.task import InboxMessage, Json, Run, Task, record
 from duetime.scheduler.views import TaskRecord
 
 FINAL_CANCEL: Final = "its run has begun, so the cancel cannot be undone"
@@ -29,7 +29,7 @@ class IdempotencyKey:
     derived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NewTask:
     """A task to be stored, with its first run."""
 
@@ -40,7 +40,7 @@ class NewTask:
     via: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Added:
     """The stored task; `created` is False when the key had already made it, and then nothing was written.
 
@@ -50,6 +50,14 @@ class Added:
     record: TaskRecord
     created: bool
     twin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage(InboxMessage):
+    """A message on its way to a channel: with the origin of its task, and why its run is `unverified`."""
+
+    origin: Mapping[str, str] = field(default_factory=dict)
+    unverified: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
-from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
+from duetime.scheduler.principal import LOCAL, Principal  # their address until they had a module of their own
 from typing_extensions import TypeAliasType
 
+__all__ = ("LOCAL", "Principal", "record")
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
 """A value that JSON can write. Values to be read are `Any`: only their writer knows their shape."""
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+else:
+
+    def record(*, frozen: bool, slots: bool) -> Callable[[type], type]:
+        """Return `dataclass`, frozen for type checkers alone: a frozen object takes three times as long to make."""
+        return dataclass(slots=slots, unsafe_hash=frozen)
 
 
 class State(StrEnum):
@@ -146,7 +154,7 @@ class Notify(StrEnum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
@@ -192,7 +200,7 @@ class Task:
     tracestate: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Run:
     """One occurrence of a task, unique by (task, scheduled_for, generation); `number` counts them from 1.
 
@@ -290,11 +298,3 @@ class InboxMessage:
     read_at: datetime | None = None
     quiet: bool = False
     held_until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage(InboxMessage):
-    """A message on its way to a channel: with the origin of its task, and why its run is `unverified`."""
-
-    origin: Mapping[str, str] = field(default_factory=dict)
-    unverified: str | None = None

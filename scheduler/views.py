@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier, record
 from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskRecord:
     """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 
@@ -72,7 +72,7 @@ class ChainView:
         return sum(step.state is State.SUCCEEDED for step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskView:
     """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet.
 

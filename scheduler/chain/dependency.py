@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import Json, State, record
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import SignalWait
 
@@ -36,7 +36,7 @@ class StartConditions(TypedDict, total=False):
     wait: SignalWait | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DependentTask(NewTask):
     """A new task that waits for others, for an approval or for a signal; its run has to be stored as waiting."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.task import InboxMessage, OutgoingMessage
+from duetime.scheduler.records import OutgoingMessage
+from duetime.scheduler.task import InboxMessage
 
 
 def message_json(message: InboxMessage) -> dict[str, object]:

@@ -59,13 +59,13 @@ from duetime.scheduler.rules.series.occurrence_approval import without_early_dea
 from duetime.scheduler.rules.series.occurrence_wait import awaited_by_each
 from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.rules.signals.signal_waits import early_end_note, equality_note, signal_wait_of
-from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task, record
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import SignalWait
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """A planned request: the task and its first run, ready to be stored."""
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.records import OutgoingMessage
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -21,7 +22,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
-from duetime.scheduler.task import DeadlineType, Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
+from duetime.scheduler.task import DeadlineType, Delivery, DeliveryState, InboxMessage, Tier
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, null, or_, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at

@@ -14,7 +14,8 @@ import pytest
 from duetime.scheduler.delivery import ChannelError, ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.delivery.command import CommandChannel
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.task import OutgoingMessage, State
+from duetime.scheduler.records import OutgoingMessage
+from duetime.scheduler.task import State
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
 from standardwebhooks import Webhook

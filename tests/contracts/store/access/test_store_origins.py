@@ -13,13 +13,14 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.records import OutgoingMessage
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import DeliveryState, InboxMessage, OutgoingMessage
+from duetime.scheduler.task import DeliveryState, InboxMessage
 from duetime.scheduler.views import TaskView
 
 from tests.builders import TENANT, Clock, restarted
