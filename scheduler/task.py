@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from duetime.scheduler.principal import LOCAL, Principal  # their address until they had a module of their own
 from typing_extensions import TypeAliasType
 
-__all__ = ("LOCAL", "Principal", "record")
+__all__ = ("LOCAL", "Principal", "record")  # what others may import from here although it is imported here
+
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
 """A value that JSON can write. Values to be read are `Any`: only their writer knows their shape."""
 

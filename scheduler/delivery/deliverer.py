@@ -90,14 +90,14 @@ class Deliverer:
         ends = began + min(DELIVERY_PAUSE.total_seconds(), self._patience)
         waiting, sent = self._waiting(now), 0
         while True:
-            started = self._start(waiting, MAX_DELIVERIES_PER_TICK - sent, began + self._patience)
-            sent += started
+            before = len(waiting)
+            sent += self._start(waiting, MAX_DELIVERIES_PER_TICK - sent, began + self._patience)
             moment = time.monotonic()
             self._hold(moment)
             settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
             if self._hurried or moment >= ends or self._through(waiting, sent):
                 return sent
-            if not started and not settled:  # otherwise there may be threads for more
+            if len(waiting) == before and not settled:  # otherwise there may be threads for more
                 self._wait(ends - moment)
 
     def finish(self, now: datetime, grace: timedelta) -> None:

@@ -34,7 +34,7 @@ class Outbox(Protocol):
         """Extend leases."""
 
     def settle_delivered(self, ids: Sequence[str], attempts: int) -> bool:
-        """Store that a try succeeded, but not of deliveries that have had more than `attempts` tries."""
+        """Store that a try succeeded, also where a failure of the channel was counted since they were read."""
 
     def settle_failed(self, ids: Sequence[str], attempts: int, error: str, *, next_at: datetime | None) -> bool:
         """Store that a try failed, and when the next one is; not of those that have had more than `attempts` tries."""

@@ -23,7 +23,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import DeadlineType, Delivery, DeliveryState, InboxMessage, Tier
-from sqlalchemy import Connection, and_, bindparam, case, delete, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, delete, func, null, or_, select, update
 
 IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 """Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
@@ -225,25 +225,25 @@ class Deliveries:
         self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
 
     def settle_delivered(self, ids: Sequence[str], attempts: int) -> bool:
-        """Store that a try succeeded; False when another process has settled some of the deliveries, which stay.
+        """Store that a try succeeded; False when some of the deliveries are no longer pending, which stay.
 
-        `attempts` is that of the deliveries as they were read.
+        `attempts` is that of the deliveries as they were read. More are stored where the channel has failed since.
         """
         values = {"state": DeliveryState.DELIVERED, "error": None, "delivered_at": self._now(), "next_at": None}
-        return self._settle(ids, attempts, values)
+        return self._settle(ids, deliveries.c.attempts >= attempts, values)
 
     def settle_failed(self, ids: Sequence[str], attempts: int, error: str, *, next_at: datetime | None) -> bool:
         """Store that a try failed, and when the next one is; None gives up. Returns as `settle_delivered` does."""
         state = DeliveryState.PENDING if next_at else DeliveryState.FAILED
         values = {"state": state, "error": error, "delivered_at": None, "next_at": next_at}
-        return self._settle(ids, attempts, values)
+        return self._settle(ids, deliveries.c.attempts == attempts, values)
 
-    def _settle(self, ids: Sequence[str], attempts: int, values: Mapping[str, Any]) -> bool:
+    def _settle(self, ids: Sequence[str], as_read: ColumnElement[bool], values: Mapping[str, Any]) -> bool:
         statement = (
             update(deliveries)
-            .where(deliveries.c.id.in_(list(ids)), deliveries.c.attempts == attempts)
+            .where(deliveries.c.id.in_(list(ids)), as_read)
             .where(deliveries.c.state == DeliveryState.PENDING)
-            .values(attempts=attempts + 1, **values)
+            .values(attempts=deliveries.c.attempts + 1, **values)
         )
         return self._database.write(lambda connection: connection.execute(statement).rowcount) == len(ids)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 
+import pytest
 from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.delivery.deliverer import DELIVERY_RETRY, Deliverer
 from duetime.scheduler.rules.retry import MIN_CHANNEL_FAILURES
@@ -102,6 +104,42 @@ def test_a_channel_that_is_dead_for_a_day_costs_hardly_more_for_many_messages_th
     assert dead.tries <= (MIN_CHANNEL_FAILURES * MESSAGES_COUNT) + 2 * DELIVERY_RETRY.max_attempts
     [found] = store.deliveries.failing()
     assert (found.given_up, found.failing) == (MESSAGES_COUNT, 0)
+
+
+def test_messages_that_another_process_has_taken_keep_the_others_waiting_for_nothing(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = Receiver("crm", None)
+    deliverer = Deliverer(store.deliveries, Channels([receiver]))
+    ids = [fire(store, f"Message {number}", "crm") for number in range(MESSAGES_COUNT)]
+    take, wait = store.deliveries.take, deliverer._wait
+    of_others: list[str] = []
+
+    def overtaken(delivery_ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        if not of_others:
+            of_others.extend(take(delivery_ids, lease=lease))
+        return take(delivery_ids, lease=lease)
+
+    def wait_for_an_answer(seconds: float) -> None:
+        assert deliverer._sendings, "nothing is under way"
+        wait(seconds)
+
+    monkeypatch.setattr(store.deliveries, "take", overtaken)
+    monkeypatch.setattr(deliverer, "_wait", wait_for_an_answer)
+    assert deliverer.tick(clock()) == MESSAGES_COUNT - len(of_others)
+    assert set(receiver.keys) < set(ids)
+
+
+def test_a_message_that_was_sent_is_not_sent_again_when_a_failure_of_its_channel_was_counted_before(
+    store: Store, clock: Clock
+) -> None:
+    fire(store, "One", "crm")
+    [(read, _)] = store.deliveries.due(limit=9)
+    assert store.deliveries.fail_others("crm", least=0, error="HTTP 503", next_at=clock() + HOUR, lease=LEASE) == 1
+    clock.at += HOUR
+    assert store.deliveries.take([read.id], lease=LEASE) == {read.id}
+    assert store.deliveries.settle_delivered([read.id], read.attempts)
+    assert store.deliveries.next_wake() is None
 
 
 def test_once_a_channel_takes_one_message_again_it_gets_all_that_it_has_missed(store: Store, clock: Clock) -> None:

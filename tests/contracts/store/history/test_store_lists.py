@@ -284,8 +284,8 @@ def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, c
     assert about.run_id == first.run_id
     later = clock.at + HOUR
     assert store.deliveries.settle_failed([first.id], 0, "busy", next_at=later)
-    assert not store.deliveries.settle_delivered([first.id], 0)
-    assert store.deliveries.settle_delivered([second.id], 0)
+    assert not store.deliveries.settle_failed([first.id], 0, "busy", next_at=later)
+    assert [store.deliveries.settle_delivered([second.id], 0) for _ in range(2)] == [True, False]
     assert store.deliveries.due(limit=9) == []
     assert store.deliveries.next_wake() == later
     clock.forward(hours=1)
