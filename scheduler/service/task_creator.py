@@ -19,6 +19,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.records import Added
 from duetime.scheduler.request import Request
+from duetime.scheduler.rules.settlement import INBOX_CHANNEL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
 from duetime.scheduler.service.change_notices import ChangeNotices
@@ -183,6 +184,8 @@ class TaskCreator:
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
         warnings, others = all_warnings(plan.warnings, added), plan.other_actions
         view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        if not set(plan.task.deliver_to) - {INBOX_CHANNEL}:
+            return view
         return replace(view, held_until=self._facts.held_until(added.record))
 
     def _facts_of_tried(self, plan: Plan) -> RunFacts:
