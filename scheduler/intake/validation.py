@@ -136,7 +136,8 @@ def refuse_ends_without_repeat(request: Request | Reschedule) -> None:
     given += ["max_runs"] if request.max_runs not in {None, 1} else []  # what does not recur runs once
     problems = ProblemCollector()
     for name in given:
-        problems.of(_refuse_end, name, f"{name}=null or " if isinstance(request, Request) else "")
+        without = "until=null or " if name == "until" and isinstance(request, Request) else ""
+        problems.of(_refuse_end, name, without)
     if problems:
         raise problems.error()
 
