@@ -12,7 +12,6 @@ from duetime.scheduler.principal import LOCAL, Principal  # their address until 
 from typing_extensions import TypeAliasType
 
 __all__ = ("LOCAL", "Principal", "record")  # what others may import from here although it is imported here
-
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
 """A value that JSON can write. Values to be read are `Any`: only their writer knows their shape."""
 
