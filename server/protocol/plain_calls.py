@@ -21,10 +21,11 @@ from duetime.tools.registration import StrictTool, ToolCalls
 from mcp.server import MCPServer
 from mcp.shared.inbound import InboundModernRoute, classify_inbound_request
 from mcp.types import CallToolResult, ContentBlock, JSONRPCRequest, RequestId, TextContent
+from mcp.types.methods import validate_client_request
+from pydantic import ValidationError
 
 CALL_METHOD: Final = "tools/call"
 _PLAIN: Final = {"name", "arguments", "_meta"}
-_PROGRESS: Final = "progressToken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class PlainToolCalls:
         if not isinstance(tool, StrictTool) or not isinstance(given, dict) or not _is_plain(tool, given):
             return None
         route = classify_inbound_request({"method": request.method, "params": params}, headers=headers)
-        if not isinstance(route, InboundModernRoute) or type(meta.get(_PROGRESS, "")) not in {str, int}:
+        if not isinstance(route, InboundModernRoute) or not _is_valid(params, route.protocol_version):
             return None
         return PlainCall(request.id, tool.calls, given, CallOrigin.of_metadata(meta, route.client_info))
 
@@ -73,6 +74,15 @@ class PlainToolCalls:
 def _is_plain(tool: StrictTool, given: Mapping[str, Any]) -> bool:
     """Whether nothing but the tool looks at a call: an approval needs a card, a wait may be answered by a handle."""
     return tool.name != ACT_ON_TASK.name and given.get(WAIT.name) is None
+
+
+def _is_valid(params: Mapping[str, Any], version: str) -> bool:
+    """Whether the SDK takes the parameters of a call: it refuses one whose metadata it cannot read."""
+    try:
+        validate_client_request(CALL_METHOD, version, params)
+    except ValidationError:
+        return False
+    return True
 
 
 def _text(part: ContentBlock) -> dict[str, str]:

@@ -27,9 +27,12 @@ from duetime.server.transport.stdio_wire import Outgoing, Wire
 from mcp.client.client import Client
 from mcp.server import MCPServer
 from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
     CallToolResult,
     JSONRPCRequest,
     RequestParamsMeta,
@@ -107,6 +110,9 @@ NOT_PLAIN: dict[str, JSONRPCRequest] = {
     "no version": a_call("list_tasks", {}, _meta={}),
     "an unknown version": a_call("list_tasks", {}, _meta={**MODERN, next(iter(MODERN)): "2030-01-01"}),
     "an unreadable token": a_call("list_tasks", {}, _meta={**MODERN, "progressToken": {}}),
+    "a client without a version": a_call("list_tasks", {}, _meta={**MODERN, CLIENT_INFO_META_KEY: {"name": "test"}}),
+    "capabilities in a list": a_call("list_tasks", {}, _meta={**MODERN, CLIENT_CAPABILITIES_META_KEY: []}),
+    "an unknown level of logs": a_call("list_tasks", {}, _meta={**MODERN, LOG_LEVEL_META_KEY: "loud"}),
 }
 
 
@@ -131,6 +137,7 @@ def test_on_the_wire_a_task_has_all_that_the_sdk_adds(peer: Peer) -> None:
 WRONG: dict[str, dict[str, Any]] = {
     "arguments in a list": {"arguments": ["x"]},
     "unreadable metadata": {"arguments": {}, "_meta": {**MODERN, "progressToken": {}}},
+    "a client without a version": {"arguments": {}, "_meta": {**MODERN, CLIENT_INFO_META_KEY: {"name": "test"}}},
     "unreadable answers": {"arguments": {}, "inputResponses": ["x"]},
 }
 
