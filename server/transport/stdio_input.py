@@ -77,6 +77,7 @@ class Incoming:
         self._messages.put_nowait(None)  # for whoever asks again
         self._on_end()
         await self._pending.drained(self._drain)
+        self._pending.forget_all()  # a call that has not begun by now is not made: its client would not learn of it
         raise anyio.EndOfStream
 
     def _read(self) -> None:

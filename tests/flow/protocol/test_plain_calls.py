@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
@@ -24,6 +25,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport.stdio import WireCalls
 from duetime.server.transport.stdio_input import Incoming
 from duetime.server.transport.stdio_wire import Outgoing, Wire
+from duetime.tools.threads import ToolThreads
 from mcp.client.client import Client
 from mcp.server import MCPServer
 from mcp.types import (
@@ -187,6 +189,7 @@ def on_pipes(server: MCPServer[None], talk: Callable[[Pipes], Awaitable[None]]) 
         pipes = Pipes(server)
         pipes.write("server/discover", 1)
         await pipes.incoming.receive()
+        pipes.outgoing.pending.answered(1)  # no SDK is here to answer it
         try:
             await talk(pipes)
         finally:
@@ -207,6 +210,7 @@ def test_a_call_that_its_client_takes_back_is_not_answered(
     server: MCPServer[None], scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go = threading.Event(), threading.Event()
+    monkeypatch.setattr("duetime.tools.threads._threads", ToolThreads(1))  # which answers one call after the other
     get = scheduler.get
 
     def slow(task_id: str, **kwargs: Any) -> TaskView:
@@ -222,11 +226,36 @@ def test_a_call_that_its_client_takes_back_is_not_answered(
         pipes.write("notifications/cancelled", None, requestId=2)
         await pipes.incoming.receive()
         go.set()
-        await pipes.outgoing.pending.drained(TIMEOUT_S)
         pipes.write("tools/call", 3, name="list_tasks", arguments={})
         assert pipes.read()["id"] == 3
 
     on_pipes(server, calls)
+
+
+def test_a_call_that_has_not_begun_when_the_grace_of_the_end_is_over_is_not_made(
+    server: MCPServer[None], scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, made = threading.Event(), threading.Event(), []
+    threads = ToolThreads(1)
+    monkeypatch.setattr("duetime.tools.threads._threads", threads)
+
+    def slow(task_id: str, **_: Any) -> TaskView:
+        made.append(task_id)
+        begun.set()
+        go.wait(TIMEOUT_S)
+        raise TaskNotFound(task_id)
+
+    monkeypatch.setattr(scheduler, "get", slow)
+
+    async def calls(pipes: Pipes) -> None:
+        pipes.write("tools/call", 2, name="get_task", arguments={"task_id": "t_000000000000"})
+        pipes.write("tools/call", 3, name="get_task", arguments={"task_id": "t_000000000001"})
+        assert begun.wait(TIMEOUT_S)
+
+    on_pipes(server, calls)
+    go.set()
+    threads.finish()
+    assert made == ["t_000000000000"]
 
 
 def test_a_client_that_does_not_read_gets_every_answer_whole_and_in_order_later(server: MCPServer[None]) -> None:
