@@ -135,9 +135,12 @@ class Outgoing:
             self.pending.answered(message.id)
 
     def put_line(self, message: bytes) -> None:
-        """Write a message at once if that takes no wait, else when its turn comes. Thread-safe."""
+        """Write a message at once if that takes no wait, else when its turn comes; drop it if the client is gone.
+
+        Thread-safe.
+        """
         with self._added:
-            if rest := self._left_of(message + b"\n"):
+            if self._thread.is_alive() and (rest := self._left_of(message + b"\n")):
                 self._unwritten.append(rest)
                 self._added.notify()
 

@@ -258,6 +258,18 @@ def test_a_call_that_has_not_begun_when_the_grace_of_the_end_is_over_is_not_made
     assert made == ["t_000000000000"]
 
 
+def test_nothing_more_is_kept_for_a_client_that_closed_its_end(server: MCPServer[None]) -> None:
+    async def calls(pipes: Pipes) -> None:
+        pipes.answers.close()
+        pipes.outgoing.put_line(b"1")
+        pipes.outgoing.flush(TIMEOUT_S)
+        before = len(pipes.outgoing._unwritten)
+        pipes.outgoing.put_line(b"2")
+        assert len(pipes.outgoing._unwritten) == before
+
+    on_pipes(server, calls)
+
+
 def test_a_client_that_does_not_read_gets_every_answer_whole_and_in_order_later(server: MCPServer[None]) -> None:
     lines = [str(number).encode() * (4_000 if number % 2 else 50) for number in range(10, 60)]  # more than a pipe holds
 
