@@ -138,7 +138,8 @@ class Dispatcher:
             return left  # the database is busy enough with the starts of these
         self._look_requested, self._look_at = False, -math.inf
         freed, self._freed = self._freed, False
-        sleep = 0.0 if freed and self._clock() < self._timer_at and self._make_ready() else self._look()
+        known_until, self._timer_at = self._timer_at, -math.inf  # a timer may have been set since: the next step looks
+        sleep = 0.0 if freed and self._clock() < known_until and self._make_ready() else self._look()
         self._look_at = self._clock() + sleep
         return sleep
 

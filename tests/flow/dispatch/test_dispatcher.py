@@ -96,6 +96,21 @@ def test_a_freed_run_is_queued_before_a_look_at_the_timers_unless_one_has_fired(
     assert (queued(queue), seen) == ([freed], [looks])
 
 
+def test_runs_that_are_freed_without_end_keep_no_timer_set_since_from_firing(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    dispatcher = Dispatcher(store, queue)
+    dispatcher.step()
+    task, run = with_deadline(*a_task(scheduled_for=NOON), after=timedelta(minutes=1))
+    store.tasks.add(task, run, actor="alice")
+    clock.forward(hours=1)
+    for _ in range(2):
+        added(store)
+        dispatcher.freed()
+        dispatcher.step()
+    assert store.tasks.get(TENANT, task.id).run.state is State.EXPIRED
+
+
 def test_a_run_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_its_time(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
