@@ -108,7 +108,7 @@ def open_scheduler(
     """Open a scheduler on a new database, which is gone after the block; it reads neither environment nor files.
 
     It has `handlers`, and none of other installed packages. `settings` are those of `Settings`; times are in UTC
-    unless they say otherwise. With `run`, what is due runs here.
+    unless they say otherwise. With `run`, what is due runs here, on all threads whatever the load of the machine.
     Raises InvalidSetting.
     """
     with tempfile.TemporaryDirectory(prefix="duetime-") as folder:
@@ -117,6 +117,7 @@ def open_scheduler(
             "sqlite_synchronous": "OFF",
             "desktop_notifications": "off",
             "timezone": "UTC",
+            "yield_to_load": False,
         }
         given = Layers(Settings.model_fields, usual | settings, dict.fromkeys(settings, "testing.open_scheduler"))
         with given.explained():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -28,6 +29,7 @@ from duetime import (
     testing,
     watch_check,
 )
+from duetime.scheduler.worker.machine_load import Machine
 from pydantic import BaseModel
 
 
@@ -70,6 +72,20 @@ def test_a_program_keeps_prints_with_the_run_where_it_asks_for_that(
         assert [line.text for line in scheduler.run_log(record.run.id).lines] == kept
     sys.stdout.write("after\n")
     assert capsys.readouterr().out == ("" if kept else "resized\n") + "after\n"
+
+
+def test_handlers_that_wait_for_each_other_meet_on_a_busy_machine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "load", lambda _: 100.0)
+    both = threading.Barrier(2)
+
+    @handler("meet")
+    def meet(_ctx: Context) -> Done:
+        both.wait(30)
+        return Done("met")
+
+    with testing.open_scheduler(handlers=[meet], run=True) as scheduler:
+        met = [scheduler.schedule(title, action="meet").record.task.id for title in ("One", "Other")]
+        assert [scheduler.wait(task_id, timeout=60).record.run.summary for task_id in met] == ["met", "met"]
 
 
 def test_an_exception_is_a_retry_and_a_result_that_is_no_outcome_a_failure() -> None:
