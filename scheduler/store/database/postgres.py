@@ -79,7 +79,9 @@ class Postgres(Database):
         self.engine = _engine(url, _BY_INDEX, known, pool_size=8)
         self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=4)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional
+        from psycopg.pq import TransactionStatus  # noqa: PLC0415 - as above
 
+        self._busy = TransactionStatus.ACTIVE
         self._reading, self._writing = IsolationLevel.REPEATABLE_READ, IsolationLevel.READ_COMMITTED
 
     def read(self, work: Work[T]) -> T:
@@ -110,7 +112,7 @@ class Postgres(Database):
         if not raw.autocommit:
             raw.autocommit = True
         try:
-            result = work(connection)
+            result = self._ran(connection, raw, work)
         except DBAPIError as error:
             if error.connection_invalidated:
                 return Tried(may_be_stored=True)
@@ -212,7 +214,7 @@ class Postgres(Database):
                 raw.autocommit = isolation is None
             if isolation is not None and raw.isolation_level != isolation:
                 raw.isolation_level = isolation  # sent with BEGIN; SQLAlchemy's own way costs a third of a transaction
-            result = work(connection)
+            result = self._ran(connection, raw, work)
             try:
                 connection.commit()  # reads too: a rollback would make the driver drop its prepared statements
             except DBAPIError as error:
@@ -220,6 +222,15 @@ class Postgres(Database):
                     raise EndUnknown(result) from error
                 raise
             return result
+
+    def _ran(self, connection: Connection, raw: Any, work: Work[T]) -> T:
+        """Run `work`; an exception amid a statement, as a signal raises, leaves an answer that no one else may read."""
+        try:
+            return work(connection)
+        except BaseException:
+            if raw.pgconn.transaction_status == self._busy:
+                connection.invalidate()
+            raise
 
     def _there(self, look: Work[bool]) -> bool:
         """Check whether rows exist; False when the server does not reply."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
@@ -131,3 +132,22 @@ def test_a_file_that_another_process_writes_is_busy(tmp_path: Path) -> None:
             assert "The database is busy: others have been writing" in str(refused.value)
 
         first._database.write(hold)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("call", ["look", "attempt", "read", "write"])
+def test_an_exception_amid_a_statement_leaves_its_answer_to_no_later_call(
+    migrated_postgres_url: str, call: str
+) -> None:
+    """A program may raise from the handler of a signal, such as a soft time limit, while the driver waits."""
+
+    def interrupted(connection: Connection) -> None:
+        raw: Any = connection.connection.driver_connection
+        raw.pgconn.send_query(b"SELECT 1")
+        raise RuntimeError("soft time limit")
+
+    with closing(open_store(migrated_postgres_url)) as store:
+        with pytest.raises(RuntimeError, match="soft"):
+            getattr(store._database, call)(interrupted)
+        assert store._database.look(lambda each: each.exec_driver_sql("SELECT 2").scalar_one()) == 2
+        assert store._database.attempt(lambda each: each.exec_driver_sql("SELECT 3").scalar_one()).result == 3
