@@ -240,7 +240,9 @@ def test_a_task_that_ended_with_another_and_is_wanted_again_asks_and_runs_in_spi
         store.claims.settle([settlement(restarted(store, each), State.FAILED)])
     assert state(store, record) is State.FAILED
 
+    clock.forward(minutes=50)
     again = change(store, record, kind, partial(changes.move, to=clock(), now=clock(), kind=kind))
+    assert store.approvals.open_of(TENANT, [again.run.id])[again.run.id].asked_at == clock()
     asked = [state for state, _ in inbox(store)].count(State.WAITING)
     assert (again.run.state, asked) == (State.WAITING, 1), "it has not ended once more"
     assert answer(store, record, APPROVE).run.state is State.SCHEDULED
