@@ -256,11 +256,13 @@ class _Parts:
             runner.wake()
             self._notify(task_ids)
 
+        notify = RunNotifier(changed).changed
+        self.store.commits.listen(notify)  # until there is an engine, which looks itself
         return service.Scheduler(
             self.store,
             self._planner(),
             explainer=self._explainer(remote_queue),
-            notices=ChangeNotices(remote_queue.recall, RunNotifier(changed).changed, via),
+            notices=ChangeNotices(remote_queue.recall, notify, via),
             fast_path=FastPath(runner, self._notify),
             quiet=quiet_plan(self.settings, self.settings.timezone),
             quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),

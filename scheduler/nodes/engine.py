@@ -25,6 +25,7 @@ from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.audit.seal import MAX_ROWS_SEALED
+from duetime.scheduler.store.chains.commits import FreedListener
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 MAX_DELIVERY_SLEEP_S = 10.0
@@ -72,8 +73,10 @@ class DispatchEngine:
             notifier=notifier,
         ).loop
         self._loops = [self._dispatcher.loop, self.maintenance, Loop("audit", self._seal)]
+        self._listener_before: FreedListener = notifier.changed
 
     def start(self) -> None:
+        self._listener_before = self._store.commits.listen(self._freed)
         self._store.commits.listen_for_urgency(self._dispatcher.rescore)
         self._store.commits.listen_for_ends(self._notifier.ended)
         for loop in self._loops:
@@ -98,6 +101,16 @@ class DispatchEngine:
             loop.stop(0)
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        """Leave the runs that are freed from now on to another process."""
+        self._store.commits.listen(self._listener_before)
+
+    def _freed(self, task_ids: Sequence[str]) -> None:
+        """Notify of tasks whose runs waited for others, and look for due runs at once: theirs may be due."""
+        self._dispatcher.freed()
+        self._notifier.changed(task_ids)
 
     def _seal(self) -> float:
         """Add the next rows to the audit chains, and return the seconds until the next step."""
@@ -150,7 +163,6 @@ class Engine(DispatchEngine):
             self._loops.append(self._heartbeat.loop)
 
     def start(self) -> None:
-        self._store.commits.listen(self._freed)
         self.worker.start()
         super().start()
 
@@ -175,6 +187,7 @@ class Engine(DispatchEngine):
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
         self._finish_deliveries(ends - time.monotonic())
+        self._stop_listening()
         self._decisions.step()
         if self._retention is not None:
             self._retention.close()
@@ -239,8 +252,3 @@ class Engine(DispatchEngine):
             self._dispatcher.wake()
         if any(settlement.deliveries for settlement in settlements):
             self._delivery.wake()
-
-    def _freed(self, task_ids: Sequence[str]) -> None:
-        """Notify of tasks whose runs waited for others, and look for due runs at once: theirs may be due."""
-        self._dispatcher.freed()
-        self._notifier.changed(task_ids)

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from duetime import Scheduler
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
+from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
+
+from tests.flow.waiting import eventually
 
 
 def settings(folder: Path, **more: object) -> Settings:
@@ -62,6 +65,20 @@ def test_a_process_whose_disk_is_full_is_not_ready_until_it_can_write_again(tmp_
         database._raw.execute("PRAGMA max_page_count=1000000").fetchone()
         app.scheduler.schedule("Stretch", when="in 2 hours")
         assert app.ready() == "ok"
+
+
+def test_a_run_that_an_event_of_another_process_releases_starts_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.MAX_DISPATCH_SLEEP_S", 3600.0)
+    with build(settings(tmp_path)) as app, build(settings(tmp_path)) as sender:
+        app.start()
+        runner = app.runner
+        assert isinstance(runner, Runner)
+        eventually(lambda: runner.running, "the runner")
+        task = sender.scheduler.schedule("Ship it", wait_for={"event": "order.paid"}).record.task
+        assert sender.scheduler.signals.send("order.paid").freed == 1
+        eventually(lambda: app.scheduler.get(task.id).record.run.state is State.SUCCEEDED, "it ran")
 
 
 def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:

@@ -18,6 +18,10 @@ class _RolledBack(Exception):
     """Ends the transaction of a rehearsal."""
 
 
+FreedListener = Callable[[Sequence[str]], None]
+"""Gets the ids of tasks whose waiting runs continue."""
+
+
 def _nobody(_news: Sequence[object]) -> None:
     return None
 
@@ -27,13 +31,14 @@ class Commits:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._on_freed: Callable[[Sequence[str]], None] = _nobody
+        self._on_freed: FreedListener = _nobody
         self._rescore: Callable[[Sequence[str]], None] = _nobody
         self._on_ended: Callable[[Sequence[EndedRun]], None] = _nobody
 
-    def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
-        """Call `on_freed` with tasks whose waiting runs continue. It replaces the listener before it."""
-        self._on_freed = on_freed
+    def listen(self, on_freed: FreedListener) -> FreedListener:
+        """Call `on_freed` with tasks whose waiting runs continue. Return the listener before it, which it replaces."""
+        before, self._on_freed = self._on_freed, on_freed
+        return before
 
     def notify(self, task_ids: Sequence[str]) -> None:
         """Report tasks to the listener of `listen`, as if their runs went on: theirs wait from now on."""

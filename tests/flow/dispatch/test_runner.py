@@ -495,6 +495,16 @@ def test_a_run_left_running_by_a_dead_runner_is_attempted_again_under_the_same_k
     assert "crashed" in house.kinds(record.task.id)
 
 
+def test_runs_that_are_freed_are_the_concern_of_a_runner_for_as_long_as_it_is_one(house: House) -> None:
+    elsewhere: list[str] = []
+    house.store.commits.listen(elsewhere.extend)
+    runner = house.run()
+    house.store.commits.notify(["during"])
+    runner.stop(timedelta(0))
+    house.store.commits.notify(["after"])
+    assert (house.told, elsewhere) == (["during"], ["after"])
+
+
 def test_a_runner_whose_epoch_is_over_starts_nothing_more_and_steps_down(house: House) -> None:
     runner = house.run()
     house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="another")

@@ -203,6 +203,19 @@ def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
     assert installation.channel.told[0] == "due"
 
 
+@pytest.mark.parametrize("started", [True, False], ids=["a server", "a command that only schedules"])
+def test_a_run_that_an_event_releases_starts_at_once_though_no_worker_sent_it(
+    installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch, started: bool
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.MAX_DISPATCH_SLEEP_S", 3600.0)
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    sender = installation.member(Role.SERVE, start=started, handlers=[gate.handler("sender")])
+    gate.open.set()
+    view = sender.scheduler.schedule("Ship", action="gate", wait_for={"event": "order.paid"})
+    assert sender.scheduler.signals.send("order.paid").freed == 1
+    eventually(lambda: state(sender, view) is State.SUCCEEDED, "it ran")
+
+
 def test_a_running_task_that_another_process_cancels_is_stopped_at_once(installation: Installation, gate: Gate) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
