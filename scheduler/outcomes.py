@@ -33,7 +33,7 @@ class Spawn(Done):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It failed this time; try again after `after`, or by the task's backoff when None. Counts as an attempt.
+    """It failed this time; try again after `after` and the task's backoff, which is added to it. Counts as an attempt.
 
     `result` is kept as JSON until the next attempt ends.
     """
