@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from duetime.scheduler.audit.chain import Head
+from duetime.scheduler.audit.chain import ChainNotFound, Head
 from duetime.scheduler.audit.entry import AuditEntry, AuditPage
 from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
 from duetime.scheduler.errors import InvalidArgument
@@ -27,14 +27,18 @@ def page_json(page: AuditPage) -> dict[str, Json]:
     return present({"schema": "duetime.audit/1", "entries": [*map(entry_json, page.entries)], "cursor": page.cursor})
 
 
-def heads_json(found: Sequence[Head]) -> dict[str, Json]:
-    """Return the ends of chains."""
+def heads_json(found: Sequence[Head], named: str | None = None) -> dict[str, Json]:
+    """Return the ends of chains. Raises ChainNotFound where the tenant that was `named` has none."""
+    if named is not None and not found:
+        raise ChainNotFound(named)
     heads: list[Json] = [{"tenant": it.tenant, "entries": it.entries, "hash": it.hash} for it in found]
     return {"schema": "duetime.audit_heads/1", "heads": heads}
 
 
-def verdicts_json(found: Sequence[ChainVerdict]) -> dict[str, Json]:
-    """Return the results of verifications."""
+def verdicts_json(found: Sequence[ChainVerdict], named: str | None = None) -> dict[str, Json]:
+    """Return the results of verifications. Raises ChainNotFound where the tenant that was `named` has no chain."""
+    if named is not None and not any(each.entries or each.pending or each.broken for each in found):
+        raise ChainNotFound(named)
     return {"schema": "duetime.audit_verdicts/1", "chains": [*map(_verdict_json, found)]}
 
 

@@ -83,7 +83,7 @@ def audit_list(server: RemoteServer, params: Params) -> None:
 
 def audit_head(server: RemoteServer, params: Params) -> None:
     """Show the ends of audit chains."""
-    audit.show_heads(server.get("/audit/heads", **_tenant(params)), params["tenant"], as_json=params["as_json"])
+    audit.show_heads(server.get("/audit/heads", **_tenant(params)), as_json=params["as_json"])
 
 
 def audit_verify(server: RemoteServer, params: Params) -> None:
@@ -92,7 +92,7 @@ def audit_verify(server: RemoteServer, params: Params) -> None:
     began = time.monotonic()
     body = {**({"heads": heads} if heads else {}), **_tenant(params)}
     found = server.patiently(PATIENCE_S).post("/audit/verify", body)
-    audit.show_verdicts(found, time.monotonic() - began, params["tenant"], as_json=params["as_json"])
+    audit.show_verdicts(found, time.monotonic() - began, as_json=params["as_json"])
 
 
 def policy_show(server: RemoteServer, params: Params) -> None:

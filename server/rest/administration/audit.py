@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of, tenant_of
+from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_tenants, reader_of, tenant_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import rules_of_audit
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
@@ -117,7 +117,7 @@ def heads(call: RestCall) -> RestAnswer:
     tenant, chain = tenant_of(call), call.parts.store.audit_chain
     while chain.seal(durable=True):
         pass
-    return RestAnswer(HeadsPayload.model_validate(heads_json(chain.heads(tenant))))
+    return RestAnswer(HeadsPayload.model_validate(heads_json(chain.heads(tenant), _named(call))))
 
 
 def verify(call: RestCall) -> RestAnswer:
@@ -125,7 +125,12 @@ def verify(call: RestCall) -> RestAnswer:
     tenant = tenant_of(call)
     kept, rules = read_heads(call.values.get("heads", ()), tenant), rules_of_audit(call.parts.settings)
     found = call.parts.store.audit_chain.verify_alone(tenant, anchors=kept, rules=rules)
-    return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found)))
+    return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found, _named(call))))
+
+
+def _named(call: RestCall) -> str | None:
+    """Return the one tenant that a request names."""
+    return None if of_all_tenants(call) else call.values.get("tenant")
 
 
 _FILTERS = (
@@ -157,6 +162,7 @@ OF_AUDIT = (
         HeadsPayload,
         Scope.ADMIN_READ,
         in_query=(TENANT,),
+        statuses=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
         "verify_audit",
@@ -170,6 +176,6 @@ OF_AUDIT = (
             Argument("heads", Texts(MAX_HEADS), "Heads that were kept of this tenant, each as TENANT:ENTRIES:HASH"),
             TENANT,
         ),
-        statuses=(HTTPStatus.CONFLICT,),
+        statuses=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
 )

@@ -123,6 +123,14 @@ async def test_chains_are_verified_for_one_caller_at_a_time(site: Site, monkeypa
     assert problems == ["another verification goes on; try again when it is done."] * 2
 
 
+async def test_a_tenant_without_an_audit_chain_is_not_found(site: Site) -> None:
+    for method, path in (("GET", "/audit/heads?tenant=acmee"), ("POST", "/audit/verify")):
+        body = {} if "?" in path else {"body": {"tenant": "acmee"}}
+        assert "no audit chain of 'acmee'" in (await answered(site, method, path, 404, **body))["detail"]
+    every = await answered(site, "POST", "/audit/verify", body={"tenant": "*"})
+    assert [chain["tenant"] for chain in every["chains"]] == ["local"]
+
+
 async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
     store = site.app.store
     store.audit.record(AuditEntry("local", AuditKind.POOL_SET, "ann", "rest", "gpu"))
