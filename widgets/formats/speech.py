@@ -15,7 +15,7 @@ from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_tim
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.summary import comes_again_first, look, why_expired
+from duetime.widgets.text.summary import comes_again_at, look, why_expired
 
 FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}",
@@ -119,8 +119,8 @@ def _upstreams(waits: list[WaitPart]) -> str:
 
 def _more(task: TaskPayload, found: str, times: _Times) -> Iterator[str]:
     """Yield what is worth a second sentence, what matters most first."""
-    if comes_again_first(task) and task.snoozed_until:
-        yield f"It comes again {times.at(task.snoozed_until)}"
+    if again := comes_again_at(task):
+        yield f"It comes again {times.at(again)}"
     if found in _TO_COME:
         yield from _of_waits(task, times)
     if found == "blocked":

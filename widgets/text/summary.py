@@ -100,15 +100,18 @@ def first_sentence(task: TaskPayload) -> str:
         if task.paused_until
         else "",
     }
-    again = datetime.fromisoformat(task.snoozed_until) if comes_again_first(task) and task.snoozed_until else None
-    snoozed = f"{it.capitalize()} comes again {moment(again, task.when.timezone, now)}. " if again else ""
+    again = comes_again_at(task)
+    when = moment(datetime.fromisoformat(again), task.when.timezone, now) if again else ""
+    snoozed = f"{it.capitalize()} comes again {when}. " if again else ""
     return f"{snoozed}{sentence.format(**words)}"
 
 
-def comes_again_first(task: TaskPayload) -> bool:
-    """Whether a snoozed outcome comes again, and before the next run of its series."""
-    held = task.paused and task.paused_until is None
-    return task.snoozed_until is not None and not held and task.now < task.snoozed_until < task.when.utc
+def comes_again_at(task: TaskPayload) -> str | None:
+    """Return when a snoozed outcome comes again, in UTC: not before a pause ends; None if its series runs sooner."""
+    if task.snoozed_until is None or (task.paused and task.paused_until is None):
+        return None
+    again = max(task.snoozed_until, task.paused_until or "")
+    return again if task.now < again < task.when.utc else None
 
 
 def _due(due: datetime, now: datetime, time: str) -> str:

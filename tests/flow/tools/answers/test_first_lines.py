@@ -203,6 +203,18 @@ def test_a_snoozed_outcome_comes_before_the_next_run_of_its_series(ask: Ask, sto
     )
 
 
+def test_a_snoozed_outcome_does_not_come_before_the_end_of_a_pause(ask: Ask, store: Store, clock: Clock) -> None:
+    _, made = ask("schedule_task", title="Stand up", repeat="every day at 00:30", timezone="UTC")
+    clock.now = NOW + timedelta(minutes=90)
+    settled(store, clock.now, Done())
+    ask("act_on_task", task_id=made["id"], action="snooze", minutes=10)
+    said, payload = ask("reschedule_task", task_id=made["id"], pause_until="today 15:00")
+    assert said.startswith("The reminder comes again Sun 22 Nov 2026 15:00 UTC, in 15 hours. The reminder is paused")
+    assert speech(TaskPayload.model_validate(payload)).endswith(" It comes again today at three in the afternoon.")
+    said, payload = ask("reschedule_task", task_id=made["id"], pause=True)
+    assert "comes again" not in said + speech(TaskPayload.model_validate(payload))
+
+
 def test_a_message_is_not_repeated_as_the_outcome_of_its_reminder(ask: Ask, store: Store, clock: Clock) -> None:
     text, task = after(ask, store, clock, Done("Bring  coffee"), payload={"message": "Bring coffee"})
 
