@@ -41,6 +41,14 @@ class Inbox:
         statement = _unread(of_run=run_id is not None, of_task=of is not None)
         return self._database.read(lambda connection: _messages(connection, statement, values))
 
+    def has(self, tenant: str, user: str, beginning: str) -> bool:
+        """Whether the user has a message, read or not, whose id begins so."""
+        begins = inbox.c.id.like(f"{escaped(beginning)}%", escape=ESCAPE)
+        statement = _of(select(inbox.c.id).where(begins), tenant, user).limit(1)
+        return is_id(beginning) and self._database.read(
+            lambda connection: connection.execute(statement).first() is not None
+        )
+
     def of_runs(self, run_ids: Sequence[str]) -> list[InboxMessage]:
         """Return the messages of these runs, of all tenants, for change notifications."""
         statement = select(*MESSAGE_FIELDS).where(inbox.c.run_id.in_(list(run_ids))).order_by(*_NEWEST_FIRST)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.readers.inbox import MESSAGE_ID_PREFIX
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import InboxMessage, State
@@ -23,7 +24,6 @@ from duetime.widgets.text.list_text import held_in_words, quiet_in_words
 from rich.text import Text
 
 MAX_OUTCOME_CHARS = 200
-MESSAGE_ID_PREFIX = "m_"
 _COLUMNS = ("at", "id", "task_id", "title", "state", "text")
 _NOTHING = "Nothing is unread."
 
@@ -154,7 +154,7 @@ def _found(scheduler: Scheduler, ids: Sequence[str] | None, limit: int) -> list[
 
 
 def _named(scheduler: Scheduler, text: str) -> str:
-    """Return the id of the outcome or of the task that a text stands for. Raises TaskNotFound, InvalidArgument."""
+    """Return the id of the outcome or of the task that a text stands for. Raises TaskNotFound, OutcomeNotFound."""
     if not text.startswith(MESSAGE_ID_PREFIX):
         return scheduler.get(scheduler.tasks.find(text)).record.task.id
     return meant_message(text, [each.id for each in scheduler.inbox.unread(of=text)])

@@ -6,14 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage
 from duetime.scheduler.views import HeldDeliveries
 
+MESSAGE_ID_PREFIX: Final = "m_"
 MAX_OUTCOMES_MENTIONED: Final = 5
 """Unread outcomes that a list mentions; the rest is counted."""
+
+
+class OutcomeNotFound(DuetimeError):
+    """No outcome of the caller, read or not, has the id."""
+
+    code = "not_found"
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"no outcome {message_id[:40]!r}. The inbox has the ids of those that are unread.", argument="task_id"
+        )
 
 
 class InboxReader:
@@ -25,9 +38,12 @@ class InboxReader:
     def unread(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so.
 
-        Each says until when quiet hours hold its deliveries.
+        Each says until when quiet hours hold its deliveries. Raises OutcomeNotFound for the beginning of none, not even
+        of one that was read.
         """
         found = self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+        if not found and of and of.startswith(MESSAGE_ID_PREFIX) and not self._store.inbox.has(by.tenant, by.user, of):
+            raise OutcomeNotFound(of)
         held = self._store.deliveries.held_until(by.tenant, [each.run_id for each in found]) if found else {}
         return [replace(each, held_until=held.get(each.run_id)) for each in found]
 

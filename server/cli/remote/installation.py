@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.readers.inbox import MESSAGE_ID_PREFIX
 from duetime.server.cli import inbox, output, pools
 from duetime.server.cli.access import keys
 from duetime.server.cli.remote.client import RemoteServer
@@ -61,14 +62,14 @@ def inbox_done(server: RemoteServer, params: Params) -> None:
 
 
 def _named(server: RemoteServer, text: str) -> str:
-    if not text.startswith(inbox.MESSAGE_ID_PREFIX):
+    if not text.startswith(MESSAGE_ID_PREFIX):
         return found_id(server, text)
     found = server.get("/inbox", task_id=text)["messages"]
     return inbox.meant_message(text, [message["id"] for message in found])
 
 
 def _marked(name: str) -> Mapping[str, Any]:
-    return {"ids": [name]} if name.startswith(inbox.MESSAGE_ID_PREFIX) else {"task_id": name}
+    return {"ids": [name]} if name.startswith(MESSAGE_ID_PREFIX) else {"task_id": name}
 
 
 def _ways(params: Params) -> dict[str, bool]:

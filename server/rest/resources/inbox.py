@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
@@ -74,6 +75,7 @@ OF_INBOX = (
         list_,
         InboxPayload,
         in_query=(Argument("limit", Whole(1, MAX_MESSAGES), "Default 20", "limit=20"), _OF_TASK),
+        statuses=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
         "mark_inbox_read",

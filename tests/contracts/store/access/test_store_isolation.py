@@ -251,6 +251,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         ],
         "inbox.mark_unread": [lambda: inbox.mark_unread(tenant, "alice", task_id, since=NOON - timedelta(days=1))],
         "inbox.quiet_count": [lambda: inbox.quiet_count(tenant, "alice", most=9)],
+        "inbox.has": [lambda: inbox.has(tenant, "alice", "m_")],
         "inbox.missed": [lambda: inbox.missed(tenant, "alice", limit=9, most=9)],
         "inbox.unread": [
             lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),

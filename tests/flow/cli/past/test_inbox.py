@@ -128,6 +128,8 @@ def test_nothing_is_marked_where_one_of_those_named_is_unknown_or_stands_for_sev
     said: Say, tasks: dict[str, str]
 ) -> None:
     assert "no task 't_nothing'" in said("done", tasks["Export"], "t_nothing", code=3)
+    assert "ID: no outcome 'm_nothing'" in said("done", tasks["Export"], "m_nothing", code=3)
+    assert "no outcome" in said("read", "m_nothing", code=3)
     assert "'m_' may be m_" in said("done", tasks["Export"], "m_", code=2)
     assert "name outcomes, or say --all. " in said("done", code=2)
     assert "name outcomes or say --all, not both" in said("done", "--all", tasks["Export"], code=2)

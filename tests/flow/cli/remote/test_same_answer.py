@@ -128,7 +128,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "decisions show": ("decisions show {decision}",),
     "inbox list": ("inbox list", "inbox list --limit 1"),
     "inbox read": ("inbox read {told}", "inbox read m_"),
-    "inbox done": ("inbox done {told}", "inbox done {message}"),
+    "inbox done": ("inbox done {told}", "inbox done {message}", "inbox done m_nothing"),
     "quiet-hours show": ("quiet-hours show",),
     "quiet-hours set": ("quiet-hours set '22:00-07:00 America/Denver'",),
     "quiet-hours clear": ("quiet-hours clear",),
