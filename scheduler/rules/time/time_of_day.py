@@ -20,11 +20,13 @@ _PAST_MINUTES = {"half": 30, "quarter": 15}
 _WRITTEN = re.compile(r"(?P<hour>[01]?[0-9]|2[0-3])(?P<dot>\.?)(?P<minute>[0-5][0-9])")
 """A time of day without its colon."""
 
-_BEFORE_DATE = re.compile(r"^(?:am|den|le|el|il) (?=[0-9])")
+_BEFORE_DATE = re.compile(r"(^|\buhr (?:[0-5][0-9] )?|\bum [0-9:.]+ )(?:am|den|le|el|il) (?=[0-9])")
 _LOCAL_CLOCK = re.compile(
-    r"(?:\b(?:um|à|a las|alle) )?\b([0-9]{1,2})(?:(?::([0-9]{2}))? ?uhr(?: ([0-5][0-9])\b)?|h([0-5][0-9])\b)"
+    r"\b(?:um|à|a las|alle) ([0-9]{1,2})(?:[:.]([0-5][0-9]))?(?: ?(?:uhr|h)(?: ?([0-5][0-9]))?)?(?![\w.:])"
+    r"|\b([0-9]{1,2})(?:[:.]([0-5][0-9]))? ?uhr(?: ([0-5][0-9]))?\b"
+    r"|\b([0-9]{1,2})h([0-5][0-9])\b|(?<=[0-9]{4} )([0-9]{1,2})h$"
 )
-"""A time of day after a numeric date as other languages write it: `8 uhr 30`, `um 8:30 uhr`, `à 8h30`."""
+"""A time of day with a numeric date as other languages write it: `8 uhr 30`, `um 8:30`, `8.30 uhr`, `à 8 h 30`."""
 
 _YEAR = re.compile(r"19|20")
 _MONTHS_PER_YEAR = 12
@@ -38,8 +40,12 @@ DAY_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "ni
 
 def with_plain_clock(clean: str) -> str:
     """Return a phrase with a numeric date and the time of day as `8:30`, however its language writes that."""
-    dated = _BEFORE_DATE.sub("", clean)
-    return _LOCAL_CLOCK.sub(lambda hour: f"{hour[1]}:{hour[2] or hour[3] or hour[4] or '00'}", dated)
+    return _LOCAL_CLOCK.sub(_plain_clock, _BEFORE_DATE.sub(r"\1", clean))
+
+
+def _plain_clock(found: re.Match[str]) -> str:
+    hour, minute = [*filter(None, found.groups()), "00"][:2]
+    return f"{hour}:{minute}"
 
 
 @dataclass(frozen=True, slots=True)

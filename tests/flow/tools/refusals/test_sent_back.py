@@ -377,7 +377,13 @@ CORRECTED = [
     (S, {"when": "tomorrow", "until": "friday"}, "until=null or repeat='daily'"),
     (S, {"when": "tomorrow", "expect": "ok"}, "expect={'url': 'https://example.com/health'}"),
     (S, {"action": "webhook", "payload": HOOK, "expect": "ok"}, "expect={'field': 'ok'}"),
-    (S, {"when": "am 3.12.2026 um 8 Uhr 30"}, "when='2026-12-03 8:30'"),
+    *(
+        (S, {"when": said}, "when='2026-12-03 8:30'")
+        for said in ("am 3.12.2026 um 8 Uhr 30", "am 3.12.2026 um 8:30", "3.12.2026 8.30 Uhr", "3/12/2026 à 8 h 30")
+    ),
+    (S, {"when": "am 3.12.2026 um 18"}, "when='2026-12-03 18:00'"),
+    (S, {"when": "3/12/2026 17h"}, "when='2026-12-03 17:00'"),
+    (S, {"when": "um 18 Uhr am 3.12.2026"}, "when='18:00 2026-12-03'"),
     ("list_tasks", {"date": "next week"}, "after='next week', before='end of next week'"),
     (R, {"task_id": "ONE", "remove": ["deadline"]}, "deadline='none', remove=null"),
     (R, {"task_id": "ONE", "remove": ["deadline", "needs"]}, "deadline='none', remove=['needs']"),
