@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,6 @@ from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS, parts_of
 from duetime.tools.arguments.types import Text, Whole
-from duetime.tools.arguments.unknown_names import is_short
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST
@@ -48,16 +48,22 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
     return page_answer(page)
 
 
-_PERIODS: Final = ("week", "month", "year")
+_DAY: Final = re.compile(
+    r"today|tomorrow|yesterday|(?:(?:next|last|this) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]{4}(?:-[0-9]{2}){2}",
+    re.IGNORECASE,
+)
+_PERIOD: Final = re.compile(r"(?:next|last|this) (?:week|month|year)", re.IGNORECASE)
 
 
 def _on_a_day(name: str) -> Callable[[Json], InvalidArgument]:
     """Return the problem of a day under `name`, with the two filters that are its start and its end."""
 
     def problem(given: Json) -> InvalidArgument:
-        day = given if isinstance(given, str) and is_short(given) else "tomorrow"
-        whole = f"end of {day}" if day.lower().endswith(_PERIODS) else f"{day} 23:59"
-        example = f"after={day!r}, before={whole!r}"
+        words = given if isinstance(given, str) else ""
+        day = words if _DAY.fullmatch(words) else "tomorrow"
+        example = f"after={day!r}, before={f'{day} 23:59'!r}"
+        if _PERIOD.fullmatch(words):
+            example = f"after={words!r}, before={f'end of {words}'!r}"
         return InvalidArgument(name, "a list has no day", accepted="after and before", example=example)
 
     return problem

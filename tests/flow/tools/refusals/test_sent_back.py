@@ -369,7 +369,8 @@ WRONG = [
     ("send_event", {"name": "a", "event_id": "a b"}),
     ("send_event", {}),
     ("send_event", {"name": "a", "data": {"x": "y" * 40_000}}),
-    ("list_tasks", {"date": "friday"}),
+    *(("list_tasks", {"date": day}) for day in ("friday", "next monday", "2026-12-03")),
+    *(("list_tasks", {"date": words}) for words in ("december", "3 days ago", "am 3.12.2026", "in the past")),
 ]  # fmt: skip
 
 
