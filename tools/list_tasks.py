@@ -48,10 +48,8 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
     return page_answer(page)
 
 
-_DAY: Final = re.compile(
-    r"today|tomorrow|yesterday|(?:(?:next|last|this) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]{4}(?:-[0-9]{2}){2}",
-    re.IGNORECASE,
-)
+_WEEKDAY = r"(?:(?:next|last|this) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_DAY: Final = re.compile(rf"today|tomorrow|yesterday|{_WEEKDAY}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}", re.IGNORECASE)
 _PERIOD: Final = re.compile(r"(?:next|last|this) (?:week|month|year)", re.IGNORECASE)
 
 
