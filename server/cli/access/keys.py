@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -78,8 +79,9 @@ def show_keys(found: Mapping[str, Any], now: datetime, tenant: str | None, *, as
         columns = ("ID", "NAME", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LAST USED")
         output.table(columns, (_row(key, now) for key in found["keys"]), spare=("LAST USED",))
     else:
-        none = "There is no API key" if tenant in (None, ALL_TENANTS) else "This tenant has no API key"
-        output.say(f"{none}. `duetime keys create laptop` creates one.")
+        named = None if tenant == ALL_TENANTS else tenant
+        none, of = (f"{named!r} has no API key", f" --tenant {quote(named)}") if named else ("There is no API key", "")
+        output.say(f"{none}. `duetime keys create laptop{of}` creates one.")
 
 
 def revoke(
