@@ -89,6 +89,7 @@ def run(
 def show_nothing(why: str, *, dry_run: bool, as_json: bool) -> None:
     """Write that no rule lets anything go, and why."""
     if as_json:
+        output.note(why)
         show_run(run_json(RetentionRun(dry_run=dry_run, by_kind={})), as_json=True)
     else:
         output.say(why)
