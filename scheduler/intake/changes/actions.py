@@ -241,8 +241,8 @@ def _as_before(task: Task, run: Run, last: LastChange, earliest: datetime) -> Ru
     fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
     if "scheduled_for" in fields:
         fields.setdefault("first_ready_at", None)  # what it has of that, it got at the time that it leaves
-    if last.replaced_run is not None:
-        fields = {name: getattr(last.replaced_run, name) for name in _OF_ITS_TIME}
+    if last.replaced_run is not None:  # one that a pause held was moved from the time that it would have after that
+        fields = {name: getattr(last.replaced_run, name) for name in _OF_ITS_TIME} | fields
     found = replace(run, **fields, summary=last.run.get("summary", run.summary))
     kept = run.wake_at if last.replaced_run is None else None  # of a skipped run, not that of the one after it
     due = last.run.get("wake_at", kept) or found.scheduled_for
