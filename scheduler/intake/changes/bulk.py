@@ -153,7 +153,8 @@ def undo_decision(tokens: Mapping[str, str], now: datetime, window: timedelta) -
         if token is None:
             return Change(record.task, record.run)
         if is_change_token(token):
-            return undo_change(record, last, now, token, window)
+            change = undo_change(record, last, now, token, window)
+            return replace(change, was=expected_after_pause(record) if change.task.paused_until else None)
         if not token.startswith("u_"):
             return _without_replay(record, last, now, token.split(","))
         return changes.undo_cancel(record, now, token, window)

@@ -80,6 +80,15 @@ def test_a_change_of_many_says_when_a_paused_task_runs(scheduler: Scheduler, clo
         assert f"{shown} -> " in bulk_text(moved)
 
 
+def test_an_undo_of_many_names_no_time_at_which_a_pause_held_a_task(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Report", when="9:00").record.task.id
+    scheduler.reschedule(task_id, pause_until="12:30")
+    moved = scheduler.bulk.change("move", task_ids=[task_id], to="1 hour later")
+    undone = scheduler.bulk.change("undo", undo=moved.undo)
+    for result in (moved, undone):
+        assert [(row.was, row.when) for row in bulk_payload(result).tasks] == [(None, "2026-11-23T12:30:00Z")]
+
+
 def test_the_end_of_the_pause_runs_the_tasks_whose_time_was_shown_as_that(
     scheduler: Scheduler, store: Store, clock: Clock
 ) -> None:
@@ -102,6 +111,7 @@ CHANGES_OF_THE_NEXT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "it is skipped": ({"skip_next": True}, ["2026-11-25T09:00:00Z", "2026-11-26T09:00:00Z"]),
     "it is moved": ({"when": "tuesday 10:00"}, ["2026-11-24T10:00:00Z", "2026-11-25T09:00:00Z"]),
     "it is moved earlier": ({"when": "tuesday 8:45"}, ["2026-11-24T08:45:00Z", "2026-11-25T09:00:00Z"]),
+    "it is moved onto the next one": ({"when": "wednesday 9:00"}, ["2026-11-25T09:00:00Z", "2026-11-26T09:00:00Z"]),
 }
 
 
