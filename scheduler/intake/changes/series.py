@@ -11,6 +11,7 @@ from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.changes.draft import ChangeDraft
 from duetime.scheduler.intake.changes.end import check_end, check_runs_left, end_in_zone, refuse_cancelled
+from duetime.scheduler.intake.changes.pause import past_pause
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of, respread, spread_note
 from duetime.scheduler.intake.series_end import refuse_second_count
@@ -30,7 +31,7 @@ from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import Occurrence
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, after_pause
 
 ONCE_MORE = Translatable.of(
     NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
@@ -193,14 +194,15 @@ def new_rule_step(draft: ChangeDraft, *, words: Moment | None = None) -> ChangeD
     has_started = changes.has_started(run)
     if not has_started:
         first, again = _without_skipped(draft, rule, first, words or request.when)
-        ruled = ruled.assuming(*again, *_taken_back(draft.record, first), *_comes_earlier(draft, first))
+        ruled = ruled.assuming(*again, *_taken_back(draft.record, first))
     check_runs_left(ruled.task, run, "repeat")
     if request.until is None:
         check_end(ruled.task, first)
     if has_started:  # its run stays as it is; the next occurrence follows the new rule
         return ruled
     moved = changes.move(replace(draft.record, task=ruled.task), first.instant, now, by_rule=True)
-    return ruled.with_change(replace(moved, task=ruled.task))
+    ruled = ruled.with_change(replace(moved, task=ruled.task))
+    return ruled.assuming(*_comes_earlier(draft, ruled.change.applied_to(draft.record)))
 
 
 def _begin_of_new(draft: ChangeDraft, repeat: str) -> tuple[datetime | None, datetime]:
@@ -226,14 +228,15 @@ def _begin_of_new(draft: ChangeDraft, repeat: str) -> tuple[datetime | None, dat
     return None, now
 
 
-def _comes_earlier(draft: ChangeDraft, first: Occurrence) -> tuple[str, ...]:
-    """Say that a new rule without `when` runs before the time for which the task was due."""
+def _comes_earlier(draft: ChangeDraft, ruled: TaskRecord) -> tuple[str, ...]:
+    """Say that a new rule without `when` runs before the time for which the task was due, after its pause too."""
     run, zone, is_new = draft.record.run, draft.task.timezone, draft.request.repeat is not None
     if draft.request.when is not None or not is_new or run.state in TERMINAL or run.slot is not None:
         return ()
-    if first.instant >= run.scheduled_for:
-        return ()
-    return (f"it now runs {describe(first.instant, zone)}, before {describe(run.scheduled_for, zone)} when it was due",)
+    was, comes = (after_pause(each.task, past_pause(each).run.scheduled_for) for each in (draft.record, ruled))
+    return (
+        (f"it now runs {describe(comes, zone)}, before {describe(was, zone)} when it was due",) if comes < was else ()
+    )
 
 
 def _without_skipped(

@@ -80,6 +80,23 @@ def test_a_change_of_many_says_when_a_paused_task_runs(scheduler: Scheduler, clo
         assert f"{shown} -> " in bulk_text(moved)
 
 
+@pytest.mark.parametrize(
+    ("repeat", "note"),
+    [
+        ("every day at 8:30", ("it now runs Tue 24 Nov 2026 08:30, before Tue 24 Nov 2026 09:00 when it was due",)),
+        ("every monday at 8:30", ()),
+        ("every day at 13:00", ("it now runs Mon 23 Nov 2026 13:00, before Tue 24 Nov 2026 09:00 when it was due",)),
+    ],
+)
+def test_a_new_rule_is_said_to_run_earlier_where_it_does_after_the_pause(
+    scheduler: Scheduler, clock: Clock, repeat: str, note: tuple[str, ...]
+) -> None:
+    task_id = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
+    scheduler.reschedule(task_id, pause_until="12:30")
+    clock.forward(minutes=1)
+    assert scheduler.reschedule(task_id, repeat=repeat).warnings == note
+
+
 def test_an_undo_of_many_names_no_time_at_which_a_pause_held_a_task(scheduler: Scheduler) -> None:
     task_id = scheduler.schedule("Report", when="9:00").record.task.id
     scheduler.reschedule(task_id, pause_until="12:30")
