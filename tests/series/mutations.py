@@ -503,8 +503,8 @@ MUTATIONS = (
         (
             (
                 "waits/approval.py",
-                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
-                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is not None\n",
+                "    if approval.answer is ApprovalAnswer.APPROVE and old.started_at is None:\n",
+                "    if approval.answer is ApprovalAnswer.APPROVE and old.started_at is not None:\n",
             ),
         ),
         CHAINS,
@@ -514,8 +514,8 @@ MUTATIONS = (
         (
             (
                 "waits/approval.py",
-                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
-                "    stands = approval.answer is ApprovalAnswer.APPROVE\n",
+                "    if approval.answer is ApprovalAnswer.APPROVE and old.started_at is None:\n",
+                "    if approval.answer is ApprovalAnswer.APPROVE:\n",
             ),
         ),
         CHAINS,
