@@ -22,6 +22,7 @@ from mcp.types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     jsonrpc_message_adapter,
 )
@@ -32,6 +33,7 @@ MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 
 _MAX_MESSAGES_AHEAD = 64
 _HANDSHAKE = "initialize"
+_NO_MESSAGE: Final = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
 
 
 class Incoming:
@@ -112,9 +114,13 @@ class Incoming:
         if not line.strip():
             return None
         try:
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
             return self._second_reading(line)
+        if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):  # a request whose id is none
+            self._outgoing.put(JSONRPCError(jsonrpc="2.0", id=None, error=_NO_MESSAGE))
+            return None
+        return message
 
     def _second_reading(self, line: bytes) -> JSONRPCMessage | None:
         """Read a line that the strict reader refused: half an emoji in an argument must be answered, not dropped."""
@@ -129,7 +135,7 @@ class Incoming:
         if len(line) >= MAX_LINE_BYTES:
             problem = ErrorData(code=INVALID_REQUEST, message=f"Message too long: {MAX_LINE_BYTES} bytes are the limit")
         elif isinstance(error, ValidationError):
-            problem = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
+            problem = _NO_MESSAGE
         else:
             problem = ErrorData(code=PARSE_ERROR, message="Parse error: the line is not JSON")
         self._outgoing.put(JSONRPCError(jsonrpc="2.0", id=None, error=problem))
