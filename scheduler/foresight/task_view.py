@@ -245,6 +245,7 @@ def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
         return f"its run of {describe(run.scheduled_for, zone)} is held by the pause"
     if waits_for(record, run, now):
         return f"its run of {describe(run.scheduled_for, zone)} starts when another one has ended"
+    at = max(at, now) if run.state is State.SCHEDULED else at
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
 
 

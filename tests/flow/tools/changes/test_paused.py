@@ -116,6 +116,8 @@ def test_a_run_next_to_a_series_is_not_said_to_come_while_a_pause_holds_it(sched
     assert scheduler.act(task_id, "run_now").warnings == (f"it also runs {at} 12:00",)
     assert scheduler.reschedule(task_id, pause=True).warnings == (f"its run of {at} 12:00 is held by the pause",)
     assert scheduler.reschedule(task_id, pause_until="15:00").warnings[-1] == f"it also runs {at} 15:00"
+    clock.forward(hours=4)
+    assert scheduler.reschedule(task_id, pause=False).warnings == (f"it also runs {at} 16:00",)
 
 
 def test_a_task_that_failed_too_often_says_why_it_is_paused(scheduler: Scheduler, store: Store, clock: Clock) -> None:
