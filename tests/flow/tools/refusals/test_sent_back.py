@@ -384,6 +384,7 @@ CORRECTED = [
     ),
     (S, {"when": "am 3.12.2026 um 18"}, "when='2026-12-03 18:00'"),
     (S, {"when": "3/12/2026 17h"}, "when='2026-12-03 17:00'"),
+    (S, {"when": "le 03/12/2026 à 14h"}, "when='2026-12-03 14:00'"),
     (S, {"when": "um 18 Uhr am 3.12.2026"}, "when='18:00 2026-12-03'"),
     *((S, {"when": f"18 Uhr am {day}"}, "when='18:00 2026-12-10'") for day in ("10.12.2026", "10/12/2026")),
     ("list_tasks", {"date": "next week"}, "after='next week', before='end of next week'"),
