@@ -14,7 +14,7 @@ from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
-from duetime.scheduler.store.dead_letters import letters
+from duetime.scheduler.store.dead_letters import selection
 from duetime.scheduler.store.run_history import run_counts
 from duetime.server.admin.pages import overview
 
@@ -86,7 +86,7 @@ async def test_more_dead_letters_than_are_counted_are_at_least_so_many(
 ) -> None:
     number, _ = tiles((await admin.get("")).text)["dead letters"]
     assert int(number) > 1
-    for module in (letters, dead_letters, overview):
+    for module in (selection, dead_letters, overview):
         monkeypatch.setattr(module, "MAX_LETTERS_COUNTED", int(number) - 1)
     assert tiles((await admin.get("")).text)["dead letters"][0] == f"{int(number) - 1}+"
     tried = admin.site.app.scheduler.letters.replay(max_letters=1, dry_run=True, by=LOCAL)
