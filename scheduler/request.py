@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, Literal, Protocol, Required, Self, TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.task import ApprovalRequest, DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier, record
+from duetime.scheduler.task import ApprovalRequest, DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -107,7 +107,7 @@ class StepArguments(TypedDict, total=False):
     wait_for: Mapping[str, Any]
 
 
-@record(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
