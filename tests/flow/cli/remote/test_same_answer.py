@@ -45,6 +45,7 @@ auth = "keys"
 public_url = "https://duetime.example.com"
 port = 0
 decisions_per_minute = 0
+yield_to_load = false
 
 [[retention]]
 what = "deliveries"
