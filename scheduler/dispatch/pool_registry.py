@@ -1,25 +1,20 @@
-"""The pools of an installation: declared by settings and by admins, stored in the database, published to the queue."""
+"""The pools of an installation: declared by settings and by admins, stored in the database."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache, partial
-from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
-from duetime.scheduler.rules.limits.admission import Kind, Limits
-from duetime.scheduler.rules.limits.pool import LIMIT_PARTS, TEMPLATE_SUFFIX, Pool, PoolKind, spent_with_debt
+from duetime.scheduler.rules.limits.pool import Pool, PoolKind, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
-from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.pools import PoolNotFound
 from duetime.scheduler.task import Json
@@ -27,29 +22,11 @@ from duetime.scheduler.task import Json
 POOLS_FRESH_S = 1.0
 """Seconds for which cached pools may decide about a task."""
 
-POOL_CHECK_INTERVAL_S = 10.0
-"""Seconds between two looks for changed pools; the dispatcher of each process reports a change within two."""
-
-POOL_RETRY_DELAY_S = 2.0
-"""Seconds until a queue that is away gets the pools again."""
-
-POOL_REFRESH_INTERVAL = timedelta(days=1)
-"""Interval, by the wall clock, at which the queue gets calendars and windows, of which it holds a week."""
-
 LAST_CHANCE = "duetime:last-chance"
 """A pool of one slot: a run on its last attempt after crashes runs alone.
 
 If it crashes the worker again, no other such run crashes with it.
 """
-
-UNDECLARED_LIMITS: Final[Mapping[str, Limits]] = {
-    LAST_CHANCE: Limits(Kind.SLOTS, 1),
-    "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: runs still name the quota that was removed
-}
-"""Default pools, which a declaration replaces; `key:*` is built into every queue."""
-
-CLOSED: Final = Limits(Kind.SLOTS, 0)
-"""The limits of a pool that admits nothing."""
 
 CONFIGURATION = "configuration"
 """The actor of pools that a start declared."""
@@ -222,78 +199,3 @@ class PoolRegistry:
         except Exception as error:  # noqa: BLE001 - one bad row must not stop all pools
             log.error("cannot read pool %s, so runs that need it are held: %s", name, error)  # noqa: TRY400 - no defect
             return None
-
-
-class PoolPublisher:
-    """Publishes the pools to a queue at the start, after a change and once a day, and the policy with each look."""
-
-    def __init__(self, registry: PoolRegistry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
-        self._registry = registry
-        self._queue = queue
-        self._now = now
-        self._revision: int | None = None
-        self._published: Mapping[str, Pool] = {}
-        self._published_at = self._refresh_at = now()
-        self.loop = Loop("pools", self.step)
-        registry.watch(self.loop.wake)
-
-    def step(self) -> float:
-        """Publish changes, and return the seconds until the next look."""
-        revision = self._registry.revision()
-        again = not self._published_at <= self._now() < self._refresh_at  # an earlier now: the clock was set back
-        if revision != self._revision or again:
-            try:
-                self._publish(all_of_them=again)
-            except (QueueLost, QueueUnavailable):
-                return POOL_RETRY_DELAY_S  # the rebuilding process fills the queue with its current pools
-            self._revision = revision
-        with suppress(QueueLost, QueueUnavailable):  # as above
-            self._registry.policies.publish(self._queue)
-        return POOL_CHECK_INTERVAL_S
-
-    def fill(self) -> None:
-        """Publish all pools to a queue that is being rebuilt: with the use of budgets, and with empty buckets."""
-        revision = self._registry.revision()  # first: a later change is published by the next step
-        now, pools = self._now(), self._registry.read()
-        spent = self._registry.spent(pools, now)
-        for name, limits in self._all(pools, now).items():
-            self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
-        self._set_members(pools, spent)
-        self._registry.policies.publish(self._queue)
-        self._published, self._revision = pools, revision
-        self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
-        self._registry.published = pools
-
-    def _publish(self, *, all_of_them: bool) -> None:
-        now, pools = self._now(), self._registry.read()
-        spent = self._registry.spent(pools, now)
-        names = {
-            *self._published,
-            *(self._registry.removed() if all_of_them else ()),
-        }  # by whom this one was not there yet
-        for name in names - pools.keys():
-            self._queue.set_pool(name, UNDECLARED_LIMITS.get(name))
-        for name, limits in self._all(pools, now).items():
-            before, after = self._published.get(name), pools.get(name)
-            if all_of_them or before != after:
-                if before and after and _is_new_budget(before, after):
-                    self._queue.set_pool(name, CLOSED)  # or it would keep what it has counted for the other limit
-                self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
-        self._published = self._registry.published = pools
-        if all_of_them:
-            self._set_members(pools, spent)
-            self._published_at, self._refresh_at = now, now + POOL_REFRESH_INTERVAL
-
-    def _set_members(self, pools: Mapping[str, Pool], spent: Mapping[str, float]) -> None:
-        """Create the pools of templates that have used any of their limit; the queue knows better where it has them."""
-        for name in [name for name, units in spent.items() if units and name not in pools]:
-            self._queue.set_pool(name, None, spent=spent[name])
-
-    def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
-        return {**UNDECLARED_LIMITS, **{name: pool.limits(now) for name, pool in pools.items()}}
-
-
-def _is_new_budget(before: Pool, after: Pool) -> bool:
-    """Whether a budget has another limit than before; the queue alone knows what is spent of a template's pools."""
-    budgets = {before.kind, after.kind} == {PoolKind.BUDGET} and not after.name.endswith(TEMPLATE_SUFFIX)
-    return budgets and any(getattr(before, part) != getattr(after, part) for part in LIMIT_PARTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,6 @@ from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.audit.seal import MAX_ROWS_SEALED
-from duetime.scheduler.store.chains.commits import FreedListener
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 MAX_DELIVERY_SLEEP_S = 10.0
@@ -73,12 +72,12 @@ class DispatchEngine:
             notifier=notifier,
         ).loop
         self._loops = [self._dispatcher.loop, self.maintenance, Loop("audit", self._seal)]
-        self._listener_before: FreedListener = notifier.changed
+        self._stop_listening: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        self._listener_before = self._store.commits.listen(self._freed)
-        self._store.commits.listen_for_urgency(self._dispatcher.rescore)
-        self._store.commits.listen_for_ends(self._notifier.ended)
+        self._stop_listening = self._store.commits.listen(
+            self._freed, rescored=self._dispatcher.rescore, ended=self._notifier.ended
+        )
         for loop in self._loops:
             loop.start()
 
@@ -101,11 +100,7 @@ class DispatchEngine:
             loop.stop(0)
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
-        self._stop_listening()
-
-    def _stop_listening(self) -> None:
-        """Leave the runs that are freed from now on to another process."""
-        self._store.commits.listen(self._listener_before)
+        self._stop_listening()  # runs that are freed from now on are the concern of another process
 
     def _freed(self, task_ids: Sequence[str]) -> None:
         """Notify of tasks whose runs waited for others, and look for due runs at once: theirs may be due."""

@@ -13,9 +13,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.dispatch.rebuild import Damage, QueueMonitor
 from duetime.scheduler.dispatch.stuck_runs import StuckRuns
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
@@ -106,7 +107,7 @@ class Member:
         self._signals = shared.signals
         self._make_engine = make_engine
         self._grace = grace
-        publisher = PoolPublisher(registry, self.queue, now=store.now)
+        self._publisher = publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._monitor = QueueMonitor(
             store,
             self.queue,
@@ -180,6 +181,7 @@ class Member:
         self._signals.close()
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
+        self._publisher.close()
         self._shared.close()
 
     def hurry(self) -> None:

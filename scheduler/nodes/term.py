@@ -9,11 +9,12 @@ from datetime import timedelta
 
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.options import RunnerOptions
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import KEY_IDS_QUESTION, Question, answer
 from duetime.scheduler.rules.settlement import with_consequences
@@ -64,7 +65,7 @@ class RunnerTerm:
                 notifier=replace(notifier, on_replaced=self._on_replaced),
             )
         except BaseException:
-            self._endpoint.close()
+            self.discard()
             raise
 
     def start(self) -> None:
@@ -76,6 +77,7 @@ class RunnerTerm:
     def discard(self) -> None:
         """End a term that was not started."""
         self._endpoint.close()
+        self._publisher.close()
 
     def answer(self, question: Question) -> Json:
         """Answer a question about the queue, and about what this process can run."""
@@ -93,6 +95,7 @@ class RunnerTerm:
         self._endpoint.close()
         self._publisher.loop.stop(0)
         self.engine.end(grace)
+        self._publisher.close()
 
     def _now_ms(self) -> float:
         """Return the time of the queue."""

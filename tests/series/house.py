@@ -81,7 +81,7 @@ class House:
             upstreams=store.dependencies.known,
         )
         self.scheduler = Scheduler(store, self.planner, notices=ChangeNotices(recall=self._recall))
-        store.commits.listen_for_urgency(self.dispatcher.rescore)
+        store.commits.listen(rescored=self.dispatcher.rescore)
 
     def _recall(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from duetime.scheduler.run_records import EndedRun
@@ -18,12 +19,21 @@ class _RolledBack(Exception):
     """Ends the transaction of a rehearsal."""
 
 
-FreedListener = Callable[[Sequence[str]], None]
-"""Gets the ids of tasks whose waiting runs continue."""
-
-
 def _nobody(_news: Sequence[object]) -> None:
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitListeners:
+    """Listeners, called after each commit that concerns them.
+
+    `freed` gets the ids of tasks whose waiting runs continue, `rescored` ready runs whose waiting tasks have changed,
+    `ended` runs that ended by no attempt.
+    """
+
+    freed: Callable[[Sequence[str]], None] = _nobody
+    rescored: Callable[[Sequence[str]], None] = _nobody
+    ended: Callable[[Sequence[EndedRun]], None] = _nobody
 
 
 class Commits:
@@ -31,27 +41,28 @@ class Commits:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._on_freed: FreedListener = _nobody
-        self._rescore: Callable[[Sequence[str]], None] = _nobody
-        self._on_ended: Callable[[Sequence[EndedRun]], None] = _nobody
+        self._listeners = CommitListeners()
 
-    def listen(self, on_freed: FreedListener) -> FreedListener:
-        """Call `on_freed` with tasks whose waiting runs continue. Return the listener before it, which it replaces."""
-        before, self._on_freed = self._on_freed, on_freed
-        return before
+    def listen(
+        self,
+        freed: Callable[[Sequence[str]], None] | None = None,
+        *,
+        rescored: Callable[[Sequence[str]], None] | None = None,
+        ended: Callable[[Sequence[EndedRun]], None] | None = None,
+    ) -> Callable[[], None]:
+        """Call these instead of the listeners before them, as `CommitListeners` says; return what puts those back."""
+        before = self._listeners
+        self._listeners = CommitListeners(freed or before.freed, rescored or before.rescored, ended or before.ended)
+
+        def put_back() -> None:
+            self._listeners = before
+
+        return put_back
 
     def notify(self, task_ids: Sequence[str]) -> None:
-        """Report tasks to the listener of `listen`, as if their runs went on: theirs wait from now on."""
+        """Report tasks to the listener of freed ones, as if their runs went on: theirs wait from now on."""
         if task_ids:
-            self._on_freed(task_ids)
-
-    def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
-        """Call `rescore` with ready runs whose waiting tasks have changed. It replaces the listener before it."""
-        self._rescore = rescore
-
-    def listen_for_ends(self, on_ended: Callable[[Sequence[EndedRun]], None]) -> None:
-        """Call `on_ended` with runs that ended by no attempt. It replaces the listener before it."""
-        self._on_ended = on_ended
+            self._listeners.freed(task_ids)
 
     def rehearse(self, work: Callable[[Connection], T]) -> T:
         """Run `work` as `write` does and return its result; then roll back and call no listener."""
@@ -77,10 +88,11 @@ class Commits:
                 return work(connection)
 
         result = self._database.write(once, may_be_stored=may_be_stored, stored=stored)
+        listeners = self._listeners
         if notes.freed:
-            self._on_freed(notes.freed)
+            listeners.freed(notes.freed)
         if notes.rescored:
-            self._rescore(notes.rescored)
+            listeners.rescored(notes.rescored)
         if notes.ended:
-            self._on_ended(notes.ended)
+            listeners.ended(notes.ended)
         return result

@@ -13,8 +13,9 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
-from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.headroom import HeadroomParts

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.estimates import estimate
@@ -154,7 +155,7 @@ def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.pool_registry.POOL_CHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr("duetime.scheduler.nodes.pool_publisher.POOL_CHECK_INTERVAL_S", 3600.0)
     store.claims.next_times()
     publisher.loop.start()
     eventually(lambda: publisher._revision == 0, "it has looked once, and sleeps")

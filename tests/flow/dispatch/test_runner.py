@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -23,7 +25,7 @@ from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.nodes.term import RunnerTerm
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Yielded
 from duetime.scheduler.rules import changes
-from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.run_records import Claim, EndedRun, Start
 from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store, open_store
@@ -503,6 +505,18 @@ def test_runs_that_are_freed_are_the_concern_of_a_runner_for_as_long_as_it_is_on
     runner.stop(timedelta(0))
     house.store.commits.notify(["after"])
     assert (house.told, elsewhere) == (["during"], ["after"])
+
+
+def test_a_runner_that_has_stopped_is_called_by_no_commit_and_kept_by_nothing(house: House) -> None:
+    ended: list[EndedRun] = []
+    house.store.commits.listen(ended=ended.extend)
+    runner = house.run()
+    assert runner._term is not None
+    term = weakref.ref(runner._term)
+    runner.stop(timedelta(0))
+    house.cancel(added(house.store, datetime.now(UTC) + timedelta(hours=1)).task.id)
+    eventually(lambda: (gc.collect(), term())[1] is None, "the term to be let go")
+    assert [end.state for end in ended] == [State.CANCELLED]
 
 
 def test_a_runner_whose_epoch_is_over_starts_nothing_more_and_steps_down(house: House) -> None:

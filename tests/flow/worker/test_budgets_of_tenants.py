@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json

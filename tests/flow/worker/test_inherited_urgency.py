@@ -36,7 +36,7 @@ class Site:
         placement = Placement(estimates=self._estimate)
         self.dispatcher = Dispatcher(store, queue, placement=placement)
         self.maintenance = Maintenance(store, queue, placement=placement)
-        store.commits.listen_for_urgency(self.dispatcher.rescore)
+        store.commits.listen(rescored=self.dispatcher.rescore)
 
     def _estimate(self, _tenant: str, _action: str, _declared: timedelta | None) -> Estimate:
         return Estimate(10 * SECOND, 10 * SECOND)
@@ -95,7 +95,7 @@ def test_a_wait_added_by_another_process_counts_at_the_next_look(site: Site, clo
     site.ready("before")
     clock.forward(seconds=1)
     upstream = site.ready("upstream")
-    site.store.commits.listen_for_urgency(lambda _: None)
+    site.store.commits.listen(rescored=lambda _: None)
     site.after(upstream, tier=Tier.CRITICAL)
     site.maintenance.step()
     assert site.first() == "upstream"

@@ -70,8 +70,7 @@ OF_NO_TENANT = {
     "batches.remember",  # stores what its caller did, and answers nothing
     "batches.is_changed_since",  # batches that were read for the tenant
     "batches.reopen",  # a batch that was read for the tenant
-    "commits.listen", "commits.listen_for_urgency", "commits.write",  # of the processes that run tasks
-    "commits.listen_for_ends",  # likewise
+    "commits.listen", "commits.write",  # of the processes that run tasks
     "commits.rehearse",  # runs what its caller gives
     "commits.notify", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise

@@ -296,7 +296,7 @@ def test_a_failure_outside_ends_the_steps_of_one_generation_not_of_each(house: H
 
 def test_the_ends_that_no_attempt_made_are_notified_each_once_with_what_metrics_count(house: House) -> None:
     found: list[EndedRun] = []
-    house.store.commits.listen_for_ends(found.extend)
+    house.store.commits.listen(ended=found.extend)
     house.schedule([{"name": "fetch"}, {"name": "load", "after": ["fetch"], "deadline": house.clock.at + HOUR}])
     house.store.claims.settle([settlement(house.started("fetch"), State.FAILED)])
     [failed] = found

@@ -276,7 +276,7 @@ def test_urgency_is_inherited_at_once_and_given_up_with_the_edge(desk: Desk) -> 
     desk.clock.at = at(8, 30)
     ready = {each.task_id: each.run_id for each in desk.store.claims.make_ready(limit=9)}
     rescored: list[str] = []
-    desk.store.commits.listen_for_urgency(rescored.extend)
+    desk.store.commits.listen(rescored=rescored.extend)
     token = change(desk, load, after=[fetch])
     assert rescored == [ready[fetch]]
     assert {each.task_id for each in desk.store.dependencies.waiters("local", fetch)} == {load}

@@ -34,7 +34,7 @@ def after(store: Store, *upstreams: TaskRecord, due: timedelta | None = None, **
 @pytest.fixture
 def rescored(store: Store) -> list[str]:
     told: list[str] = []
-    store.commits.listen_for_urgency(told.extend)
+    store.commits.listen(rescored=told.extend)
     return told
 
 

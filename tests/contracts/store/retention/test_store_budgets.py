@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
+from duetime.scheduler.nodes.pool_publisher import PoolPublisher
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.pools import pools
