@@ -8,12 +8,11 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
 from duetime.server.protocol.refusals import NO_MESSAGE
-from duetime.server.transport.stdio_wire import Outgoing, Wire
+from duetime.server.transport.stdio_wire import ClosedAtExit, Outgoing, Wire, end_of_input
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
@@ -36,7 +35,7 @@ _HANDSHAKE = "initialize"
 _NO_MESSAGE: Final = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
 
 
-class Incoming:
+class Incoming(ClosedAtExit):
     """The messages from the client, as the SDK's ReadStream. It ends with the input or with `end()`, once answered.
 
     `takes` is asked on the reading thread whether it answers a request of the present protocol by itself.
@@ -64,6 +63,7 @@ class Incoming:
         self._messages: asyncio.Queue[JSONRPCMessage | None] = asyncio.Queue()
         self._room = threading.Semaphore(_MAX_MESSAGES_AHEAD)
         self._ended = False
+        self._has_hung_up = end_of_input(wire.incoming)
         threading.Thread(target=self._read, name="duetime-stdin", daemon=True).start()
 
     def end(self) -> None:
@@ -91,8 +91,13 @@ class Incoming:
                 if self._ended:
                     return
                 self._pass_on(line)
+                self._outgoing.wait_for_room(self._is_over)
         with suppress(RuntimeError):  # the loop has ended already
             self._loop.call_soon_threadsafe(self.end)
+
+    def _is_over(self) -> bool:
+        """Whether the client has ended its input, or this process ends: what is left to read is little."""
+        return self._ended or self._has_hung_up()
 
     def _pass_on(self, line: bytes) -> None:
         message = self._understood(line)
@@ -151,14 +156,6 @@ class Incoming:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _names_version(params: Mapping[str, Any] | None) -> bool:

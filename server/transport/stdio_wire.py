@@ -12,6 +12,7 @@ import os
 import select
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,10 +25,14 @@ from duetime.server.protocol.refusals import shortened
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-_MAX_LINES_UNWRITTEN = 1_000
+MAX_LINES_UNWRITTEN = 1_000
+MAX_BYTES_UNWRITTEN = 16 * 1024 * 1024
+"""Answers that wait for the client to read them; while there are more, no further request is read."""
+
 _MAX_BYTES_AT_ONCE = 4096
 """Of a line: a pipe that takes anything takes so many at once."""
 
+_ROOM_CHECK_INTERVAL_S = 0.05
 _UNANSWERED = "subscriptions/listen"
 _STDIN_FD, _STDOUT_FD, _STDERR_FD = 0, 1, 2
 
@@ -108,7 +113,22 @@ class Pending:
                 await self._changed.wait()
 
 
-class Outgoing:
+class ClosedAtExit(ABC):
+    """A stream of the SDK, which closes it at the end of a block."""
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Outgoing(ClosedAtExit):
     """The messages to the client, as the SDK's WriteStream. A thread writes those that the client is slow to read."""
 
     def __init__(self, wire: Wire) -> None:
@@ -116,6 +136,7 @@ class Outgoing:
         self._file = wire.outgoing
         self._takes_more = _readiness(wire.outgoing)
         self._unwritten: deque[bytes | None] = deque()
+        self._unwritten_bytes = 0
         self._added = threading.Condition()
         self._thread = threading.Thread(target=self._write, name="duetime-stdout", daemon=True)
         self._thread.start()
@@ -123,9 +144,22 @@ class Outgoing:
     async def send(self, item: SessionMessage, /) -> None:
         if not self._thread.is_alive():
             raise anyio.BrokenResourceError
-        while len(self._unwritten) > _MAX_LINES_UNWRITTEN:  # noqa: ASYNC110 - a thread drains it; a client that reads never waits
-            await anyio.sleep(0.01)
+        while not self.has_room:  # noqa: ASYNC110 - a thread drains it; a client that reads never waits
+            await anyio.sleep(_ROOM_CHECK_INTERVAL_S)
         self.put(item.message)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether further answers may wait for the client to read them; True too once it is gone."""
+        if len(self._unwritten) <= MAX_LINES_UNWRITTEN and self._unwritten_bytes <= MAX_BYTES_UNWRITTEN:
+            return True
+        return not self._thread.is_alive()
+
+    def wait_for_room(self, has_ended: Callable[[], bool]) -> None:
+        """Return when there is room, or the client `has_ended` its requests. Call it on a thread."""
+        while not (self.has_room or has_ended()):
+            with self._added:
+                self._added.wait_for(lambda: self.has_room, _ROOM_CHECK_INTERVAL_S)
 
     def put(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCError):
@@ -142,7 +176,8 @@ class Outgoing:
         with self._added:
             if self._thread.is_alive() and (rest := self._left_of(message + b"\n")):
                 self._unwritten.append(rest)
-                self._added.notify()
+                self._unwritten_bytes += len(rest)
+                self._added.notify_all()
 
     def _left_of(self, line: bytes) -> bytes:
         """Write what a wait is not needed for, and return the rest: a pipe that takes anything takes a short line."""
@@ -167,20 +202,18 @@ class Outgoing:
             while (line := self._first()) is not None:
                 while line:
                     line = line[os.write(self._file, line) :]
-                self._unwritten.popleft()  # not before: what comes later must not overtake it
+                self._written()
+
+    def _written(self) -> None:
+        """Forget the first line; not before: what comes later must not overtake it."""
+        with self._added:
+            self._unwritten_bytes -= len(self._unwritten.popleft() or b"")
+            self._added.notify_all()
 
     def _first(self) -> bytes | None:
         with self._added:
             self._added.wait_for(lambda: self._unwritten)
             return self._unwritten[0]
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _readiness(file: int) -> Callable[[], bool]:
@@ -190,3 +223,12 @@ def _readiness(file: int) -> Callable[[], bool]:
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     return lambda: bool(poll.poll(0))
+
+
+def end_of_input(file: int) -> Callable[[], bool]:
+    """Return what says whether the writers of a pipe have closed it, though not all is read; False where it is none."""
+    if sys.platform == "win32":
+        return lambda: False
+    poll = select.poll()
+    poll.register(file, 0)  # an end is reported unasked
+    return lambda: any(event & select.POLLHUP for _, event in poll.poll(0))

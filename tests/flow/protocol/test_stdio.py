@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from duetime.server.transport import stdio_input, stdio_wire
+from mcp.types import JSONRPCRequest
 
 from tests import forked
 
@@ -322,3 +327,70 @@ def test_a_second_signal_ends_it_without_waiting_for_answers(mortal: Peer, stop:
 
     assert mortal.process.wait(TIMEOUT_S) == 0
     assert b"stopping sooner: SIGTERM" in mortal.process.stderr.read()
+
+
+REQUEST_COUNT = 30
+
+
+class DeafClient:
+    """A client that writes requests and reads no answer yet, and the server's end, with room for few answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lines: int, size: int) -> None:
+        monkeypatch.setattr(stdio_wire, "MAX_LINES_UNWRITTEN", lines)
+        monkeypatch.setattr(stdio_wire, "MAX_BYTES_UNWRITTEN", size)
+        incoming, self.requests = os.pipe()
+        self.answers, outgoing = os.pipe()
+        wire = stdio_wire.Wire(incoming, outgoing)
+        self.outgoing = stdio_wire.Outgoing(wire)
+        self.taken_count = 0
+        self._loop, self._waits = asyncio.get_running_loop(), asyncio.Event()
+        self._wait_for_room = self.outgoing.wait_for_room
+        monkeypatch.setattr(self.outgoing, "wait_for_room", self._wait)
+        self.incoming = stdio_input.Incoming(wire, self.outgoing, drain=0, takes=self.take, on_end=lambda: None)
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": MODERN}})
+        os.write(self.requests, f"{line}\n".encode() * REQUEST_COUNT)
+
+    def take(self, _request: JSONRPCRequest) -> bool:
+        self.taken_count += 1
+        self.outgoing.put_line(b"x" * 100_000)  # more than a pipe holds
+        return True
+
+    def read(self) -> None:
+        with os.fdopen(self.answers, "rb") as stream:
+            for _ in range(REQUEST_COUNT - 1):
+                stream.readline()
+
+    def _wait(self, has_ended: Callable[[], bool]) -> None:
+        if not self.outgoing.has_room:
+            self._loop.call_soon_threadsafe(self._waits.set)
+        self._wait_for_room(has_ended)
+
+    async def is_waited_for(self) -> None:
+        """Return once the server reads no further, since too many answers wait."""
+        await self.incoming.receive()  # the first request is the SDK's
+        await asyncio.wait_for(self._waits.wait(), TIMEOUT_S)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("lines", "size"), [(3, 10**9), (10**9, 350_000)], ids=["lines", "bytes"])
+async def test_no_more_requests_are_read_while_many_answers_wait_for_a_client_that_reads_none(
+    monkeypatch: pytest.MonkeyPatch, lines: int, size: int
+) -> None:
+    client = DeafClient(monkeypatch, lines, size)
+    await client.is_waited_for()
+    assert client.taken_count == 4
+    await asyncio.to_thread(client.read)
+    assert client.taken_count == REQUEST_COUNT - 1
+    os.close(client.requests)
+    with pytest.raises(anyio.EndOfStream):
+        await client.incoming.receive()
+
+
+@pytest.mark.anyio
+async def test_a_client_that_reads_no_answer_ends_its_input_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = DeafClient(monkeypatch, 3, 10**9)
+    await client.is_waited_for()
+    os.close(client.requests)
+    with pytest.raises(anyio.EndOfStream):
+        await asyncio.wait_for(client.incoming.receive(), TIMEOUT_S)
+    os.close(client.answers)
