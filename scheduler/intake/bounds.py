@@ -14,9 +14,10 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import translate
-from duetime.scheduler.rules.time import translation, zones
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 
 Bound = str | date

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
-from duetime.scheduler.rules.time import translation
 from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
@@ -28,7 +28,10 @@ MAX_ESTIMATE = timedelta(days=7)
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
 _WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
-_BY = re.compile(r"^\s*(?:by|before|until)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))", re.IGNORECASE)
+_BY = re.compile(
+    r"^\s*(?:by|before|until|no(?:t)? later than|at the latest|latest)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))",
+    re.IGNORECASE,
+)
 """A word before a deadline; before an hour alone it says of which half of the day that may be."""
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -142,7 +145,7 @@ def _after(given: Moment) -> timedelta | None:
     """Return the duration of a deadline that is a bare duration, else None."""
     if isinstance(given, str):
         try:
-            found = parse_exact(_WITHIN.sub("", given))
+            found = parse_exact(_WITHIN.sub("", _length_text(given)))
         except Unknown:
             return None
         except Misread as error:
@@ -157,6 +160,17 @@ def _after(given: Moment) -> timedelta | None:
             "deadline", "out of range", accepted="a duration of up to a year", example="deadline='2 hours'"
         )
     return found
+
+
+def _length_text(given: str) -> str:
+    """Return a length of time in English where another language says `within` it. Raises Unknown for `2 heures`.
+
+    That is a time of day, or a length.
+    """
+    twins = tuple(translation.twins(given))
+    if len(twins) > 1:
+        raise Unknown("can mean two things")
+    return twins[0] if twins and _WITHIN.match(twins[0]) else given
 
 
 def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> Deadline:
@@ -179,7 +193,7 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
 def _is_time_of_day(text: str) -> bool:
     """Whether a text is a clock time and nothing else: `17:00`, `at noon`."""
     try:
-        row = tokens(translation.twin(text) or text)
+        row = tokens(_BY.sub("", translation.twin(text) or text))
         return read_clock(row) is not None and row.done
     except Misread:
         return False

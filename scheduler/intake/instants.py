@@ -14,7 +14,8 @@ from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.time import translation, zones
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, length, relative, too_far
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame

@@ -1,7 +1,7 @@
 """Time phrases in other languages, and the long tail of English: `demain à 9h`, `jutro o 9:00`.
 
 `rules.time.times` parses a phrase first, and an everyday phrase in another language as its English twin
-(`rules.time.translation`). All others go to the dateparser library, which guesses and skips words. Its result counts
+(`rules.time.languages`). All others go to the dateparser library, which guesses and skips words. Its result counts
 only under three conditions. Every number and word of the phrase contributed to it, and all languages that know the
 phrase agree. Neither the order of day and month nor a part of the date was guessed.
 """
@@ -20,10 +20,10 @@ from functools import cache, partial
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import times, translation, zones
+from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import DEFAULT_TIME
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
-from duetime.scheduler.rules.time.translation import MAX_TRANSLATED_CHARS
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 
 _LANGUAGES = {
@@ -169,7 +169,7 @@ def _in_english(text: str) -> str:
 
 def _readable(text: str) -> bool:
     """Whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
-    if len(text) > MAX_TRANSLATED_CHARS or any(bad.search(text) for bad in (_UNREADABLE, _UNKNOWN, _AGO)):
+    if len(text) > translation.MAX_TRANSLATED_CHARS or any(bad.search(text) for bad in (_UNREADABLE, _UNKNOWN, _AGO)):
         return False
     _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)
     return zone is None

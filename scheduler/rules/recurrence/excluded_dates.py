@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence.recurrence import parse
-from duetime.scheduler.rules.time import translation
 from duetime.scheduler.rules.time.days.dates import read_last_day
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.tokens import WEEKDAY_NAMES, WEEKDAYS, Misread, tokens
 
 MAX_DATES_LEFT_OUT = 50

@@ -21,9 +21,10 @@ from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, 
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, rule_text
 from duetime.scheduler.rules.recurrence.words import plain_words
-from duetime.scheduler.rules.time import translation, zones
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
 from duetime.scheduler.rules.time.durations import MICROSECOND
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from duetime.scheduler.rules.time.tokens import MONTHS, Misread
+from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, Misread
 
 _BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
 _MAX_YEARS_SHOWN = 5
+_CLOCK_HOURS = 12
 _VAGUE = frozenset({
     "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
     "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
@@ -34,6 +35,15 @@ _NAMES = "|".join(sorted(_CLOCKS, key=len, reverse=True))
 _OCCASION = re.compile(rf"\b(?:(before|at|over|during|around|after) )?(?:the )?({_NAMES})\b(?! days?)")
 
 
+_MINUTES = {name: number for name, number in NUMBERS.items() if number in {5, 10, 20}}
+_MINUTES |= {"twenty five": 25, "twenty-five": 25, "5": 5, "10": 10, "20": 20, "25": 25}
+_HOURS = {name: number for name, number in NUMBERS.items() if len(name) > len("an") and 1 <= number <= _CLOCK_HOURS}
+_AROUND_HOUR = re.compile(
+    rf"\b(?:at )?(?:({'|'.join(sorted(_MINUTES, key=len, reverse=True))}) (?:minutes )?(to|past)|half) "
+    rf"({'|'.join(_HOURS)}|1[0-2]|[1-9])\b(?! ?[ap]m)"
+)
+"""`five to nine`, and `half nine`, which is before nine or after it by where people come from."""
+
 _WINDOW_WORDS = ("between ", "from ", " and ", " to ", " until ")
 
 
@@ -53,9 +63,21 @@ def refuse_vague(clean: str, now: datetime) -> None:
     middle = _MIDDLE.search(clean)
     if middle and middle[1] in MONTHS:
         raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    if around := _AROUND_HOUR.search(clean):
+        raise Vague(*_around(around))
     if same := _SAME_DAY.fullmatch(clean):
         raise Vague(f"{clean!r} does not say at which time of day", f"same time {same[1]}")
     refuse_occasions(clean)
+
+
+def _around(found: re.Match[str]) -> Iterator[str]:
+    """Yield what is wrong with `five to nine`, and the times that it can stand for."""
+    hour = _HOURS.get(found[3]) or int(found[3])
+    shifts = (30, -30) if found[2] is None else (_MINUTES[found[1]] * (1 if found[2] == "past" else -1),)
+    yield f"{found[0]} is not the time of a clock of 24 hours"
+    for shift in shifts:
+        minutes = (hour * 60 + shift) % (24 * 60)
+        yield _AROUND_HOUR.sub(f"at {minutes // 60}:{minutes % 60:02}", found.string)
 
 
 def refuse_occasions(clean: str) -> None:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, start_of
+from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.durations import UNITS, Span
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
 from duetime.scheduler.rules.time.tokens import (
@@ -59,7 +60,7 @@ def read_bound(
     if exact is not None:
         return exact.candidates[0][0].astimezone(UTC)
     found = _distance(clean, view, ahead=ahead)
-    return found or _started(parser.iso_date(clean), view, ahead=ahead, end=end)
+    return found or _started(iso_date(clean), view, ahead=ahead, end=end)
 
 
 def _led(clean: str) -> str:

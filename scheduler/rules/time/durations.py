@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
+from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens, Unknown, normal, tokens
 
 MICROSECOND = timedelta(microseconds=1)
@@ -32,6 +33,7 @@ _ISO = re.compile(
     r"p(?:([0-9]+)y)?(?:([0-9]+)m)?(?:([0-9]+)w)?(?:([0-9]+)d)?"
     r"(?:t(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s)?)?"
 )
+_SPARE_MINUTES = re.compile(r"^([0-9]{1,3} ?h ?[0-5][0-9])$")
 _THOUSANDS = re.compile(r"[0-9]{1,3}\.[0-9]{3}")
 _MAX_AMOUNT_VALUE = 10**9
 _TWO = ("a couple of", "couple of", "a couple")
@@ -67,8 +69,14 @@ def parse_span(text: str) -> Span:
 
 
 def parse_exact(text: str) -> timedelta:
-    """Read a whole text as a duration of a fixed length; a day counts as 24 hours, months and years are refused."""
-    span = parse_span(text)
+    """Read a whole text as a duration of a fixed length, in any language of the tables.
+
+    A day counts as 24 hours, months and years are refused.
+    """
+    try:
+        span = parse_span(_SPARE_MINUTES.sub(r"\1m", normal(text)))
+    except Unknown:
+        span = parse_span(translation.length_twin(text) or text)
     if span.months:
         raise Misread("months and years have no fixed length", "30 days")
     return span.elapsed + timedelta(days=span.days)
@@ -98,6 +106,10 @@ def _next_part(row: Tokens) -> tuple[str, Span] | None:
 def _part(row: Tokens) -> tuple[str, Span] | None:
     if row.phrase("half an hour"):
         return "hour", Span(elapsed=timedelta(minutes=30))
+    if row.phrase("three quarters of an hour"):
+        return "hour", Span(elapsed=timedelta(minutes=45))
+    if any(row.phrase(f"{quarter} of an hour") for quarter in ("a quarter", "quarter")):
+        return "hour", Span(elapsed=timedelta(minutes=15))
     amount = _amount(row)
     half = row.phrase("and a half")
     unit = UNITS.get(row.take())

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock
-from duetime.scheduler.rules.time.tokens import Misread, Tokens
+from duetime.scheduler.rules.time.tokens import WEEKDAYS, Misread, Tokens
 
 END_WORDS = frozenset({"by", "until", "till", "til"})
 """Words before the time at which something has to have ended."""
@@ -45,8 +45,14 @@ def read_offset(row: Tokens) -> Offset | None:
     if span is None:
         clock = row.attempt(_part_of_day)
         span = Span(days=1) if clock else None
-    sign = row.one_of(_SPAN_SIGN) if span else None
+    sign = (row.one_of(_SPAN_SIGN) or _on_weekday(row, span)) if span else None
     return Offset(span, sign, clock) if span and sign else None
+
+
+def _on_weekday(row: Tokens, span: Span) -> int | None:
+    """Read the `on` of `a week on friday`, which is a week after that."""
+    weeks = span.days and not span.days % 7 and not (span.months or span.elapsed)
+    return 1 if weeks and row.peek(1) in WEEKDAYS and row.accept("on") else None
 
 
 def refuse_bare_hour(row: Tokens) -> None:

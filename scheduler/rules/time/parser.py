@@ -13,11 +13,12 @@ from duetime.scheduler.rules.time import durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
+from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour
-from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, with_plain_clock, within
-from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, within
+from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
 from duetime.scheduler.translatable import NoteKind, Translatable
 
@@ -25,8 +26,8 @@ _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
 )
 
-_NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
-_YEAR = re.compile(r"[0-9]{4}")
+_SPARE_TIME = re.compile(r"\b((?:second|minute|hour|day|week|month|year)s?)['\u2019]?s? time$")
+_SPARE_MINUTES = re.compile(r"^((?:in|after|within|\+) ?[0-9]{1,3} ?h ?[0-5][0-9])$")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 NO_DATE = "no date given: "
@@ -57,7 +58,8 @@ def read_exact(clean: str, view: Viewpoint) -> Reading | None:
 
 
 def _plain(clean: str) -> str:
-    """Leave out what adds nothing, as a part of a second, and write the hour of `2026-11-24T09` as a time of day."""
+    """Leave out what adds nothing, as a part of a second, and write out `2026-11-24T09` and `in 1h30`."""
+    clean = _SPARE_MINUTES.sub(r"\1m", _SPARE_TIME.sub(r"\1", clean))
     return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me ")))
 
 
@@ -154,27 +156,6 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
         notes = (*notes, *_assumptions(clock, wall.date()))
     instant, notes = place_on_timeline(wall, zone, notes)
     return Reading(((instant + span.elapsed, notes),))
-
-
-def iso_date(clean: str) -> str:
-    """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
-    found = _NUMERIC.search(clean)
-    if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
-        return clean
-    first, second, third, clean = found[1], found[3], found[4] or "", with_plain_clock(clean)
-    if _YEAR.fullmatch(first) and third:
-        return clean.replace(found[0], _iso(first, second, third))
-    if _YEAR.fullmatch(first) or not _YEAR.fullmatch(third):
-        raise Misread(f"{found[0]} does not say which number is the day, the month and the year")
-    day_first = clean.replace(found[0], _iso(third, second, first))
-    month_first = clean.replace(found[0], _iso(third, first, second))
-    if day_first != month_first and max(int(first), int(second)) <= len(MONTH_NAMES):
-        raise Misread(f"{found[0]} can be read day first or month first", day_first, month_first)
-    return day_first if int(second) < int(first) else month_first
-
-
-def _iso(year: str, month: str, day: str) -> str:
-    return f"{year}-{int(month):02}-{int(day):02}"
 
 
 def _of_day(clean: str, view: Viewpoint) -> Reading:

@@ -33,7 +33,8 @@ _MONTHS_PER_YEAR = 12
 _COUNTED = frozenset({"times", "time", "occurrences"})
 _NEAR_DAYS = frozenset({"today", "tomorrow", "tonight"})
 _MINUTES_PER_DAY = 24 * 60
-_HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
+_NIGHT, _LAST_NIGHT_HOURS = "at night", 5
+_HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": _NIGHT}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 DAY_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
@@ -97,6 +98,7 @@ def within(part: str, clock: Clock) -> Clock:
 
 
 def _named(row: Tokens) -> Clock | None:
+    _ = row.peek(1) in _NAMED and row.accept("12", "12:00")
     named = row.one_of(_NAMED)
     return None if named is None else Clock(named, midnight=named == time())
 
@@ -156,7 +158,7 @@ def _clock_token(row: Tokens, *, sure: bool) -> str:
     if found is None or row.peek() in _COUNTED:
         return token
     clock = f"{found['hour']}:{found['minute']}"
-    if sure:
+    if sure or row.peek() in {"am", "pm"}:
         return clock
     if not (before or row.peek() in _NEAR_DAYS) or not (found["dot"] or len(found["hour"]) > 1):
         return token
@@ -180,7 +182,8 @@ def _time(token: str, half: str | None) -> time:
     if half is not None:
         if not 1 <= hour <= _HALF_DAY_HOURS:
             raise Misread(f"{token} {half} is not a time of day", f"{hour % 24:02}:{minute % 60:02}")
-        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if half == "pm" else 0)
+        late = half == "pm" or (half == _NIGHT and _LAST_NIGHT_HOURS < hour < _HALF_DAY_HOURS)
+        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if late else 0)
     try:
         return time(hour, minute, second)
     except (ValueError, OverflowError):

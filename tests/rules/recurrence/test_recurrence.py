@@ -481,7 +481,7 @@ def test_times_either_side_of_midnight_count_only_where_the_days_meet() -> None:
         ("FREQ=MONTHLY;BYMONTHDAY=0", "no day 0"),
         ("DTSTART=20261121T090000;FREQ=DAILY", "`when`"),
         ("FREQ=WEEKLY;WKST=SU", "only WKST=MO"),
-        ("at 9:00", "not understood"),
+        ("at 9:00", "on which days every day at 9:00"),
         ("whenever", "not understood"),
         ("", "1 to 200 characters"),
     ],
@@ -540,5 +540,5 @@ def test_a_length_that_says_no_clear_number_of_times_is_refused_with_one(text: s
 
 
 def test_a_quarter_of_an_hour_is_no_quarter_of_a_year() -> None:
-    for text in ("every quarter hour", "every quarter of an hour"):
-        refusal(text)
+    refusal("every quarter hour")
+    assert parse("every quarter of an hour").rule == parse("every 15 minutes").rule

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.bounds import resolve_bound
-from duetime.scheduler.intake.deadlines import deadline_of
+from duetime.scheduler.intake.deadlines import deadline_of, estimate_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time.tokens import WEEKDAY_NAMES
@@ -40,6 +40,17 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "jeden Morgen um 8": "every morning at 8",
         "am 1. jedes Monats um 9 Uhr": "every month on the 1st at 9:00",
         "jährlich": "every year",
+        "jeden ersten Montag im Monat um 9 Uhr": "on the first monday of every month at 9:00",
+        "am letzten Tag des Monats": "on the last day of the month",
+        "alle zwei Wochen dienstags": "every 2 weeks on tuesday",
+        "jeden zweiten Tag": "every 2 days",
+        "alle drei Monate am 1.": "every 3 months on the 1st",
+        "jeden Tag um 8 und 20 Uhr": "every day at 8:00 and 20:00",
+        "täglich um 8 Uhr abends": "every day at 20:00",
+        "jeden Tag außer sonntags um 9": "every day except sunday at 9",
+        "montags, mittwochs und freitags um halb neun": "every monday, wednesday and friday at 8:30",
+        "jedes Wochenende um 10 Uhr": "every weekend at 10:00",
+        "alle halbe Stunde": "every 30 minutes",
     },
     "French": {
         "chaque lundi à 9h": "every monday at 9:00",
@@ -51,6 +62,13 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "chaque matin à 8h": "every morning at 8:00",
         "le 1er de chaque mois à 9h": "every month on the 1st at 9:00",
         "le 22 de chaque mois": "every month on the 22nd",
+        "tous les jours ouvrés à 9h": "every weekday at 9:00",
+        "un mardi sur deux à 9h": "every other tuesday at 9:00",
+        "le premier lundi du mois à 9h": "on the first monday of the month at 9:00",
+        "tous les jours sauf le dimanche à 9h": "every day except sunday at 9:00",
+        "du lundi au vendredi à 9h et 14h": "every weekday at 9:00 and 14:00",
+        "tous les week-ends à 10h": "every weekend at 10:00",
+        "chaque trimestre": "every 3 months",
     },
     "Spanish": {
         "cada lunes a las 9": "every monday at 9",
@@ -62,6 +80,13 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "cada mañana a las 8": "every morning at 8",
         "el 1 de cada mes a las 9": "every month on the 1st at 9",
         "los domingos al mediodía": "every sunday at noon",
+        "un martes sí y otro no": "every other tuesday",
+        "cada dos martes": "every 2 weeks on tuesday",
+        "todos los días hábiles a las 9": "every weekday at 9",
+        "el primer lunes de cada mes a las 9": "on the first monday of every month at 9",
+        "todos los fines de semana a las 10": "every weekend at 10",
+        "todos los días excepto los domingos": "every day except sunday",
+        "de lunes a viernes a las 9 y a las 17": "every weekday at 9 and 17",
     },
     "Italian": {
         "ogni lunedì alle 9": "every monday at 9",
@@ -72,6 +97,12 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "ogni mattina alle 8": "every morning at 8",
         "il 3 di ogni mese alle 9": "every month on the 3rd at 9",
         "ogni lunedì e giovedì alle 9": "every monday and thursday at 9",
+        "un martedì sì e uno no": "every other tuesday",
+        "tutti i giorni lavorativi alle 9": "every weekday at 9",
+        "ogni primo lunedì del mese alle 9": "on the first monday of every month at 9",
+        "l'ultimo venerdì del mese": "on the last friday of the month",
+        "ogni mezz'ora": "every 30 minutes",
+        "ogni giorno tranne la domenica": "every day except sunday",
     },
     "Portuguese": {
         "toda segunda-feira às 9h": "every monday at 9:00",
@@ -81,6 +112,12 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "de segunda a sexta às 9h": "every weekday at 9:00",
         "toda manhã às 8": "every morning at 8",
         "no 2 de cada mês": "every month on the 2nd",
+        "todo dia 5 às 9h": "every month on the 5th at 9:00",
+        "todo dia útil às 9h": "every weekday at 9:00",
+        "toda primeira segunda do mês às 9h": "on the first monday of every month at 9:00",
+        "a cada duas semanas na terça": "every 2 weeks on tuesday",
+        "todo fim de semana às 10h": "every weekend at 10:00",
+        "todos os dias exceto domingo": "every day except sunday",
     },
     "Dutch": {
         "elke maandag om 9 uur": "every monday at 9:00",
@@ -91,6 +128,11 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "elke werkdag om 9 uur": "every weekday at 9:00",
         "elke ochtend om 8 uur": "every morning at 8:00",
         "de 11 van elke maand om 9 uur": "every month on the 11th at 9:00",
+        "om de dinsdag": "every other tuesday",
+        "elke eerste maandag van de maand om 9 uur": "on the first monday of every month at 9:00",
+        "elk weekend om 10 uur": "every weekend at 10:00",
+        "elke dag behalve zondag": "every day except sunday",
+        "elke werkdag om half negen": "every weekday at 8:30",
     },
 }
 BOUNDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -243,10 +285,77 @@ def test_a_recurrence_as_a_time_is_refused_with_where_it_belongs(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["jeden Montag at 9", "every Montag", "jeden um 9", "alle 2 Montage", "morgen um 9", "chaque", "le 3 à 9h"]
+    "text", ["jeden Montag at 9", "every Montag", "jeden um 9", "alle 2 Montage", "morgen um 9", "chaque", "terça sim"]
 )
 def test_a_recurrence_without_a_twin_is_refused(text: str) -> None:
     assert rule_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("jeden zweiten Dienstag", "every 2 weeks on tuesday or on the second tuesday of every month"),
+        ("ogni secondo martedì", "every 2 weeks on tuesday or on the second tuesday of every month"),
+        ("tous les quinze jours", "every 15 days or every 2 weeks"),
+        ("cada 15 días", "every 15 days or every 2 weeks"),
+        ("werktags außer feiertags", "every weekday except public holidays in CA-AB"),
+        ("deux fois par jour", "every day at 9:00 and 17:00"),
+        ("um 8 Uhr abends", "every day at 8:00 in the evening"),
+    ],
+)
+def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        recurrence.parse(text, zone=ZONE, anchor=NOW)
+    assert refused.value.example == example
+    assert all(rule_of(one) for one in example.split(" or "))
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("bis Freitag um 17 Uhr", "by friday 17:00"),
+        ("bis Freitag", "by friday"),
+        ("spätestens morgen um 12", "by tomorrow at 12:00"),
+        ("bis 17 Uhr", "by 17:00"),
+        ("avant vendredi 17h", "by friday 17:00"),
+        ("d'ici la fin du mois", "by the end of the month"),
+        ("para el viernes", "by friday"),
+        ("entro fine mese", "by the end of the month"),
+        ("até sexta às 17h", "by friday 17:00"),
+        ("uiterlijk vrijdag", "by friday"),
+        ("no later than friday 17:00", "by friday 17:00"),
+        ("innerhalb von 3 Stunden", "within 3 hours"),
+        ("zwei Stunden", "2 hours"),
+        ("dans les 3 heures", "within 3 hours"),
+        ("entro 2 ore", "within 2 hours"),
+        ("em até 3 horas", "within 3 hours"),
+        ("d'ici 3 heures", "in 3 hours"),
+    ],
+)
+def test_a_deadline_is_read_as_its_english_twin(text: str, english: str) -> None:
+    due = NOW + timedelta(hours=1)
+    found, twin = (deadline_of(said, due=due, now=NOW, zone=ZONE, recurring=False) for said in (text, english))
+    assert (found.at, found.after) == (twin.at, twin.after)
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("eine halbe Stunde", 30),
+        ("anderthalb Stunden", 90),
+        ("2 Stunden und 30 Minuten", 150),
+        ("une heure et demie", 90),
+        ("deux heures", 120),
+        ("una hora y media", 90),
+        ("un'ora", 60),
+        ("meia hora", 30),
+        ("een half uur", 30),
+        ("1h30", 90),
+        ("three quarters of an hour", 45),
+    ],
+)
+def test_an_estimate_is_a_length_of_time_in_any_language(text: str, minutes: int) -> None:
+    assert estimate_of(text) == timedelta(minutes=minutes)
 
 
 def test_an_ambiguous_bound_is_refused_with_both_readings() -> None:

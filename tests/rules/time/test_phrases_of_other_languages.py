@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import translate
-from duetime.scheduler.rules.time import times, translation
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.languages import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,31 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "morgen Mittag": "tomorrow at noon",
         "nächste Woche": "next week",
         "heute um Mitternacht": "midnight tonight",
+        "um 8 Uhr abends": "at 8 in the evening",
+        "morgen um 7 Uhr morgens": "tomorrow morning at 7",
+        "um 2 Uhr nachts": "at 2:00",
+        "heute Nacht": "tonight at 23:00",
+        "heute Nacht um 2": "at 2:00",
+        "heute Nacht um 11": "tonight at 23:00",
+        "am Wochenende": "this weekend",
+        "Ende des Monats": "end of month",
+        "Ende nächsten Monats": "end of next month",
+        "Ende Januar": "end of january",
+        "Anfang nächster Woche": "start of next week",
+        "morgen um halb neun": "tomorrow at 8:30",
+        "um Viertel nach acht abends": "at 20:15",
+        "in anderthalb Stunden": "in 90 minutes",
+        "in 2 Stunden und 30 Minuten": "in 2 hours and 30 minutes",
+        "in zwanzig Minuten": "in 20 minutes",
+        "Freitag in einer Woche": "a week from friday",
+        "Dienstag nächster Woche um 10 Uhr": "tuesday next week at 10:00",
+        "am 24.12. um 18 Uhr": "24 december at 18:00",
+        "1.12. 8 Uhr 30": "1 december at 8:30",
+        "um 18.30 Uhr": "at 18:30",
+        "Samstagabend um 8": "saturday evening at 8",
+        "Silvester um 23 Uhr": "new year's eve at 23:00",
+        "sofort": "now",
+        "morgen um dieselbe Zeit": "same time tomorrow",
     },
     "French": {
         "demain à 9h": "tomorrow at 9:00",
@@ -53,6 +79,17 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "à 22h": "at 22:00",
         "après-demain à midi": "day after tomorrow at noon",
         "aujourd\u2019hui à 23h": "today at 23:00",
+        "à midi et demi": "at 12:30",
+        "à 8 heures du soir": "at 8 in the evening",
+        "demain à neuf heures moins le quart": "tomorrow at 8:45",
+        "cette nuit": "tonight at 23:00",
+        "ce week-end": "this weekend",
+        "fin du mois": "end of month",
+        "début janvier": "start of january",
+        "lundi en huit": "a week from monday",
+        "dans une heure et demie": "in 90 minutes",
+        "mardi de la semaine prochaine à 10h": "tuesday next week at 10:00",
+        "le 5 à 9h": "the 5th at 9:00",
     },
     "Spanish": {
         "mañana a las 9": "tomorrow at 9",
@@ -66,6 +103,16 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "3 de diciembre a las 9": "3 december at 9",
         "pasado mañana": "day after tomorrow",
         "hoy a las 22": "today at 22",
+        "a mediodía": "at noon",
+        "este fin de semana": "this weekend",
+        "a fin de mes": "end of month",
+        "a finales de enero": "end of january",
+        "hoy a las 8 de la noche": "today at 20:00",
+        "a las 3 de la madrugada": "at 3:00",
+        "mañana a las nueve menos cuarto": "tomorrow at 8:45",
+        "en una hora y media": "in 90 minutes",
+        "el martes de la próxima semana a las 10": "tuesday next week at 10:00",
+        "el lunes a primera hora": "first thing monday",
     },
     "Italian": {
         "domani alle 9": "tomorrow at 9",
@@ -76,6 +123,15 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "stasera alle 20": "this evening at 20:00",
         "3 dicembre alle 9": "3 december at 9",
         "dopodomani a mezzogiorno": "day after tomorrow at noon",
+        "stasera": "this evening",
+        "stanotte alle 2": "at 2:00",
+        "alle 2 di notte": "at 2:00",
+        "questo fine settimana": "this weekend",
+        "fine mese": "end of month",
+        "domani alle nove e mezza": "tomorrow at 9:30",
+        "tra un'ora e mezza": "in 90 minutes",
+        "il 24 dicembre alle 18.30": "24 december at 18:30",
+        "martedì della prossima settimana alle 10": "tuesday next week at 10:00",
     },
     "Portuguese": {
         "amanhã às 9h": "tomorrow at 9:00",
@@ -86,6 +142,16 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "3 de dezembro às 9h": "3 december at 9:00",
         "depois de amanhã": "day after tomorrow",
         "hoje à noite": "tonight",
+        "hoje à noite às 9": "tonight at 9",
+        "este fim de semana": "this weekend",
+        "fim do mês": "end of month",
+        "fim de janeiro": "end of january",
+        "amanhã às 9 e meia": "tomorrow at 9:30",
+        "às 3 da madrugada": "at 3:00",
+        "daqui a uma hora e meia": "in 90 minutes",
+        "dia 24 de dezembro às 18h30": "24 december at 18:30",
+        "dia 5 às 9h": "the 5th at 9:00",
+        "na terça da próxima semana às 10": "tuesday next week at 10:00",
     },
     "Dutch": {
         "morgen om 9 uur": "tomorrow at 9:00",
@@ -96,6 +162,13 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "vanavond om 8 uur": "this evening at 8",
         "3 december om 9 uur": "3 december at 9:00",
         "om 22 uur": "at 22:00",
+        "vannacht": "tonight at 23:00",
+        "dit weekend": "this weekend",
+        "eind van de maand": "end of month",
+        "morgen om half negen": "tomorrow at 8:30",
+        "over anderhalf uur": "in 90 minutes",
+        "om 8 uur 's avonds": "at 8 in the evening",
+        "dinsdag volgende week om 10 uur": "tuesday next week at 10:00",
     },
 }
 """Phrases of users, each with its English twin."""
@@ -168,6 +241,9 @@ MOMENTS = st.integers(0, 11 * 365 * 24 * 60).map(
 ZONES = st.sampled_from(["Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "UTC"])
 
 
+IDIOMATIC = (8, 15)
+
+
 @dataclass(frozen=True)
 class Meant:
     """A day with a time, or a length of time, which every language can say."""
@@ -216,6 +292,8 @@ def test_a_phrase_of_a_user_is_read_as_its_english_twin_and_said_back_in_english
 @given(meant=MEANT, language=st.sampled_from(sorted(GRAMMARS)), now=MOMENTS, zone=ZONES)
 @examples(400)
 def test_every_phrase_equals_its_english_twin(meant: Meant, language: str, now: datetime, zone: str) -> None:
+    if meant.day in IDIOMATIC and language in ("French", "Spanish", "Italian", "Portuguese"):
+        return  # `dans 15 jours` can be two weeks
     assert instant(meant.said(GRAMMARS[language]), now, zone) == instant(meant.said(ENGLISH), now, zone)
 
 
@@ -225,6 +303,8 @@ def test_every_phrase_equals_its_english_twin(meant: Meant, language: str, now: 
         ("in acht Tagen", "in 8 days", "in 1 week"),
         ("dans huit jours", "in 8 days", "in 1 week"),
         ("en quince días", "in 15 days", "in 2 weeks"),
+        ("dans 15 jours", "in 15 days", "in 2 weeks"),
+        ("20h30", "at 20:30", "in 20 hours and 30 minutes"),
         ("22 uur", "at 22:00", "in 22 hours"),
         ("22 heures", "at 22:00", "in 22 hours"),
     ],
@@ -240,7 +320,7 @@ def test_an_ambiguous_phrase_is_refused_with_both_readings(text: str, one: str, 
 @pytest.mark.parametrize(
     "text",
     [
-        "morgen 9", "morgen um halb neun", "Montag morgen um", "9h30", "in 2,5 Stunden", "um 25 Uhr", "31. Februar",
+        "morgen 9", "heute Nacht um 7", "Montag morgen um", "9h30", "in 2,5 Stunden", "um 25 Uhr", "31. Februar",
         "morgen um 9 Uhr 75", "tomorrow um 9", "morgen at 9", "mañana de 9 a 11 horas", "jeden Montag um 9",
         "demain entre 9 et 11 heures", "hier à 9h", "gestern", "lundi 3 décembre à 9h", "heute um 8 Uhr",
     ],

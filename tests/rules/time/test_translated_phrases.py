@@ -72,7 +72,6 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
         "morgen 9 Uhr 75",
         "vendredi 15",  # ... reads the 15th
         "the day before tomorrow",  # ... reads tomorrow
-        "1st of the month",  # ... reads next month, this day
         "tomorrow 9am PST",  # ... drops the zone
         "dec 24 9am JST",  # ... moves the time to UTC
         "5 dec 10.30pm SAMT",

@@ -30,9 +30,9 @@ ISO_TIME = "pt"
 
 def read_interval(row: Tokens, draft: Draft) -> bool:
     """Read `2 weeks`, `day`, `other day`, `other tuesday`, `third week`, `1h30m` into the draft if one comes next."""
-    if row.accept("other"):
+    if row.accept("other", "alternate"):
         draft.interval = 2
-        if row.peek() in WEEKDAYS:
+        if row.peek() in WEEKDAYS or row.peek()[:-1] in WEEKDAYS:
             draft.freq = WEEKLY
             return read_days(row, draft)
         _refuse_other_weekday(row)

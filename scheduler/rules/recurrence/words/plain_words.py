@@ -64,6 +64,8 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
 
 
 def _head(row: Tokens, draft: Draft) -> None:
+    if row.done and draft.times:
+        raise Misread("it does not say on which days", f"every day {row.since(0)}")
     if row.peek() in _TWICE_MEANT:
         word = row.take()
         rest = row.rest if word == "biweekly" and row.peek().isalnum() else "on monday"
@@ -78,6 +80,7 @@ def _head(row: Tokens, draft: Draft) -> None:
     row.accept("once")
     each = (
         row.accept("every", "each")
+        or row.peek() == "alternate"
         or (row.peek(-1) == "once" and row.accept("a", "an", "per"))
         or row.peek() == ISO_TIME
     )

@@ -138,21 +138,31 @@ def _weekday(row: Tokens, today: date) -> Day | None:
     if weekday is None:
         return None
     ahead = today + timedelta(days=(weekday - today.weekday()) % 7)
+    days: tuple[date, ...]
+    note: str | None
     if which == "next":
         ahead += timedelta(days=7 * (ahead == today))
         return Day((ahead,), f"next {named} read as the first {WEEKDAY_NAMES[weekday]} after today, {{day}}")
     if which == "this":
-        day = start_of("week", today) + timedelta(days=weekday)
-        if day < today:
-            coming = row.replaced(start, ahead.isoformat())
-            raise Misread(f"this {named} is in the past: it was {day_text(day)}", coming)
-        return Day((day,))
+        return _of_this_week(row, start, today, weekday)
     if row.phrase("next week"):
         return Day((next_start("week", start_of("week", today)) + timedelta(days=weekday),))
-    if ahead == today:
-        note = f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}"
-        return Day((today, today + 7 * _DAY), note, every="week")
-    return Day((ahead,), every="" if which else "week")
+    if not which and row.accept("week"):  # `friday week`
+        days, note, every = (ahead + 7 * _DAY,), f"{named} week read as {{day}}", ""
+    elif ahead == today:
+        note, every = f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}", "week"
+        days = (today, today + 7 * _DAY)
+    else:
+        days, note, every = (ahead,), None, "" if which else "week"
+    return Day(days, note, every=every)
+
+
+def _of_this_week(row: Tokens, start: int, today: date, weekday: int) -> Day:
+    day = start_of("week", today) + timedelta(days=weekday)
+    if day < today:
+        coming = row.replaced(start, (day + 7 * _DAY).isoformat())
+        raise Misread(f"this {row.peek(-1)} is in the past: it was {day_text(day)}", coming)
+    return Day((day,))
 
 
 def _calendar(row: Tokens, today: date) -> Day | None:

@@ -128,11 +128,14 @@ def read_day_of_month(row: Tokens, today: date, calendar: str) -> Day | None:
     token = row.take()
     nth = ORDINAL_INDEX.get(token) or ordinal(token)
     kind = _kind_of_day(row, calendar) if nth else None
+    numbered = kind is None and row.peek() == "of" and row.peek(1) in {"next", "this", "the"} and nth is not None
+    if numbered:  # `the 3rd of next month`
+        kind = _any_day
     if nth is None or kind is None or not row.accept("of", "in"):
         return None
     _ = row.accept("the")
     which, month = row.one_of(PERIOD_WORDS), row.one_of(MONTHS)
-    if month is None and not row.accept("month"):
+    if (numbered and month is not None) or (month is None and not row.accept("month")):
         return None
     first, step, dated = start_of("month", today), 1, which is not None and which != "this"
     if month is not None:
@@ -151,10 +154,14 @@ def _kind_of_day(row: Tokens, calendar: str) -> Callable[[date], bool] | None:
     if weekday is not None:
         return lambda day: day.weekday() == weekday
     if row.accept("day"):
-        return lambda _day: True
+        return _any_day
     if row.accept("weekday", "workday") or row.phrase("business day") or row.phrase("working day"):
         return lambda day: day.weekday() <= _FRIDAY_WEEKDAY and not is_public_holiday(day, calendar)
     return None
+
+
+def _any_day(_day: date) -> bool:
+    return True
 
 
 def _nth_of(first: date, nth: int, kind: Callable[[date], bool]) -> date | None:
@@ -174,7 +181,16 @@ def read_next_period(row: Tokens, today: date) -> Day | None:
     weekday = row.one_of(WEEKDAYS) if unit == "week" else None
     if weekday is not None:
         return Day((start + timedelta(days=weekday),))
+    number = row.attempt(_number) if unit == "month" else None
+    if number is not None:
+        return Day((make_date(start.year, start.month, number),))
     return Day((start,), f"next {unit} read as its first day, {{day}}", period=unit)
+
+
+def _number(row: Tokens) -> int | None:
+    """Read the `on the 3rd` of `next month on the 3rd`."""
+    _ = row.accept("the")
+    return ordinal(row.take())
 
 
 def same_day(named: Day, other: date) -> Day:

@@ -1,0 +1,1 @@
+"""Everyday times and recurrences of six languages, one module each, and how they become English phrases."""

@@ -1,0 +1,58 @@
+"""The words that a language has for times and recurrences, each with the English of the same meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The words of one language: lists with commas between, in the order of the English ones, and forms with `/`.
+
+    `ago` stands before a length of time, or behind it. `hours` may stand after a time of day as well (`9 heures`);
+    `oclock` is no length of time. `numbers` go from 1 to 20. `idioms` count both the day that they begin and the one
+    that they end on, or not. `before_hour` and `after_hour` move the hour that they stand next to by so many minutes.
+    A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
+    `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
+    """
+
+    into: str
+    ago: str
+    at: str
+    articles: str
+    following: str
+    weekdays: str
+    months: str
+    numbers: str
+    units: Mapping[str, str]
+    days: Mapping[str, str]
+    parts: Mapping[str, str]
+    times: Mapping[str, str]
+    lengths: Mapping[str, str]
+    by: str
+    before: str
+    within: str
+    limit: Mapping[str, str]
+    edges: Mapping[str, str]
+    late: str
+    next_week: str
+    every: str
+    conjunction: str
+    plural_weekdays: str
+    monthly: str
+    of_month: str
+    ordinals: str
+    exceptions: str
+    holidays: str
+    rules: Mapping[str, str]
+    hours: str = "h"
+    oclock: str = ""
+    more_numbers: Mapping[str, str] = field(default_factory=dict)
+    before_hour: Mapping[str, str] = field(default_factory=dict)
+    after_hour: Mapping[str, str] = field(default_factory=dict)
+    habits: Mapping[str, str] = field(default_factory=dict)
+    compounds: Mapping[str, str] = field(default_factory=dict)
+    alternate: str = ""
+    later: Mapping[str, str] = field(default_factory=dict)
+    idioms: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -1,0 +1,166 @@
+"""The words of a phrase in one language: their kinds, and the English that they stand for."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+from duetime.scheduler.rules.time.languages.dutch import DUTCH
+from duetime.scheduler.rules.time.languages.french import FRENCH
+from duetime.scheduler.rules.time.languages.german import GERMAN
+from duetime.scheduler.rules.time.languages.italian import ITALIAN
+from duetime.scheduler.rules.time.languages.language import Language
+from duetime.scheduler.rules.time.languages.portuguese import PORTUGUESE
+from duetime.scheduler.rules.time.languages.spanish import SPANISH
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, ORDINAL_INDEX, WEEKDAY_NAMES
+
+_LANGUAGES: Final[Mapping[str, Language]] = {
+    "German": GERMAN,
+    "French": FRENCH,
+    "Spanish": SPANISH,
+    "Italian": ITALIAN,
+    "Portuguese": PORTUGUESE,
+    "Dutch": DUTCH,
+}
+_NUMERALS: Final = (
+    ("clock", re.compile(r"(?<![0-9:.])([0-2]?[0-9]:[0-5][0-9])(?![0-9:])")),
+    ("date", re.compile(r"(?<![0-9.,:])((?:[0-2]?[0-9]|3[01])\.(?:0?[1-9]|1[0-2]))\.(?![0-9])")),
+    ("dotted", re.compile(r"(?<![0-9:.])((?:[01]?[0-9]|2[0-3])\.[0-5][0-9])(?![0-9:.])")),
+    ("ordinal", re.compile(r"(?<![0-9.,:])([0-9]{1,2})(?:\.(?= )|er\b|o\b|e\b)")),
+    ("year", re.compile(r"(?<![0-9.,:])([0-9]{4})(?![0-9:]|[.,][0-9])")),
+    ("number", re.compile(r"(?<![0-9.,:])([0-9]{1,3})(?![0-9:]|[.,][0-9])")),
+)
+_SEPARATORS: Final = " ,"
+_END_OF_SENTENCE: Final = re.compile(r"(?<!\.[0-9])(?<!\.[0-9]{2})[.!]+$")
+"""The point behind `9.12.` belongs to the date."""
+
+_ORDINAL_WORDS: Final = tuple(ORDINAL_INDEX)
+_MAX_NUMBER_VALUE: Final = 20
+
+
+class Word(NamedTuple):
+    """A word of a phrase: its kind, and its English."""
+
+    kind: str
+    english: str
+
+
+_Lexicon = tuple[re.Pattern[str], Mapping[str, Word]]
+"""A pattern of the phrases of a language, the longest first, and the words that they stand for."""
+
+
+def words_of(text: str) -> Iterator[tuple[str, tuple[Word, ...]]]:
+    """Yield each language that knows all words of a text, with these words."""
+    folded = _END_OF_SENTENCE.sub("", _folded(text))
+    for language, lexicon in _lexicons().items():
+        if words := _words(folded, lexicon):
+            yield language, words
+
+
+def _folded(text: str) -> str:
+    """Return a text in small letters, without accents, with plain apostrophes and single spaces."""
+    plain = unicodedata.normalize("NFKD", text.lower().replace("\u2019", "'"))
+    return " ".join("".join(each for each in plain if not unicodedata.combining(each)).split())
+
+
+@cache
+def _lexicons() -> Mapping[str, _Lexicon]:
+    return {name: _lexicon(language) for name, language in _LANGUAGES.items()}
+
+
+def _lexicon(language: Language) -> _Lexicon:
+    entries = (*_listed(language), *_in_order(language), *_tables(language), *_compounds(language))
+    found = {_folded(phrase): word for phrase, word in entries if phrase}
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(map(re.escape, longest_first))})(?![^\W\d])"), found
+
+
+def _listed(words: Language) -> Iterator[tuple[str, Word]]:
+    """Yield the words whose English is their kind."""
+    kinds = {
+        "into": words.into,
+        "ago": words.ago,
+        "at": words.at,
+        "article": words.articles,
+        "oclock": words.oclock,
+        "by": words.by,
+        "before": words.before,
+        "within": words.within,
+        "except": words.exceptions,
+    }
+    for kind, phrases in kinds.items():
+        yield from ((phrase, Word(kind, "")) for phrase in phrases.split(", "))
+    yield from ((phrase, Word("next", "next")) for phrase in words.following.split(", "))
+    forms = {
+        "every": words.every,
+        "and": words.conjunction,
+        "monthly": words.monthly,
+        "ofmonth": words.of_month,
+        "late": words.late,
+        "nextweek": words.next_week,
+        "holidays": words.holidays,
+        "alternate": words.alternate,
+    }
+    for kind, phrases in forms.items():
+        yield from ((phrase, Word(kind, "")) for phrase in phrases.split("/"))
+
+
+def _in_order(words: Language) -> Iterator[tuple[str, Word]]:
+    """Yield the words that stand in the order of the English ones."""
+    numbers = tuple(str(number) for number in range(1, _MAX_NUMBER_VALUE + 1))
+    for kind, names, phrases in (
+        ("number", numbers, words.numbers),
+        ("weekday", WEEKDAY_NAMES, words.weekdays),
+        ("weekdays", WEEKDAY_NAMES, words.plural_weekdays),
+        ("month", MONTH_NAMES, words.months),
+        ("nth", tuple(name for name in _ORDINAL_WORDS if name != "fifth"), words.ordinals),
+    ):
+        for meaning, each in zip(names, phrases.split(", "), strict=True):
+            yield from ((phrase, Word(kind, meaning.lower())) for phrase in each.split("/"))
+
+
+def _tables(words: Language) -> Iterator[tuple[str, Word]]:
+    hours = {"hours": words.hours.replace(", ", "/")}
+    tables: tuple[tuple[str, Mapping[str, str]], ...] = (
+        *(("number", words.more_numbers), ("hours", hours), ("unit", words.units), ("day", words.days)),
+        *(("part", words.parts), ("habit", words.habits), ("time", words.times), ("length", words.lengths)),
+        *(("beforehour", words.before_hour), ("afterhour", words.after_hour), ("edge", words.edges)),
+        *(("limit", words.limit), ("later", words.later), ("rule", words.rules)),
+    )
+    for kind, table in tables:
+        for meaning, each in table.items():
+            yield from ((phrase, Word(kind, meaning)) for phrase in each.split("/"))
+    yield from ((phrase, Word("idiom", " or ".join(meanings))) for phrase, meanings in words.idioms.items())
+
+
+def _compounds(words: Language) -> Iterator[tuple[str, Word]]:
+    """Yield weekdays with a part of the day in one word: `samstagabend`."""
+    for weekday, each in zip(WEEKDAY_NAMES, words.weekdays.split(", "), strict=True):
+        for part, ends in words.compounds.items():
+            word = Word("weekday", f"{weekday.lower()} {part}")
+            yield from ((name + end, word) for name in each.split("/") for end in ends.split("/"))
+
+
+def _words(text: str, lexicon: _Lexicon) -> tuple[Word, ...]:
+    """Return the words of a whole text, none where one is unknown."""
+    found: list[Word] = []
+    at = 0
+    while at < len(text):
+        word, at = _word_at(text, at, lexicon)
+        if word is None:
+            return ()
+        found.append(word)
+    return tuple(found)
+
+
+def _word_at(text: str, at: int, lexicon: _Lexicon) -> tuple[Word | None, int]:
+    """Return the word at a place, and where the next one begins; phrases that begin with a number go first."""
+    phrase, known = lexicon
+    for kind, pattern in (("", phrase), *_NUMERALS):
+        if found := pattern.match(text, at):
+            word = Word(kind, found[1]) if kind else known[found[0]]
+            return word, len(text) - len(text[found.end() :].lstrip(_SEPARATORS))
+    return None, at
