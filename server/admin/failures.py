@@ -130,7 +130,7 @@ class Correction:
     @classmethod
     def of(cls, error: DuetimeError, visit: Visit, method: str) -> Correction | None:
         """Return the form for a wrong value or a stale page, None where nothing that was typed can be sent again."""
-        if status_of(error) is not HTTPStatus.BAD_REQUEST and not isinstance(error, StalePage):
+        if status_of(error) is not HTTPStatus.BAD_REQUEST and not isinstance(error, StalePage | TenantNotFound):
             return None
         sent = (visit.form if method == "POST" else visit.query).multi_items()
         if isinstance(error, StalePage):
@@ -201,10 +201,22 @@ class UnknownAddress(DuetimeError):
     code = "not_found"
 
 
+class TenantNotFound(DuetimeError):
+    """Nothing of the tenant that an operator chose was ever recorded: its name is mistyped, or it is not in use yet."""
+
+    code = "not_found"
+
+    def __init__(self, tenant: str) -> None:
+        text = f"no tenant {tenant[:_MAX_WORD_CHARS]!r}: nothing of it was ever recorded, and it has no API key."
+        super().__init__(f"{text} Correct its name, or leave it empty for all tenants.", argument="tenant")
+
+
 def check_names(visit: Visit) -> None:
-    """Refuse names in an address that nothing can have. Raises InvalidArgument for a tenant, else UnknownAddress."""
+    """Refuse names in an address that nothing has. Raises InvalidArgument, TenantNotFound and UnknownAddress."""
     if visit.principal.operator and visit.tenant is not None:
-        replace(visit.principal, tenant=visit.tenant)
+        chosen = replace(visit.principal, tenant=visit.tenant).tenant
+        if chosen != visit.principal.tenant and not visit.store.audit.knows(chosen):
+            raise TenantNotFound(chosen)
     if not all(part.isprintable() for part in visit.parts.values()):
         raise UnknownAddress("There is no such page: its address has a character that no name has.")
 

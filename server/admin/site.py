@@ -101,9 +101,7 @@ class AdminSite:
             self._audit_read(found, visit, session, request)
         except DuetimeError as error:
             found = problem(error, Correction.of(error, visit, route.method), _way_back(request, form))
-            visit = (
-                visit.without_tenant() if isinstance(error, InvalidArgument) and error.argument == "tenant" else visit
-            )
+            visit = visit.without_tenant() if error.argument == "tenant" else visit
         return self._with_session(self._response(found, visit, session, request), session, request)
 
     def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:

@@ -14,6 +14,7 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists.event_list import behind_in_time
 from duetime.scheduler.store.schema.tables.audit import audit_entries, audit_heads
 from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.pools import api_keys
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, or_, select
@@ -48,6 +49,13 @@ class AuditLog:
             entries.store(connection, entry if known else _of_own(entry), self._now())
 
         self._database.write(work)
+
+    def knows(self, tenant: str) -> bool:
+        """Whether anything of a tenant was ever recorded, or it has an API key."""
+        with_keys = or_(_IS_KNOWN.scalar_subquery(), exists().where(api_keys.c.tenant == _TENANT))
+        return self._database.look(
+            lambda connection: bool(connection.execute(select(with_keys), {"tenant": tenant}).scalar_one())
+        )
 
     def page(self, tenant: str, where: AuditFilter, *, limit: int, cursor: str | None = None) -> AuditPage:
         """Return a page of entries, newest first. Raises `InvalidArgument` for a cursor of another list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from http import HTTPStatus
 
 import pytest
@@ -112,15 +113,27 @@ async def test_an_address_with_a_character_that_no_name_has_leads_nowhere(
     assert (await admin.get(path)).status_code == HTTPStatus.NOT_FOUND
 
 
-async def test_a_read_of_a_tenant_that_nobody_knows_is_in_the_log_of_the_reader(admin_page: Open) -> None:
+@pytest.mark.parametrize("path", ["", "/runs", "/runs?format=csv", "/audit", "/audit/verify", "/cost", "/schedules"])
+async def test_a_tenant_that_nobody_knows_is_not_found_and_gets_no_chain(admin_page: Open, path: str) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     await admin.enter("admin:read", tenant="house", user="root")
-    for path in ("/runs?tenant=ghost", "/runs?tenant=ghost&format=csv"):
-        assert (await admin.get(path)).status_code == HTTPStatus.OK
-    own = [(each.kind.value, each.subject, each.detail) for each in entries(admin, "house")]
-    assert ("other_tenant_read", "/runs", {"tenants": "ghost"}) in own
-    assert ("exported", "runs.csv", {"tenants": "ghost"}) in own
+    answer = await admin.get(f"{path}{'&' if '?' in path else '?'}tenant=ghost")
+    assert answer.status_code == HTTPStatus.NOT_FOUND
+    assert "no tenant 'ghost'" in unescape(answer.text)
+    assert '<input name="tenant" value="ghost"' in answer.text, "to be corrected"
+    assert "tenant=ghost" not in answer.text, "no link leads on with it"
     assert chains(admin) == {"house"}
+
+
+@pytest.mark.parametrize("known_by", ["a task", "a key"])
+async def test_a_tenant_with_a_task_or_a_key_is_shown_though_nothing_ran_yet(admin_page: Open, known_by: str) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    if known_by == "a task":
+        known(admin, "acme")
+    else:
+        admin.site.key("acme", scopes=("tasks",))
+    await admin.enter("admin:read", tenant="house", user="root")
+    assert (await admin.get("/runs?tenant=acme")).status_code == HTTPStatus.OK
 
 
 def chains(admin: Admin) -> set[str]:

@@ -55,7 +55,7 @@ async def test_with_keys_nobody_is_in_without_one_and_the_login_leads_back(admin
     turned_away = await admin.get("/shared?tenant=acme")
     assert turned_away.status_code == 303
     assert turned_away.headers["location"] == "/admin/login?next=/admin/shared%3Ftenant%3Dacme"
-    key = admin.site.key("local", "root", scopes=("admin:read",))
+    key, _ = (admin.site.key(of, "root", scopes=("admin:read",)) for of in ("local", "acme"))
     back = await admin.log_in(key, "/admin/shared?tenant=acme")
     assert back.headers["location"] == "/admin/shared?tenant=acme"
     assert (await admin.get("/shared?tenant=acme")).status_code == 200
