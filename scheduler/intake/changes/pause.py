@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -80,6 +81,25 @@ def past_pause(record: TaskRecord) -> TaskRecord:
     if coming.id == run.id:
         return record
     return replace(record, run=replace(coming, id=run.id, generation=run.generation))
+
+
+def seen_at(record: TaskRecord) -> datetime:
+    """Return the time of the current run as its user sees it: what a pause holds until a time starts with its end."""
+    run = record.run
+    waits = run.state not in TERMINAL and not changes.has_started(run)
+    return after_pause(record.task, run.scheduled_for) if waits else run.scheduled_for
+
+
+def left_out_note(record: TaskRecord, moved: Change) -> tuple[str, ...]:
+    """Say that an occurrence was moved to a time at which its series is paused, so that it is left out."""
+    task, run = record.task, moved.coming
+    if task.paused_until is None or moved.extra_run or run.scheduled_for >= task.paused_until:
+        return ()
+    with suppress(Refused):  # none is left
+        if changes.end_pause(moved.applied_to(record), task.paused_until).coming.id == run.id:
+            return ()
+    at, end = describe(run.scheduled_for, task.timezone), describe(task.paused_until, task.timezone)
+    return (f"{at} is in its pause until {end}, so this occurrence is left out",)
 
 
 def expected_after_pause(record: TaskRecord) -> datetime | None:

@@ -18,9 +18,11 @@ from duetime.scheduler.intake.changes.pause import (
     Pause,
     deadline_warning,
     ended_warning,
+    left_out_note,
     past_pause,
     pause_step,
     read_pause,
+    seen_at,
     skip_next,
 )
 from duetime.scheduler.intake.changes.series import (
@@ -182,7 +184,7 @@ def _new_time_step(draft: ChangeDraft) -> ChangeDraft:
     if request.when is None and (run.scheduled_for <= draft.now or changes.has_started(run)):
         return draft.with_task(timezone=zones.find(zone).key)  # only what is said changes
     given = request.when if request.when is not None else wall_time(run.scheduled_for, record.task.timezone)
-    frame, argument = draft.frame(moved_from=run.scheduled_for), "when" if request.when is not None else "timezone"
+    frame, argument = draft.frame(moved_from=seen_at(record)), "when" if request.when is not None else "timezone"
     resolved = resolve_moment(given, now=draft.now, zone=zone, argument=argument, frame=frame)
     stays = resolved.instant == run.scheduled_for and zone == task.timezone
     if stays and run.state in {State.SCHEDULED, State.WAITING}:
@@ -190,7 +192,7 @@ def _new_time_step(draft: ChangeDraft) -> ChangeDraft:
     when = words_of(request.when) if request.when is not None else task.when
     task = replace(task, timezone=resolved.zone if request.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, draft.now)
-    alone = series_notes(moved) if task.repeat else ()
+    alone = (*series_notes(moved), *left_out_note(replace(record, task=task), moved)) if task.repeat else ()
     kept = () if request.when is not None else _kept_wall_time(record, resolved)
     return draft.with_change(moved).assuming(*resolved.assumptions, *kept, *alone)
 
