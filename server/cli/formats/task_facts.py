@@ -26,7 +26,13 @@ from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
-from duetime.widgets.text.task_text import DELIVERY_WORDS, attempt_in_words, held_in_words, origin_in_words
+from duetime.widgets.text.task_text import (
+    DELIVERY_WORDS,
+    attempt_in_words,
+    held_channels,
+    held_in_words,
+    origin_in_words,
+)
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
@@ -69,7 +75,7 @@ def _following(task: TaskPayload) -> Iterator[str]:
     elif task.state is State.WAITING:
         yield f"it waits for {waiting_in_words(task)}"
     if task.delivery and task.delivery.held_until:
-        yield f"delivery to {task.delivery.channel}{held_in_words(task.delivery, task.when.timezone)}"
+        yield f"delivery to {held_channels(task.delivery)}{held_in_words(task.delivery, task.when.timezone)}"
     if task.undo:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
         until = (
@@ -201,9 +207,8 @@ def _delivery(task: TaskPayload) -> str:
     of_last = task.last_run is not None and task.last_run.state in TOLD_STATES
     if task.delivery is None or of_last:
         return ""
-    return (
-        f"{task.delivery.channel}{held_in_words(task.delivery, task.when.timezone) or f': {task.delivery.state.value}'}"
-    )
+    held = held_in_words(task.delivery, task.when.timezone)
+    return f"{held_channels(task.delivery)}{held or f': {task.delivery.state.value}'}"
 
 
 def _state(task: TaskPayload) -> Text:

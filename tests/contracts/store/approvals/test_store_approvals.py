@@ -278,6 +278,9 @@ def test_a_run_that_expires_while_it_waits_is_not_asked_for_any_more(store: Stor
     assert (how, state(store, record)) == (State.EXPIRED, State.EXPIRED)
     with pytest.raises(Refused, match="is no longer waiting for approval"):
         answer(store, record, APPROVE)
+    again = change(store, record, EventKind.RUN_NOW, partial(changes.run_now, now=clock()))
+    asked = store.approvals.open_of(TENANT, [again.run.id])[again.run.id]
+    assert (asked.asked_at, asked.ends_at) == (clock(), clock() + HOUR), "it is asked anew"
 
 
 def test_it_holds_nothing_while_it_waits(store: Store) -> None:

@@ -23,7 +23,7 @@ from tests.builders import Clock
 from tests.flow.tools.calls import settled
 
 HELD = "2026-11-24T07:00:00Z"
-IN_WORDS = "Delivery to inbox, team: held until Tue 24 Nov 2026 07:00 (quiet hours)."
+IN_WORDS = "Delivery to team: held until Tue 24 Nov 2026 07:00 (quiet hours), to the inbox at once."
 AT_NIGHT: dict[str, Any] = {"when": "23:30", "deliver_to": ["team"]}
 
 
@@ -63,7 +63,7 @@ def test_each_answer_about_a_run_in_quiet_hours_says_until_when_its_outcome_is_h
     assert all(IN_WORDS in task_text(task_payload(view)) for view in views)
     task_line("scheduled", task_payload(made))
     task_facts(task_payload(made))
-    assert capsys.readouterr().out.count("held until Tue 24 Nov 2026 07:00 (quiet hours)") == 2
+    assert capsys.readouterr().out.count(" team: held until Tue 24 Nov 2026 07:00 (quiet hours)") == 2
     assert held_until(scheduler.reschedule(task_id, when="tomorrow 12:00")) is None
 
 
