@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
@@ -87,6 +88,19 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class StartTerms:
+    """The terms on which a worker starts runs: its name, how long a lease lasts, and the `actions` of its handlers.
+
+    `epoch` is that of the only runner of a database, None where there are many; `actions` of None are all.
+    """
+
+    worker: str
+    epoch: int | None
+    lease: timedelta
+    actions: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A run that `worker` has started; `run.attempt` is the fence of everything it writes.
 
@@ -145,6 +159,14 @@ class LostAttempt(NamedTuple):
 
     token: str
     kind: EventKind
+
+
+class StartsUnknown(StoreUnavailable):
+    """The database went away while runs were started: the `claims` stand, and of the `starts` nobody knows yet."""
+
+    def __init__(self, error: StoreUnavailable, claims: Sequence[Claim], starts: Sequence[Start]) -> None:
+        super().__init__(str(error))
+        self.claims, self.starts = claims, starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class MaintainedWorker(Protocol):
     def learn(self) -> None:
         """Store the durations that it has measured."""
 
+    def give_back(self) -> bool:
+        """Hand back runs that were started for it without its knowledge; return whether there were any."""
+
 
 class RunFinder(Protocol):
     """The dispatcher of the same process."""
@@ -83,6 +86,10 @@ class NoNeighbours:
     def learn(self) -> None:
         """Do nothing: nothing was measured."""
 
+    def give_back(self) -> bool:
+        """Do nothing: nothing is started here."""
+        return False
+
     def wake(self) -> None:
         """Do nothing: another process looks for due runs."""
 
@@ -94,8 +101,9 @@ class Maintenance:
     """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
     The same look expires runs that their series holds up: it reads every run that is held.
-    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a claim
-    whose COMMIT reply was lost, and a result that could not be stored. The end releases its reservations.
+    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a result
+    that could not be stored. The end releases its reservations. Before that, `worker` hands back the runs whose start
+    the database did not answer.
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease stays unrenewed for half a minute, because other processes see the jump later.
 
@@ -139,7 +147,8 @@ class Maintenance:
         """Do what is due, and return the seconds until the next step."""
         could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
-        self._do({"clock": self._check_clock, "old keys": self._forget, "approvals": self._answer})
+        parts = {"clock": self._check_clock, "old keys": self._forget, "approvals": self._answer}
+        self._do({**parts, "unanswered starts": self._give_back})
         if could_look:
             self._do({"leases": self._recover})
         else:
@@ -224,6 +233,11 @@ class Maintenance:
                 ]
             )
             self._release(ended)
+            self._dispatcher.wake()
+
+    def _give_back(self) -> None:
+        """Hand back runs that were started in an outage, before their leases end and they count as crashed."""
+        if self._worker.give_back():
             self._dispatcher.wake()
 
     def _unchanged(self, before: datetime) -> list[str]:

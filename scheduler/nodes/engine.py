@@ -179,6 +179,8 @@ class Engine(DispatchEngine):
         if self._heartbeat is not None:
             self._heartbeat.draining()
         self.worker.stop(grace)
+        with suppress(DuetimeError):  # without a database, their leases end
+            self.worker.give_back()
         for loop in self._loops:
             loop.stop(STEP_TIMEOUT_S)
         self._finish_deliveries(ends - time.monotonic())

@@ -13,15 +13,25 @@ from itertools import chain
 from typing import Any, Final
 
 from duetime.scheduler.rules.limits.pool import Pool
-from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
+from duetime.scheduler.run_records import (
+    Claim,
+    Expired,
+    NextTimes,
+    ReadyRun,
+    RunningRun,
+    Settlement,
+    Start,
+    StartTerms,
+    Verdict,
+)
 from duetime.scheduler.store.chains.commits import Commits
 from duetime.scheduler.store.database import row_by_row
-from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.row_by_row import Blame, Only, collect
-from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.dispatch import expire, leases, recover, timers
 from duetime.scheduler.store.dispatch.due_runs import DueRuns
 from duetime.scheduler.store.dispatch.recover import LostAttempts
+from duetime.scheduler.store.dispatch.starts import Starts
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql import commit_check
@@ -56,6 +66,7 @@ class Claims:
         self._now = now
         self._forms = forms
         self._due_runs = DueRuns(database, now, forms.move_to_ready, commits)
+        self._starts = Starts(database, now, forms, self._fail)
         self._on_settings = on_settings
         self._pools = pools
 
@@ -140,39 +151,13 @@ class Claims:
         A run is left out when it is no longer ready, its task is paused, or it is to be cancelled. It is left out too
         when its hard deadline cannot be met, or its action is not among `actions`. The same holds when the queue
         reserved less than its task needs now. Raises `RunnerReplaced` when `epoch` is not the newest.
+        Raises `StartsUnknown` when the database went away before it was known which of them are stored.
         """
-        how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease, "actions": actions}
-        tried = self._tried(starts, how)
-        claims = tried.result or []
-        started = {claim.run.id for claim in claims}
-        left = [wish for wish in starts if wish.run_id not in started]
-        may_be_stored = tried.may_be_stored or bool(claims)  # earlier parts may have started runs
-        if claims and not left:
-            return claims
+        return self._starts.start(starts, StartTerms(worker, epoch, lease, actions))
 
-        def work(connection: Connection) -> list[Claim]:
-            return self._forms.start(connection, left, now=self._now(), may_be_stored=may_be_stored, **how)
-
-        stored = commit_check.started
-        try:
-            return claims + self._database.write(work, durable=False, stored=stored, may_be_stored=may_be_stored)
-        except DAMAGE_ERRORS as problem:  # what a server cannot compute with, fails the whole statement
-            if not is_damage(problem):
-                raise
-        self._fail([wish.run_id for wish in left])
-        return claims + self._database.write(work, durable=False, stored=stored, may_be_stored=True)
-
-    def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
-        """Start runs in one round trip if each has a token, which identifies started runs after a lost reply."""
-        if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
-            return Tried()
-        try:
-            return self._database.attempt(lambda each: self._forms.start_at_once(each, starts, now=self._now(), **how))
-        except DAMAGE_ERRORS as problem:  # the tokens identify what was started
-            if not is_damage(problem):
-                raise
-            self._fail([wish.run_id for wish in starts])
-            return Tried(may_be_stored=True)
+    def stored_starts(self, starts: Sequence[Start], *, worker: str) -> list[Claim]:
+        """Return the claims of those starts that are stored although `worker` was not answered."""
+        return self._starts.stored(starts, worker)
 
     def expire(self, *, limit: int, conclude: Conclude | None = None, held: bool = False) -> list[Expired]:
         """End at most `limit` waiting runs whose hard deadline cannot be met, or those `held` up by their series.

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement, Start, StartTerms
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.statements import add, start
 from sqlalchemy import Connection, Row
+
+
+class StartForm(Protocol):
+    """Starts runs that may start; `may_be_stored`: those that an earlier try started count as started."""
+
+    def __call__(
+        self, connection: Connection, starts: Sequence[Start], terms: StartTerms, now: datetime, *, may_be_stored: bool
+    ) -> list[Claim]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +31,18 @@ class Forms:
 
     store_new: add.StoreNew
     move_to_ready: Callable[[Connection, Sequence[Row[Any]], datetime], None]
-    start: Callable[..., list[Claim]]
-    start_at_once: Callable[..., list[Claim]]
+    start: StartForm
+    start_at_once: Callable[[Connection, Sequence[Start], StartTerms, datetime], list[Claim]]
+    stored_starts: Callable[[Connection, Sequence[Start], str], list[Claim]]
     settle_at_once: Callable[[Connection, Sequence[Settlement], datetime], set[int]]
 
 
-def _starts_none(*_given: Any, **_how: Any) -> list[Claim]:
+def _starts_none(_: Connection, _starts: Sequence[Start], _terms: StartTerms, _now: datetime) -> list[Claim]:
+    return []
+
+
+def _knows_all(_connection: Connection, _starts: Sequence[Start], _worker: str) -> list[Claim]:
+    """Return none: the worker learns of each start that a file stores."""
     return []
 
 
@@ -36,7 +50,7 @@ def _settles_none(_connection: Connection, _settlements: Sequence[Settlement], _
     return set()
 
 
-PORTABLE_FORMS = Forms(add.store_new, start.move_to_ready, start.start, _starts_none, _settles_none)
+PORTABLE_FORMS = Forms(add.store_new, start.move_to_ready, start.start, _starts_none, _knows_all, _settles_none)
 
 
 def forms_of(database: Database) -> Forms:
@@ -51,5 +65,6 @@ def forms_of(database: Database) -> Forms:
         postgres_start.move_to_ready,
         postgres_start.start,
         postgres_start.at_once,
+        postgres_start.stored_starts,
         postgres_settle.settle,
     )

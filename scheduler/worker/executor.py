@@ -31,6 +31,7 @@ from duetime.scheduler.worker.threads.store_wait import StoreWait
 GIVEN_BACK_STOPPED: Final = Yielded(reason="the worker stopped")
 GIVEN_BACK_UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
 GIVEN_BACK_NO_DATABASE: Final = Yielded(reason="handed back: the database could not be reached")
+GIVEN_BACK_UNKNOWN: Final = Yielded(reason="handed back: the database went away while it was started")
 GIVEN_BACK_LATE: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
 
 UNCHECKED: Final = "the worker stopped before the check had ended"

@@ -16,6 +16,7 @@ from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
 from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.run_records import StartTerms
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.attempt_context import keep_logs
 from duetime.scheduler.runtime.event_loop import EventLoop
@@ -23,7 +24,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.broker import RUN_ACTOR, RUN_QUEUE, DispatchBroker
-from duetime.scheduler.worker.claimer import Claimer, ClaimTerms
+from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW_FRACTION, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.executor import GIVEN_BACK_LATE, GIVEN_BACK_UNRESERVED, Executor, ReachedChannels
@@ -105,6 +106,7 @@ class Worker:
         self._watchdog = self._make_watchdog()
         self._executor = Executor(store, handlers, self._loop, options.reached, started=self._watchdog.started)
         self._claimer = self._make_claimer(handlers, epoch)
+        self.give_back = self._claimer.give_back
         self.threads = 0 if options.hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)
         self._broker = self._make_broker(handlers)
@@ -198,7 +200,7 @@ class Worker:
             self._store,
             self._queue,
             self._active_runs,
-            ClaimTerms(self._options.name, epoch, self._options.lease, actions=handlers),
+            StartTerms(self._options.name, epoch, self._options.lease, actions=handlers),
             unproven=lambda held: self._hand_in(held, GIVEN_BACK_UNRESERVED),
             notifier=replace(self._notifier, on_replaced=self._drain),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,12 +16,18 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue import Entry, Grant
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask
-from duetime.scheduler.run_records import Start, Verdict
+from duetime.scheduler.run_records import Start, StartTerms, Verdict
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database import postgres
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter
-from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.views import TaskFilter, TaskRecord
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
+from duetime.scheduler.worker.broker import CLAIM_RETRY_DELAY_MS
+from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from sqlalchemy import Connection, event, make_url, text
 
@@ -450,3 +456,73 @@ def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(
     late = store.now() + LEASE + timedelta(seconds=1)
     assert len(store.claims.recover_lapsed(epoch=None, held=(), before=late)) == 1
     assert store.tasks.get(TENANT, record.task.id).run.state is State.RETRYING
+
+
+# --- the server stays away after a start ------------------------------------------------------------------------------
+
+
+class Site:
+    """A claimer and the queue that grants its runs, on a clock of the queue's own."""
+
+    def __init__(self, store: Store, proxy: Proxy) -> None:
+        self.store, self.proxy, self.now_ms = store, proxy, 0.0
+        self.queue = MemoryQueue(lambda: self.now_ms)
+        terms = StartTerms("w", None, LEASE, ["reminder"])
+        self.active = ActiveRuns()
+        self.claimer = Claimer(
+            store, self.queue, self.active, terms, unproven=lambda _held: None, notifier=RunNotifier()
+        )
+
+    def granted(self, records: Sequence[TaskRecord]) -> Sequence[Grant]:
+        self.queue.put([Entry(each.run.id, key=float(n)) for n, each in enumerate(records)])
+        return self.queue.take("w", len(records), 1e6).grants
+
+    def away_at_the_next(self, what: str) -> None:
+        event.listen(self.store._database.engine, what, self._away, once=True)
+
+    def _away(self, *_given: Any) -> None:
+        self.proxy.mode = "down"
+
+
+@pytest.fixture
+def site(store: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(postgres, "BUSY_TIMEOUT_S", 0.2)
+    return Site(store, proxy)
+
+
+def test_a_run_whose_start_was_never_answered_is_handed_back_and_has_not_crashed(
+    site: Site, store: Store, proxy: Proxy
+) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    grants = site.granted([record])
+    proxy.cut_reply(STARTING)
+    site.away_at_the_next("handle_error")
+    with pytest.raises(StoreUnavailable, match="may or may not be stored"):
+        site.claimer.claim(grants)
+    with pytest.raises(StoreUnavailable):
+        site.claimer.give_back()
+    proxy.mode = "ok"
+    assert site.claimer.give_back()
+    assert not site.claimer.give_back()
+    run = store.tasks.get(TENANT, record.task.id).run
+    assert (run.state, run.attempt, run.crashes, run.failures) == (State.SUSPENDED, 1, 0, 0)
+    assert kinds(store, record.task.id)[-2:] == [EventKind.STARTED, EventKind.SUSPENDED]
+
+
+def test_what_was_started_before_the_server_went_away_runs_and_the_rest_is_granted_later(
+    site: Site, store: Store, proxy: Proxy, server: OwnPostgres
+) -> None:
+    """One of two is left by the statement that starts them; the transaction that repeats it finds no server."""
+    first, paused = added(store), added(store)
+    store.claims.make_ready(limit=9)
+    with psycopg.connect(plain(server), autocommit=True) as connection:
+        connection.execute("UPDATE tasks SET paused = true WHERE id = %s", (paused.task.id,))
+    grants = site.granted([first, paused])
+    site.away_at_the_next("after_cursor_execute")
+    assert site.claimer.claim(grants) == [first.run.id]
+    assert site.active.get(first.run.id) is not None
+    proxy.mode = "ok"
+    assert not site.claimer.give_back()
+    site.now_ms = CLAIM_RETRY_DELAY_MS
+    assert [grant.run_id for grant in site.queue.take("w", 9, 1e6).grants] == [paused.run.id]

@@ -8,12 +8,12 @@ invisible. A taken event number then rolls everything back, and a run that becam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.run_records import Claim, Start, StartTerms
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, task_and_run
 from duetime.scheduler.store.schema.tables.events import events
@@ -124,54 +124,48 @@ def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: dateti
 def start(
     connection: Connection,
     starts: Sequence[Start],
-    *,
-    worker: str,
-    epoch: int | None,
+    terms: StartTerms,
     now: datetime,
-    lease: timedelta,
-    actions: Collection[str] | None = None,
+    *,
     may_be_stored: bool = False,
 ) -> list[Claim]:
     """Start runs that may; `may_be_stored`: those that an earlier try started count as started."""
-    check_epoch(connection, epoch)
+    check_epoch(connection, terms.epoch)
     if not starts:
         return []
-    wanted = {wish.run_id: wish for wish in starts}
-    lock_tasks_of(connection, list(wanted))
-    mine = _mine(connection, wanted, worker) if may_be_stored else []
+    lock_tasks_of(connection, [wish.run_id for wish in starts])
+    mine = _mine(connection, starts, terms.worker) if may_be_stored else []
     left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
-    return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease, actions=actions)
+    return mine + at_once(connection, left, terms, now)
 
 
-def at_once(
-    connection: Connection,
-    starts: Sequence[Start],
-    *,
-    worker: str,
-    epoch: int | None,
-    now: datetime,
-    lease: timedelta,
-    actions: Collection[str] | None = None,
-) -> list[Claim]:
+def stored_starts(connection: Connection, starts: Sequence[Start], worker: str) -> list[Claim]:
+    """Return the claims of those starts that are stored, behind the locks of any that may yet be."""
+    lock_tasks_of(connection, [wish.run_id for wish in starts])
+    return _mine(connection, starts, worker)
+
+
+def at_once(connection: Connection, starts: Sequence[Start], terms: StartTerms, now: datetime) -> list[Claim]:
     """Start runs by one statement."""
     wanted = {wish.run_id: wish for wish in starts}
     values = {
         "wishes": encode([[wish.run_id, dict(wish.reserved) or None, wish.token or None] for wish in starts]),
         "most": str(len(starts)),
-        "actions": None if actions is None else encode(list(actions)),
-        "worker": worker,
-        "epoch": None if epoch is None else str(epoch),
+        "actions": None if terms.actions is None else encode(list(terms.actions)),
+        "worker": terms.worker,
+        "epoch": None if terms.epoch is None else str(terms.epoch),
         "now": instant_text(now),
-        "until": instant_text(now + lease),
+        "until": instant_text(now + terms.lease),
     }
     rows = map(_READER.read, _START.rows(connection, values))
     found = [(*task_and_run(row), row[-1]) for row in rows]
-    return [held_claim(task, run, wanted[run.id], worker, followed=followed) for task, run, followed in found]
+    return [held_claim(task, run, wanted[run.id], terms.worker, followed=followed) for task, run, followed in found]
 
 
-def _mine(connection: Connection, starts: Mapping[str, Start], worker: str) -> list[Claim]:
-    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(starts), "by_worker": worker})
+def _mine(connection: Connection, starts: Sequence[Start], worker: str) -> list[Claim]:
+    wanted = {(wish.run_id, wish.token): wish for wish in starts}
+    run_ids = [wish.run_id for wish in starts]
+    rows = unreadable.rows(connection, _RUNNING, {"run_ids": run_ids, "by_worker": worker})
     found = [(*task_and_run(row), row.token) for row in rows]
-    return [
-        held_claim(task, run, starts[run.id], worker) for task, run, token in found if token == starts[run.id].token
-    ]
+    claimed = [(task, run, wanted.get((run.id, token))) for task, run, token in found]
+    return [held_claim(task, run, wish, worker) for task, run, wish in claimed if wish is not None]

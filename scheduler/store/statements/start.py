@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.run_records import Claim, ReadyRun, Start
+from duetime.scheduler.run_records import Claim, ReadyRun, Start, StartTerms
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
@@ -182,33 +182,30 @@ def _made_ready(row: Any, now: datetime) -> event_log.EventValues:
 def start(
     connection: Connection,
     starts: Sequence[Start],
-    *,
-    worker: str,
-    epoch: int | None,
+    terms: StartTerms,
     now: datetime,
-    lease: timedelta,
-    actions: Collection[str] | None = None,
+    *,
     may_be_stored: bool = False,  # noqa: ARG001 - the signature of both forms; here a write that stands was answered
 ) -> list[Claim]:
     """Start runs that may start; `may_be_stored`: those that an earlier try started count as started."""
-    check_epoch(connection, epoch)
+    check_epoch(connection, terms.epoch)
     if not starts:
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
-    startable = _STARTABLE if actions is None else _STARTABLE.where(_OF_ACTIONS)
-    given = {"run_ids": list(wanted), "now": now, "actions": list(actions or ())}
+    startable = _STARTABLE if terms.actions is None else _STARTABLE.where(_OF_ACTIONS)
+    given = {"run_ids": list(wanted), "now": now, "actions": list(terms.actions or ())}
     rows, some_damaged = unreadable.every(connection, startable, given)
     if some_damaged:
         rows = repair.started(connection, rows, now)
     found = [task_and_run(row) for row in rows]
     claims = [
-        _claim(task, run, wanted[run.id], worker=worker, now=now)
+        _claim(task, run, wanted[run.id], worker=terms.worker, now=now)
         for task, run in found
         if _has_reserved(wanted[run.id], task)
     ]
     if claims:
-        _write(connection, claims, epoch, now, now + lease)
+        _write(connection, claims, terms, now)
     return claims
 
 
@@ -227,9 +224,9 @@ def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> 
     return held_claim(task, running, wish, worker)
 
 
-def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: datetime, until: datetime) -> None:
-    worker = claims[0].worker
-    same = {"now": now, "by_worker": worker, "by_epoch": epoch, "until": until}
+def _write(connection: Connection, claims: list[Claim], terms: StartTerms, now: datetime) -> None:
+    worker = terms.worker
+    same = {"now": now, "by_worker": worker, "by_epoch": terms.epoch, "until": now + terms.lease}
     rows = [
         {"run_id": claim.run.id, "holds": dict(claim.reserved) or None, "proof": claim.token or None, **same}
         for claim in claims

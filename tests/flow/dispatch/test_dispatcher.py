@@ -365,15 +365,28 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
 
 @dataclass(frozen=True)
 class Holding:
-    """A worker that holds these runs."""
+    """A worker that holds these runs, and hands back others whose start was never answered."""
 
     run_ids: set[str]
+    gives_back: bool = False
 
     def held(self) -> set[str]:
         return self.run_ids
 
     def learn(self) -> None:
         """Do nothing: nothing was measured."""
+
+    def give_back(self) -> bool:
+        return self.gives_back
+
+
+@pytest.mark.parametrize("gives_back", [True, False])
+def test_runs_that_a_worker_hands_back_after_an_outage_are_looked_for_at_once(
+    store: Store, queue: MemoryQueue, *, gives_back: bool
+) -> None:
+    dispatcher = Dispatcher(store, queue)
+    Maintenance(store, queue, worker=Holding(set(), gives_back), dispatcher=dispatcher.loop).step()
+    assert dispatcher.loop._woken.is_set() is gives_back
 
 
 @pytest.mark.parametrize(("holds", "state"), [(False, State.RETRYING), (True, State.RUNNING)])

@@ -20,7 +20,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, IdempotencyKey, NewTask
-from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.run_records import Claim, Start, StartTerms
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.postgres import Postgres
@@ -348,7 +348,7 @@ def test_a_start_and_a_renewal_write_no_index(store: Store) -> None:
     wishes = [Start(run.run_id, "token") for run in store.claims.make_ready(limit=9)]
 
     def start(connection: Connection) -> tuple[list[Claim], int]:
-        claims = postgres_start.at_once(connection, wishes, worker="w", epoch=None, now=NOON, lease=LEASE)
+        claims = postgres_start.at_once(connection, wishes, StartTerms("w", None, LEASE), NOON)
         return claims, connection.execute(IN_PLACE).scalar_one()
 
     claims, in_place = store._database.write(start)
