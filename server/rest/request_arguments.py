@@ -15,7 +15,7 @@ from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import ForeignTag, Malformed, Unfit
 from duetime.tools.arguments.arguments import ActionOfTask, Argument, Arguments, no_task
-from duetime.tools.arguments.strict_json import GivenTwice, strict_json
+from duetime.tools.arguments.strict_json import GivenTwice, NestedTooDeeply, strict_json
 from starlette.datastructures import Headers
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -150,11 +150,16 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
 
 
 def json_of(body: bytes) -> Any:
-    """Return the JSON of a body. Raises Malformed for what is none, and for an object that names a member twice."""
+    """Return the JSON of a body.
+
+    Raises Malformed for what is none or has too many levels, and for an object that names a member twice.
+    """
     try:
         return strict_json(body)
     except GivenTwice as twice:
         raise Malformed(f"the body is not clear: {twice}.") from None
+    except NestedTooDeeply as deep:
+        raise Malformed(f"the body cannot be read: {deep}.") from None
     except ValueError:
         raise Malformed("the body is not JSON.") from None
 

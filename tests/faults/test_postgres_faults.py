@@ -510,7 +510,7 @@ def test_a_run_whose_start_was_never_answered_is_handed_back_and_has_not_crashed
     assert kinds(store, record.task.id)[-2:] == [EventKind.STARTED, EventKind.SUSPENDED]
 
 
-def test_what_was_started_before_the_server_went_away_runs_and_the_rest_is_granted_later(
+def test_a_run_that_was_started_before_the_server_went_away_runs_and_the_rest_is_granted_later(
     site: Site, store: Store, proxy: Proxy, server: OwnPostgres
 ) -> None:
     """One of two is left by the statement that starts them; the transaction that repeats it finds no server."""

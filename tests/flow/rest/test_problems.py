@@ -144,6 +144,18 @@ async def test_a_member_that_is_named_twice_is_refused(site: Site, content: byte
     assert "twice" in told["detail"]
 
 
+@pytest.mark.parametrize("levels", [100, 101, 900, 90_000])
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/pools/gpu"), ("PATCH", "/policy"), ("POST", "/tasks")])
+async def test_a_body_of_many_levels_is_refused_by_their_number(
+    site: Site, method: str, path: str, levels: int
+) -> None:
+    content = b'{"spec": ' * levels + b"1" + b"}" * levels
+    answer = await sent(site, method, path, content=content, headers=JSON_BODY)
+    status, code = (400, "malformed") if levels > 100 else (answer.status_code, "invalid_argument")
+    told = check_problem(answer, status, code)["detail"]
+    assert ("it is nested too deeply; 100 levels are the limit" in told) is (levels > 100), told
+
+
 async def test_a_length_of_thousands_of_digits_is_refused(site: Site) -> None:
     answer = await sent(site, "POST", "/tasks", content=b"{}", headers={**JSON_BODY, "Content-Length": "9" * 5_000})
     check_problem(answer, 413, "malformed")

@@ -68,7 +68,8 @@ UNCLEAR = {
     '{"capacity": 1, "capacity": 100}': "it names 'capacity' twice",
     '{"a": {"capacity": 1, "capacity": 100}}': "it names 'capacity' twice",
     '{"capacity": NaN}': "NaN is not a number of JSON",
-    "[" * 60_000: "it is nested too deeply",
+    "[" * 60_000: "it is nested too deeply; 100 levels are the limit",
+    '{"a": ' * 900 + "1" + "}" * 900: "it is nested too deeply; 100 levels are the limit",
 }
 
 
