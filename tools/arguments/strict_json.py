@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-MAX_JSON_LEVELS = 100
+MAX_TEXT_LEVELS = 100
 _MAX_NAME_CHARS = 60
 
 
@@ -23,7 +23,7 @@ class NestedTooDeeply(ValueError):
     """A text has more levels of lists and objects than any argument."""
 
     def __init__(self) -> None:
-        super().__init__(f"it is nested too deeply; {MAX_JSON_LEVELS} levels are the limit")
+        super().__init__(f"it is nested too deeply; {MAX_TEXT_LEVELS} levels are the limit")
 
 
 def strict_json(text: str | bytes) -> Any:
@@ -35,7 +35,7 @@ def strict_json(text: str | bytes) -> Any:
         value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_of_pairs)
     except RecursionError:
         raise NestedTooDeeply from None
-    if _bracket_count(text) > MAX_JSON_LEVELS and _is_deep(value):
+    if _bracket_count(text) > MAX_TEXT_LEVELS and _is_deep(value):
         raise NestedTooDeeply
     return value
 
@@ -47,7 +47,7 @@ def _bracket_count(text: str | bytes) -> int:
 def _is_deep(value: Any) -> bool:
     """Whether a value has too many levels; they are gone through one by one, without recursion."""
     inside = [value]
-    for _ in range(MAX_JSON_LEVELS):
+    for _ in range(MAX_TEXT_LEVELS):
         found = [each for each in inside if isinstance(each, dict | list)]
         if not found:
             return False
