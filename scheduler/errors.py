@@ -123,12 +123,12 @@ class InvalidArgument(DuetimeError):
         parts = [f"{place}: {cut_to_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
         if self.accepted and accepted_bytes:
             parts.append(f"Accepted: {cut_to_bytes(self.accepted, accepted_bytes)}.")
-        example = words.example(self._passed(self.example), self.argument) if self.example else ""
+        example = words.example(self.as_passed(self.example), self.argument) if self.example else ""
         if example and len(example.encode("utf-8", "replace")) <= example_bytes:
             parts.append(f"Example: {cut_to_bytes(example, example_bytes)}")
         return " ".join(parts)
 
-    def _passed(self, example: str) -> str:
+    def as_passed(self, example: str) -> str:
         name = _IN_REQUESTS.sub("", self.argument)
         if _CALL.match(example) or not name.isidentifier():  # a part of an argument has no name to pass it by
             return example

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.intake.corrected_example import with_accepted_examples
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.admin.find_runs import FIND_RUNS
-from duetime.tools.arguments.arguments import Arguments, action_of
+from duetime.tools.arguments.arguments import SAMPLE_TASK_ID, Arguments, action_of
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.change_tasks import CHANGE_TASKS
@@ -88,6 +89,14 @@ class ToolCalls:
 
     def execute(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin = UNKNOWN_ORIGIN) -> CallToolResult:
         """Carry out one call on this thread; raises what is wrong with it."""
+        try:
+            return self.definition.answer(*self._read(given, by, origin))
+        except (InvalidArgument, InvalidArguments) as wrong:
+            if not self.definition.tries_examples or SAMPLE_TASK_ID in str(wrong):
+                raise
+            raise with_accepted_examples(wrong, given, partial(self._tried, by=by, origin=origin)) from None
+
+    def _tried(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
         return self.definition.answer(*self._read(given, by, origin))
 
     def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:

@@ -75,6 +75,7 @@ def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]
         _answer,
         hints(idempotent=True, outside=True),
         also_wrong=_also_wrong,
+        tries_examples=True,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.redact import redacted_json
 
 MAX_WHOLE_BYTES: Final = 220
@@ -20,7 +20,11 @@ _EXCEPT: Final = re.compile(r"(?:^|(?<=, ))except=")
 """A member with a name that Python has as a word of its own."""
 
 _STEPS: Final = "steps"
+_DRY_RUN: Final = "dry_run"
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
+
+_MAX_TRIALS: Final = 4
+"""Calls that are tried until the examples of a refusal are accepted together."""
 
 Path = tuple[str, ...]
 P = ParamSpec("P")
@@ -50,6 +54,83 @@ def corrects_examples(decide: Callable[P, T]) -> Callable[P, T]:
             raise corrected(error, args[1]) from None
 
     return decided
+
+
+def with_accepted_examples(
+    error: InvalidArgument | InvalidArguments, given: Mapping[str, Any], attempt: Callable[[Mapping[str, Any]], object]
+) -> InvalidArgument | InvalidArguments:
+    """Return an error whose examples are accepted when they are sent back together, in place of what was `given`.
+
+    `attempt` makes a call without storing it. What is wrong with the corrected call is reported as well; of two
+    examples for one argument the last has both corrections. An error that no trial ends stays as it is.
+    """
+    problems = list(error.problems) if isinstance(error, InvalidArguments) else [error]
+    for _ in range(_MAX_TRIALS):
+        again = _problems_of(attempt, _sent_back(given, problems, 0))
+        if again is None:
+            return error
+        if not again:
+            several = max(len(_alternatives(each)) for each in problems)
+            refused = {at for at in range(1, several) if _problems_of(attempt, _sent_back(given, problems, at)) != []}
+            problems = [_without(each, refused) for each in problems] if refused else problems
+            return problems[0] if len(problems) == 1 else InvalidArguments(problems)
+        for new in again:
+            known = next((each for each in problems if each.argument == new.argument), new)
+            problems = [each for each in problems if each is not known]
+            named = {**_named(known, 0), **_named(new, 0)}
+            problems.append(_with_example(known, named) if known is not new and named else known)
+    return error
+
+
+def _problems_of(
+    attempt: Callable[[Mapping[str, Any]], object], call: Mapping[str, Any] | None
+) -> list[InvalidArgument] | None:
+    """Return what is wrong with a call, None where it cannot be tried, or is refused for another reason."""
+    if call is None:
+        return None
+    try:
+        attempt({**call, _DRY_RUN: True})
+    except InvalidArguments as wrong:
+        return list(wrong.problems)
+    except InvalidArgument as wrong:
+        return [wrong]
+    except DuetimeError:
+        return None
+    return []
+
+
+def _sent_back(given: Mapping[str, Any], problems: Sequence[InvalidArgument], which: int) -> dict[str, Any] | None:
+    """Return a call with these examples in place of what is wrong; None for an example that names no argument."""
+    call = dict(given)
+    for problem in problems:
+        named = _named(problem, which)
+        if not named:
+            return None
+        call.pop(_PARTS.findall(problem.argument)[0], None)
+        call |= named
+    return {name: value for name, value in call.items() if value is not None}
+
+
+def _alternatives(problem: InvalidArgument) -> list[str]:
+    return _EITHER.split(problem.as_passed(problem.example))
+
+
+def _named(problem: InvalidArgument, which: int) -> dict[str, Any]:
+    found = _alternatives(problem)
+    return keywords(found[min(which, len(found) - 1)]) if problem.example else {}
+
+
+def _without(problem: InvalidArgument, refused: set[int]) -> InvalidArgument:
+    """Return a problem without the alternatives that are refused."""
+    found = _alternatives(problem)
+    kept = [one for at, one in enumerate(found) if at not in refused]
+    shown = problem.example if len(kept) == len(found) else " or ".join(kept)
+    return InvalidArgument(problem.argument, problem.problem, accepted=problem.accepted, example=shown)
+
+
+def _with_example(problem: InvalidArgument, named: Mapping[str, Any]) -> InvalidArgument:
+    shown = ", ".join(f"{name}={_in_words(value)}" for name, value in named.items())
+    return InvalidArgument(problem.argument, problem.problem, accepted=problem.accepted, example=shown)
 
 
 class _CorrectedCall:
@@ -110,6 +191,8 @@ def _place_of(name: str, path: Path, asked: object) -> Path:
     on_way = [number for number, part in enumerate(path) if part == name]
     if on_way:
         return path[: on_way[-1] + 1]
+    if name == _DRY_RUN:
+        return (name,)
     outer = path[:2] if path[0] == _STEPS else ()
     return (*outer, name) if hasattr(asked, name) else (*path[:-1], name)
 
