@@ -165,7 +165,7 @@ function againView(list) {
 function newsView(list) {
   if (list.unread.length === 0) return "";
   return h("div", { class: "notice news tone-info" }, icon("inbox"),
-    h("ul", { "aria-label": t("list.news") }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text)))));
+    h("ul", { "aria-label": t("list.news") }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text === "Approve this run?" ? t("wait.approval") : one.text)))));
 }
 
 function clashesView(list) {

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.waits.approval import USUAL_QUESTION
 from playwright.sync_api import Locator, expect
 
 from tests.widgets.agenda import COUNTS, ROWS, TAXES, a_page, a_row, call_john
 from tests.widgets.chat import Chat
 from tests.widgets.sample import CALL_JOHN, NOW, refusal, stamp, when
+from tests.widgets.sources.test_languages import words
 
 pytestmark = pytest.mark.browser
 
@@ -224,6 +226,12 @@ def test_new_outcomes_are_mentioned_once_at_the_top(chat: Chat) -> None:
     told = {"task_id": CALL_JOHN, "title": "Pay the rent", "text": "Paid", "state": "succeeded", "at": stamp(NOW)}
     show_list(chat, a_page(unread=[told]))
     expect(chat.card.get_by_role("list", name="New outcomes")).to_have_text("Pay the rent Paid")
+
+
+def test_the_usual_question_is_asked_in_the_language_of_the_reader(chat: Chat) -> None:
+    asked = {"task_id": CALL_JOHN, "title": "Miete", "text": USUAL_QUESTION, "state": "waiting", "at": stamp(NOW)}
+    show_list(chat, a_page(unread=[asked]), locale="de-DE")
+    expect(chat.card.locator(".news")).to_have_text(f"Miete {words('de', 'wait.approval')}")
 
 
 def test_the_list_is_walked_and_opened_with_the_keyboard(chat: Chat) -> None:

@@ -133,7 +133,7 @@ def test_an_occurrence_that_is_moved_into_its_pause_is_said_to_be_left_out(sched
 
 
 def test_an_occurrence_that_runs_at_the_end_of_its_pause_is_not_said_to_be_left_out(scheduler: Scheduler) -> None:
-    given = {"repeat": "every day at 9:00", "repeat_policy": {"coalesce": "latest"}}
+    given, _ = PAUSED["a task that catches up"]
     task_id = scheduler.schedule("Report", **given).record.task.id
     scheduler.reschedule(task_id, pause_until="12:30")
     assert not any("left out" in each for each in scheduler.reschedule(task_id, when="11:00").warnings)
