@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
-from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, starts_at, without_ids
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, side_times, starts_at, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import reserved_duration
@@ -131,12 +131,17 @@ def _kind_of(text: Translatable) -> dict[str, Any]:
     return {"kind": text.kind.value, **text.values}
 
 
-def list_payload(page: TaskPage) -> TaskListPayload:
-    """One compact line a task, in the page's order."""
+def list_payload(page: TaskPage, *, soonest: bool = False) -> TaskListPayload:
+    """One compact line a task, in the page's order.
+
+    `soonest`, a row has the time of a run next to its series that comes first, unless that has a row of its own.
+    """
     now = page.now or next((view.now for view in page.views), None)
+    apart = soonest and not (page.now and page.where.before and page.where.before > page.now)
     return TaskListPayload(
         tasks=tuple(
-            _row(view, _last_failure(view.record, page), page.chains.get(view.record.task.id)) for view in page.views
+            _row(view, _last_failure(view.record, page), page.chains.get(view.record.task.id), apart=apart)
+            for view in page.views
         ),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
@@ -271,14 +276,14 @@ def _clash(clash: Clash) -> ClashPart:
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
 
 
-def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> ListRow:
+def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None, *, apart: bool) -> ListRow:
     record, task = view.record, view.record.task
     tries, misses = _max_attempts(task, record.run), blocked_by(record.run)
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
         state=record.run.state,
-        when=utc(starts_at(record)),
+        when=utc(min([starts_at(record), *(side_times(record) if apart and record.run.state in OPEN else ())])),
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         **pause_parts(task, record.run),

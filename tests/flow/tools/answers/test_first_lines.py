@@ -197,6 +197,10 @@ def test_a_snoozed_outcome_comes_before_the_next_run_of_its_series(ask: Ask, sto
         "The reminder comes again Sun 22 Nov 2026 00:40 UTC, in 10 minutes. "
         "The reminder is scheduled for Mon 23 Nov 2026 00:30 UTC, in 24 hours."
     )
+    [row] = ask("list_tasks")[1]["tasks"]
+    assert row["when"] == "2026-11-22T00:40:00Z", "the list has it where it comes next"
+    rows = ask("list_tasks", before="tuesday")[1]["tasks"]
+    assert [each["when"] for each in rows][:2] == ["2026-11-22T00:40:00Z", "2026-11-23T00:30:00Z"]
     _, payload = ask("get_task", task_id=made["id"])
     assert speech(TaskPayload.model_validate(payload)).endswith(
         ". It comes again today at twelve forty in the morning."
