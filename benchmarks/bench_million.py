@@ -41,6 +41,10 @@ SHORT, FOREIGN = "zz", "会議室"
 
 PAGE_ROWS = 50
 TICKS_PER_S = 100
+PARENT, OWN_TICKS, TICKS_OF_ENDED = 0, (10, 11), (12, 13)
+"""Places in `/proc/PID/stat` behind the name and the state of a process: of its parent, of ticks in user and kernel mode, and
+of those of its children that have ended."""
+
 DAY_US = 86_400_000_000
 
 TITLE = (
@@ -153,11 +157,16 @@ def _servers(store: Store) -> list[int]:
 
 
 def _cpu_s(pids: list[int]) -> float:
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / TICKS_PER_S
+    """Return the CPU of PostgreSQL's processes, and of those that ended: workers that one query had in parallel."""
+    ended = {_stat(pid)[PARENT] for pid in pids}
+    ticks = [_stat(pid)[field] for pid in pids for field in OWN_TICKS]
+    ticks += [_stat(pid)[field] for pid in ended for field in TICKS_OF_ENDED]
+    return sum(ticks) / TICKS_PER_S
+
+
+def _stat(pid: int) -> list[int]:
+    _state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [*map(int, numbers)]
 
 
 def main() -> None:

@@ -82,6 +82,9 @@ class StoreDialect(Protocol):
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         """Take this lock until the end of the transaction; False when another transaction has it."""
 
+    def read_alone(self, connection: Connection) -> None:
+        """Start no further processes for the reads of this transaction, where a planner would: few rows are wanted."""
+
     def last_event_id(self) -> TextClause:
         """Return the statement for the last number that an event has got, though it may be deleted."""
 
@@ -125,6 +128,9 @@ class SqliteDialect:
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:  # noqa: ARG002 - as the protocol has it
         return True
+
+    def read_alone(self, connection: Connection) -> None:
+        """Do nothing."""
 
     def last_event_id(self) -> TextClause:
         return text("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
@@ -178,6 +184,9 @@ class PostgresDialect:
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock_id))).scalar())
 
+    def read_alone(self, connection: Connection) -> None:
+        connection.execute(_READ_ALONE)
+
     def last_event_id(self) -> TextClause:
         return text("SELECT last_value FROM events_id_seq")
 
@@ -201,6 +210,7 @@ def _epoch(of: ColumnElement[Any]) -> ColumnElement[Any]:
     return extract("epoch", of)
 
 
+_READ_ALONE = text("SET LOCAL max_parallel_workers_per_gather = 0")
 _TIMESTAMP = postgresql.TIMESTAMP(timezone=True)
 SQLITE, POSTGRES = SqliteDialect(), PostgresDialect()
 

@@ -91,6 +91,14 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
     return found
 
 
+def looks_count(where: RunFilter) -> int:
+    """Return in how many places apart from a run the conditions look for it: its task, its attempts, what it used."""
+    of_task = any(each is not None for each in (where.action, where.tier, where.title, where.actor))
+    used = where.pool is not None or where.min_units is not None
+    others = sum(each is not None for each in (where.worker, where.label, where.text, where.min_cost))
+    return of_task + used + others
+
+
 def _standing(standing: Standing) -> Condition:
     if standing is Standing.PAUSED:
         return and_(runs.c.ended_at.is_(None), runs.c.state != State.RUNNING, _task(tasks.c.paused == true()))

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.rules.states import FAILURES, OPEN, TERMINAL, only_failures
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import failures
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import IS_CURRENT
-from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import (
@@ -106,8 +107,10 @@ class ListReader:
     def _soon(self, section: str, of_part: Sequence[Condition], behind: Position, limit: int) -> Found | None:
         """Look for common words among the next rows, in the order of the list, which a planner may not choose.
 
-        Returns None when there may be more of them further on.
+        Returns None when there may be more of them further on. A planner expects few of them, and so to read on to
+        the last row; the processes that it would start for that take longer than the page.
         """
+        dialect_of(self.connection).read_alone(self.connection)
         every = in_order(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)
         last = next(iter(unreadable.rows(self.connection, every.limit(1).offset(MAX_ROWS_READ_SOON))), None)
         statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where, titled_by_reading))
@@ -223,9 +226,10 @@ def _counted_up_to(
     """Count tasks by the state of their current run."""
     if matches and matches.complete:
         return _counted_among(connection, tenant, where, matches, most)
-    own = _own(connection, tenant, matches.ids) if matches and where == TaskFilter(query=where.query) else ()
-    if len(own) >= most:
-        return _counted_among(connection, tenant, where, Matches(own[:most], complete=False), most)
+    if matches and where == TaskFilter(query=where.query):
+        first = _counted_first(connection, tenant, matches.ids, most)
+        if first.total() == most:
+            return Counts(dict(first), frozenset(first))
     counted: dict[State, int] = {}
     at_least: set[State] = set()
     for section in (name for name, states in SECTION_STATES.items() if meets(where, states)):
@@ -248,11 +252,12 @@ def _counted_among(connection: Connection, tenant: str, where: TaskFilter, match
     return Counts({state: min(count, most) for state, count in found.items()}, more)
 
 
-def _own(connection: Connection, tenant: str, ids: Sequence[str]) -> Sequence[str]:
-    """Return the tasks of a tenant among these: the index has words of all tenants, and none may count for another."""
-    mine = select(tasks.c.id).where(text_search.among(connection, tasks.c.id, ids))
-    found = set(connection.execute(mine.where(text_search.unindexed(tasks.c.tenant) == tenant)).scalars())
-    return [task_id for task_id in ids if task_id in found]
+def _counted_first(connection: Connection, tenant: str, ids: Sequence[str], most: int) -> Counter[State]:
+    """Count up to `most` tasks of a tenant among these: the index has words of all tenants."""
+    mine = text_search.among(connection, runs.c.task_id, ids), text_search.unindexed(runs.c.tenant) == tenant
+    first = select(runs.c.state).where(IS_CURRENT, *mine).limit(most).subquery()
+    rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
+    return Counter({State(state): count for state, count in rows})
 
 
 def _is_only_of_states(where: TaskFilter) -> bool:

@@ -30,7 +30,10 @@ from sqlalchemy import ColumnElement, Connection, false, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
 MAX_RUNS_SEARCHED = 7_500
-"""Runs of a tenant that a page compares with what no index holds: a short page continues behind them."""
+"""Runs of a tenant that a page compares with what no index holds: a short page continues behind them.
+
+Of conditions that look in several places, such as tasks and attempts, a page compares fewer runs.
+"""
 
 MAX_RUNS_LOOKED_UP = 5_000
 """Runs of tasks that match, up to which all are looked up and sorted."""
@@ -102,7 +105,7 @@ class RunSearch:
         if not compared:
             return FoundRuns(walk.keys((), limit))
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
-        is_common = len(soon.keys) * MAX_RUNS_SEARCHED >= limit * MAX_RUNS_SEARCHED_FIRST
+        is_common = len(soon.keys) * self._most >= limit * MAX_RUNS_SEARCHED_FIRST
         if is_common:
             soon = self._continued(soon, compared, limit)
         if soon.searched_to is None:
@@ -115,13 +118,18 @@ class RunSearch:
             return soon
         return self._continued(soon, [*self._in_sets(rare), *compared], limit)
 
+    @property
+    def _most(self) -> int:
+        """The number of runs that this page compares."""
+        share = MAX_RUNS_SEARCHED // max(1, run_filter.looks_count(self.where))
+        return max(share, min(2 * MAX_RUNS_SEARCHED_FIRST, MAX_RUNS_SEARCHED))
+
     def _continued(self, soon: FoundRuns, compared: Sequence[Condition], limit: int) -> FoundRuns:
         """Compare the runs behind those that were compared, as many as a page may have in all."""
         if soon.searched_to is None:
             return soon
         walk = RunWalk(self.connection, self.tenant, self.where, soon.searched_to)
-        most = MAX_RUNS_SEARCHED - MAX_RUNS_SEARCHED_FIRST
-        more = _searched(walk, compared, limit - len(soon.keys), most)
+        more = _searched(walk, compared, limit - len(soon.keys), self._most - MAX_RUNS_SEARCHED_FIRST)
         return FoundRuns([*soon.keys, *more.keys], more.searched_to)
 
     def _looked_up(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from duetime.server.doctor.database import search_check
+from sqlalchemy import Connection
 
 from tests import services
 from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, counted
@@ -216,6 +217,30 @@ def test_common_words_that_are_far_back_are_found_without_reading_what_is_newer(
     assert steps(file, "zebra ")[1] < 50
     found = file.history.events(TENANT, EventFilter(text="zebra "), limit=3)
     assert [event.task_id for event in found.events] == [task.id for task in zebras[:-4:-1]]
+
+
+def test_common_words_in_a_list_start_no_further_process_of_the_server(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planner expects few of them, and so to read to the end; a page that is full soon is not worth a process."""
+    monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 1)
+    for number in range(5):
+        added(store, title=f"Zebra {number}")
+
+    def processes(words: str) -> Callable[[Connection], str]:
+        def read(connection: Connection) -> str:
+            where = TaskFilter(query=words)
+            found, _ = task_list.page(
+                connection, TENANT, where, task_list.matching(connection, TENANT, where), limit=3, behind=[]
+            )
+            assert len(found) == (3 if words == "zebra" else 1)
+            return str(connection.exec_driver_sql("SHOW max_parallel_workers_per_gather").scalar_one())
+
+        return read
+
+    if not store.search.needs_advance:  # SQLite has one process
+        assert store._database.read(processes("zebra")) == "0"
+        assert store._database.read(processes("zebra 3")) != "0", "for that transaction alone"
 
 
 def test_events_are_indexed_in_batches_and_each_once(file: Store) -> None:
