@@ -42,8 +42,7 @@ SHORT, FOREIGN = "zz", "会議室"
 PAGE_ROWS = 50
 TICKS_PER_S = 100
 PARENT, OWN_TICKS, TICKS_OF_ENDED = 0, (10, 11), (12, 13)
-"""Places in `/proc/PID/stat` behind the name and the state of a process: of its parent, of ticks in user and kernel mode, and
-of those of its children that have ended."""
+"""Places in `/proc/PID/stat` behind the state of a process: its parent, its ticks, and those of children that ended."""
 
 DAY_US = 86_400_000_000
 

@@ -55,6 +55,8 @@ def show_inbox(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: b
         return
     if as_csv:
         write_csv(_COLUMNS, messages)
+        if found["unread_count"] > len(messages):
+            output.note(_counted(found["unread_count"], len(messages)))
     elif messages:
         columns = (f"AT ({zone})", "", "TASK", "TITLE", "STATE", "TEXT")
         output.table(columns, (_row(each, zone, now) for each in messages), spare=("", f"AT ({zone})"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,10 +14,11 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskPage
 from duetime.server.cli import completion
 from duetime.server.cli.completion import Label
-from duetime.server.cli.formats.task_list import show_list
+from duetime.server.cli.formats.csv_pages import wants_every_page
+from duetime.server.cli.formats.task_list import show_list, write_tasks
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
-from duetime.server.cli.past.pages import PagePlace
+from duetime.server.cli.past.pages import PageJson, PagePlace
 from duetime.server.cli.past.run_table import RunBounds
 from duetime.server.session import session
 from duetime.tools.arguments.filters import parts_of
@@ -51,7 +54,12 @@ def list_(
     """List tasks: open ones by time, then ended ones; with --before in the future, every occurrence up to it."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter(**parts_of(state), label=label, query=query)
-        _show(context, scheduler, scheduler.tasks.list(where, after=after, before=before, limit=limit, cursor=cursor))
+        _show(
+            context,
+            scheduler,
+            partial(scheduler.tasks.list, where, after=after, before=before),
+            PagePlace(limit, cursor),
+        )
 
 
 def failed(
@@ -73,9 +81,18 @@ def failed(
             run_table.page(context, scheduler, ended, RunBounds(since, until), PagePlace(limit, cursor))
             return
         where = TaskFilter((State.FAILED,), label=label, query=query)
-        _show(context, scheduler, scheduler.tasks.list(where, limit=limit, cursor=cursor))
+        _show(context, scheduler, partial(scheduler.tasks.list, where), PagePlace(limit, cursor))
 
 
-def _show(context: typer.Context, scheduler: Scheduler, page: TaskPage) -> None:
+def _show(context: typer.Context, scheduler: Scheduler, pages: Callable[..., TaskPage], at: PagePlace) -> None:
+    """Write the page that a verb's options ask for, or all of them."""
+
+    def read(limit: int, cursor: str | None) -> PageJson:
+        return as_dict(whole_list_payload(pages(limit=limit, cursor=cursor)))
+
+    if wants_every_page(context):
+        write_tasks(context, read)
+        return
+    page = pages(**at._asdict())
     found = as_dict(whole_list_payload(page))
     show_list(context, found, page.zone, lambda chain_id: task_payload(scheduler.get(chain_id)))

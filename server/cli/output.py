@@ -159,13 +159,16 @@ def _write(shown: Table) -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
-def say_next(context: typer.Context, cursor: str | None) -> None:
-    """Say which command shows the next page, if there is one: on stderr where stdout is for a program."""
+def say_next(context: typer.Context, cursor: str | None, *, without: Sequence[str] = ()) -> None:
+    """Say which command shows the next page, if there is one: on stderr where stdout is for a program.
+
+    `without` are options that it leaves out.
+    """
     if cursor is None:
         return
     words = [str(context.params["task_id"])] if context.params.get("task_id") else []
     for name, value in {**context.params, "cursor": cursor}.items():
-        if name not in _APART and value is not None and value is not False:
+        if name not in (*_APART, *without) and value is not None and value is not False:
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     as_csv = bool(context.params.get("as_csv"))
     verb = context.command_path.partition(" ")[2]

@@ -16,6 +16,7 @@ from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli import output
 from duetime.server.cli.access.tenants import one_tenant
 from duetime.server.cli.exit_codes import FAILED_CODE
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
@@ -53,11 +54,17 @@ def list_(
     tenant, opened = one_tenant(tenant), session(context)
     zone = opened.zone()
     with opened.store(create=True) as store:
-        bounds = Bounds.of(cursor, store.now(), zone, since=since, until=until)
-        where = AuditFilter(actor, surface, kind, subject, **bounds.instants)
-        page = store.audit.page(tenant, where, limit=limit, cursor=bounds.cursor)
-    shown = page_json(replace(page, cursor=bounds.following(page.cursor)))
-    show_page(shown, zone, as_json=as_json, as_csv=as_csv)
+
+        def read(limit: int, cursor: str | None) -> Mapping[str, Any]:
+            bounds = Bounds.of(cursor, store.now(), zone, since=since, until=until)
+            where = AuditFilter(actor, surface, kind, subject, **bounds.instants)
+            page = store.audit.page(tenant, where, limit=limit, cursor=bounds.cursor)
+            return page_json(replace(page, cursor=bounds.following(page.cursor)))
+
+        if wants_every_page(context):
+            write_every_page(context, read, "entries", AUDIT_COLUMNS)
+        else:
+            show_page(read(limit, cursor), zone, as_json=as_json, as_csv=as_csv)
 
 
 def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:

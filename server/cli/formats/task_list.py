@@ -12,6 +12,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing
 from duetime.server.cli import output
+from duetime.server.cli.formats.csv_pages import ReadRows, write_every_page
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.widgets.quote import cut
 from duetime.widgets.schema.task import TaskPayload
@@ -54,7 +55,12 @@ def show_list(context: typer.Context, found: ListJson, zone: str, chain_of: Read
     output.say_next(context, found.get("cursor"))
 
 
-def _cells(row: ListJson) -> ListJson:
+def write_tasks(context: typer.Context, read: ReadRows) -> None:
+    """Write the tasks of all pages as CSV."""
+    write_every_page(context, read, "tasks", TASK_COLUMNS, _cells)
+
+
+def _cells(row: Mapping[str, Any]) -> ListJson:
     """Return a row without parts in parts."""
     return {**row, **{f"last_{name}": value for name, value in row.get("last_run", {}).items()}}
 

@@ -12,6 +12,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.server.cli import bulk, completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.exit_codes import REFUSED_CODE
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.formats.shared_options import SharedOption, with_options
@@ -66,14 +67,20 @@ def list_(
     """List runs that are out of attempts, newest first, and why."""
     where = DeadLetterFilter(state=state, action=action, label=label, text=text)
     with session(context).scheduler() as scheduler:
-        found, following = scheduler.letters.page(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
-        zone = scheduler.zone or "UTC"
-    show_page(letter_rows.page_json(found, following), zone, as_json=as_json, as_csv=as_csv)
+
+        def read(limit: int, cursor: str | None) -> dict[str, Any]:
+            page = scheduler.letters.page(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
+            return letter_rows.page_json(*page)
+
+        if wants_every_page(context):
+            write_every_page(context, read, "dead_letters", letter_rows.LETTER_COLUMNS, letter_cells)
+        else:
+            show_page(read(limit, cursor), scheduler.zone or "UTC", as_json=as_json, as_csv=as_csv)
 
 
 def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:
     """Write a page of dead letters, and how to get the next one."""
-    found = [{**letter, "attempts": len(letter["attempts"])} for letter in page["dead_letters"]]
+    found = [*map(letter_cells, page["dead_letters"])]
     if as_json:
         output.as_json(dict(page))
         return
@@ -86,6 +93,11 @@ def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool
         output.say("No dead letters.")
     if page.get("cursor"):
         output.note(f"More: the same command with --cursor {page['cursor']}")
+
+
+def letter_cells(letter: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a dead letter with the number of its attempts."""
+    return {**letter, "attempts": len(letter["attempts"])}
 
 
 def _row(letter: Mapping[str, Any], zone: str) -> Sequence[str]:

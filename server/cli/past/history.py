@@ -12,9 +12,10 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import count_tables
-from duetime.server.cli.past.history_table import show_history, write_events
+from duetime.server.cli.past.history_table import EVENT_COLUMNS, event_cells, show_history, write_events
 from duetime.server.cli.past.pages import PageJson, PagePlace, full_page
 from duetime.server.rest.rows.events import events_json
 from duetime.server.session import session
@@ -120,7 +121,10 @@ def _show_page(
             output.say_window("Events", page.where.since, page.where.until, str(found["timezone"]))
         return found
 
-    show_page(context, full_page(read, "events", at), scheduler.zone or "UTC")
+    if wants_every_page(context):
+        write_every_page(context, read, "events", EVENT_COLUMNS, event_cells)
+    else:
+        show_page(context, full_page(read, "events", at), scheduler.zone or "UTC")
 
 
 def show_page(context: typer.Context, page: PageJson, zone: str) -> None:

@@ -48,7 +48,12 @@ def traceback_of(attempt: AttemptPart | None, zone: str) -> None:
 
 def write_events(events: Sequence[PastEvent]) -> None:
     """Write events as CSV."""
-    write_csv(EVENT_COLUMNS, ({**event, "changed": _changed(event)} for event in events))
+    write_csv(EVENT_COLUMNS, map(event_cells, events))
+
+
+def event_cells(event: PastEvent) -> PastEvent:
+    """Return an event with its changes in words."""
+    return {**event, "changed": _changed(event)}
 
 
 def _event(event: PastEvent, zone: str, titled: bool) -> Sequence[str]:

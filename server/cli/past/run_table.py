@@ -14,6 +14,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.server.cli import output
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.past.pages import PageJson, PagePlace, full_page
 from duetime.tools.admin.run_rows import RUN_COLUMNS, page_json
@@ -46,6 +47,9 @@ def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds:
             output.say_window("Runs", found.where.since, found.where.until, zone)
         return page_json(found, everywhere=bounds.tenant == ALL_TENANTS)
 
+    if wants_every_page(context):
+        write_every_page(context, read, "runs", RUN_COLUMNS)
+        return
     show_page(context, full_page(read, "runs", at), zone)
 
 

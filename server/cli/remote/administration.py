@@ -9,15 +9,16 @@ from typing import Any, Final
 
 from duetime.scheduler.principal import ALL_TENANTS
 from duetime.server.cli.access import audit, secrets
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.order import policy
 from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import zone_of
+from duetime.server.cli.remote.tables import CONTEXT, zone_of
 from duetime.server.cli.remote.tasks import Params, reason_of
 from duetime.server.cli.reports.alerts import show_alerts
 from duetime.server.cli.reports.top import watch
 from duetime.server.cli.storage import retention
-from duetime.tools.admin.audit_rows import read_heads
+from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, read_heads
 from duetime.tools.admin.secret_rows import read_hosts
 
 PATIENCE_S: Final = 600.0
@@ -77,6 +78,9 @@ def audit_list(server: RemoteServer, params: Params) -> None:
         bounds = {"limit": min(limit, MAX_PAGE_ENTRIES), "cursor": cursor}
         return server.get("/audit", **where, **bounds, **_tenant(params))
 
+    if wants_every_page(params[CONTEXT]):
+        write_every_page(params[CONTEXT], read, "entries", AUDIT_COLUMNS)
+        return
     page = full_page(read, "entries", PagePlace(params["limit"], params["cursor"]))
     audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from duetime.scheduler.task import Json
 from duetime.server.cli import bulk
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.past import dead
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
-from duetime.server.cli.remote.tables import zone_of
+from duetime.server.cli.remote.tables import CONTEXT, zone_of
 from duetime.server.cli.remote.tasks import Params
+from duetime.tools.admin import letter_rows
 from duetime.widgets.bulk.payload import BulkListPayload
 
 _FILTERS = ("action", "label", "text", "since", "tenant")
@@ -16,8 +18,15 @@ _FILTERS = ("action", "label", "text", "since", "tenant")
 
 def list_(server: RemoteServer, params: Params) -> None:
     """List runs that are out of attempts."""
-    names = (*_FILTERS, "limit", "cursor")
-    page = server.get("/dead_letters", state=str(params["state"].value), **{name: params[name] for name in names})
+    where = {"state": str(params["state"].value), **{name: params[name] for name in _FILTERS}}
+
+    def read(limit: int, cursor: str | None) -> RemoteAnswer:
+        return server.get("/dead_letters", **where, limit=limit, cursor=cursor)
+
+    if wants_every_page(params[CONTEXT]):
+        write_every_page(params[CONTEXT], read, "dead_letters", letter_rows.LETTER_COLUMNS, dead.letter_cells)
+        return
+    page = read(params["limit"], params["cursor"])
     dead.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from duetime.scheduler.ids import RUN_PREFIX
 from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.past import logs as here
 from duetime.server.cli.past import run_table
 from duetime.server.cli.past.count_tables import show_buckets, show_counts
@@ -17,6 +18,7 @@ from duetime.server.cli.remote import tasks
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
+from duetime.tools.admin.run_rows import RUN_COLUMNS
 
 
 def runs(server: RemoteServer, params: Params) -> None:
@@ -49,6 +51,9 @@ def _page(server: RemoteServer, params: Params, where: dict[str, Any]) -> None:
             output.say_window("Runs", _instant(since), _instant(until), zone_of(params))
         return answer
 
+    if wants_every_page(params[CONTEXT]):
+        write_every_page(params[CONTEXT], read, "runs", RUN_COLUMNS)
+        return
     found = full_page(read, "runs", PagePlace(params["limit"], params["cursor"]))
     run_table.show_page(params[CONTEXT], found, zone_of(params))
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
+from duetime.server.cli.formats.csv_pages import wants_every_page, write_every_page
 from duetime.server.cli.formats.option_values import (
     read_approval,
     read_object,
@@ -19,9 +20,10 @@ from duetime.server.cli.formats.option_values import (
     read_wait,
     removed_parts,
 )
-from duetime.server.cli.formats.task_list import show_list
+from duetime.server.cli.formats.task_list import show_list, write_tasks
 from duetime.server.cli.past import count_tables
 from duetime.server.cli.past.history import EVENT_FILTERS, show_page
+from duetime.server.cli.past.history_table import EVENT_COLUMNS, event_cells
 from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.pools import show_explanation
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
@@ -68,21 +70,26 @@ def schedule(server: RemoteServer, params: Params) -> None:
 
 def list_(server: RemoteServer, params: Params) -> None:
     """List tasks."""
-    names = ("state", "label", "query", "after", "before", "limit", "cursor")
-    _show_tasks(server.get("/tasks", **{name: params[name] for name in names}), server, params)
+    names = ("state", "label", "query", "after", "before")
+    _show_tasks(server, params, {name: params[name] for name in names})
 
 
 def failed(server: RemoteServer, params: Params) -> None:
     """List tasks whose last run failed."""
-    names = ("label", "query", "limit", "cursor")
-    _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), server, params)
+    _show_tasks(server, params, {"state": "failed", **{name: params[name] for name in ("label", "query")}})
 
 
-def _show_tasks(page: RemoteAnswer, server: RemoteServer, params: Params) -> None:
+def _show_tasks(server: RemoteServer, params: Params, where: Mapping[str, Any]) -> None:
+    def read(limit: int, cursor: str | None) -> RemoteAnswer:
+        return server.get("/tasks", **where, limit=limit, cursor=cursor)
+
     def chain_of(chain_id: str) -> TaskPayload:
         return TaskPayload.model_validate(server.get(f"/tasks/{chain_id}"))
 
-    show_list(params[CONTEXT], page, zone_of(params), chain_of)
+    if wants_every_page(params[CONTEXT]):
+        write_tasks(params[CONTEXT], read)
+    else:
+        show_list(params[CONTEXT], read(params["limit"], params["cursor"]), zone_of(params), chain_of)
 
 
 def show(server: RemoteServer, params: Params) -> None:
@@ -115,6 +122,9 @@ def _events(server: RemoteServer, params: Params, where: dict[str, Any]) -> None
     def read(limit: int, cursor: str | None) -> RemoteAnswer:
         return server.get("/events", **where, limit=limit, cursor=cursor)
 
+    if wants_every_page(params[CONTEXT]):
+        write_every_page(params[CONTEXT], read, "events", EVENT_COLUMNS, event_cells)
+        return
     page = full_page(read, "events", PagePlace(params["limit"], params["cursor"]))
     show_page(params[CONTEXT], page, zone_of(params))
 

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed
@@ -19,12 +21,14 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.scheduler.task import State
+from duetime.server.cli.formats import csv_pages
 from duetime.server.cli.formats.task_list import TASK_COLUMNS
 from duetime.server.cli.main import run
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import WholeListRow
 
-from tests.builders import LEASE, NOON, Clock, some
+from tests.builders import LEASE, NOON, Clock, settlement, some, started
 from tests.flow.cli.environment import isolate
 
 Say = Callable[..., str]
@@ -179,3 +183,55 @@ def test_the_next_page_of_csv_is_named_on_stderr(
     command = written.err.splitlines()[-1].removeprefix("More: duetime ")
     assert command.endswith(" --csv")
     assert len(rows(said(*command.split()))) == 1
+
+
+PAGE_AND_ONE = 51
+"""More rows than a page of any list has by default."""
+
+
+@pytest.fixture(scope="module")
+def file_of_many(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a database of tasks that failed, each with its run, events and a dead letter, and of audit entries."""
+    path = tmp_path_factory.mktemp("many") / "duetime.db"
+    store = open_store(f"sqlite:///{path}", synchronous="OFF")
+    for number in range(PAGE_AND_ONE):
+        claim = started(store, store.now(), tenant="local", title=f"Task {number}")
+        store.claims.settle([settlement(claim, State.FAILED, error="no such number", dead_letter=True)])
+        store.audit.record(AuditEntry("local", AuditKind.SECRET_SET, "ann", subject=f"secret {number}"))
+    store.close()
+    return path.read_bytes()
+
+
+@pytest.fixture
+def many(tmp_path: Path, file_of_many: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_pages, "CSV_PAGE_ROWS", 20)
+    (tmp_path / "duetime.db").write_bytes(file_of_many)
+
+
+EACH_LIST = ("list", "failed", "failed --since 1h", "history", "runs", "dead list", "audit list")
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("verb", EACH_LIST)
+def test_csv_has_the_rows_of_all_pages(said: Say, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert run([*verb.split(), "--csv"]) == 0
+    written = capsys.readouterr()
+    assert len({json.dumps(row) for row in rows(written.out)}) >= PAGE_AND_ONE
+    assert "More:" not in written.err
+    assert len(rows(said(*verb.split(), "--csv", "--limit", "20"))) == 20, "the page that is asked for"
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("verb", EACH_LIST)
+def test_csv_that_is_cut_says_so_and_how_to_get_the_rest(
+    said: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    every = rows(said(*verb.split(), "--csv"))
+    monkeypatch.setattr(csv_pages, "MAX_CSV_ROWS", 23)
+    assert run([*verb.split(), "--csv"]) == 0
+    written = capsys.readouterr()
+    assert rows(written.out) == every[:23]
+    *_, cut, command = written.err.splitlines()
+    assert cut == "Cut after 23 rows."
+    monkeypatch.setattr(csv_pages, "MAX_CSV_ROWS", 1_000)
+    assert rows(said(*shlex.split(command.removeprefix("More: duetime ")))) == every[23:]

@@ -88,6 +88,14 @@ def test_a_list_is_bounded_and_says_how_many_there_are(said: Say, tasks: dict[st
     assert said("--limit", "101", code=2).startswith("duetime: --limit: ")
 
 
+@pytest.mark.usefixtures("said", "tasks")
+def test_csv_that_is_cut_says_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inbox", "list", "--limit", "1", "--csv"]) == 0
+    written = capsys.readouterr()
+    assert len(written.out.splitlines()) == 2
+    assert "3 unread, 2 of them older than these." in written.err
+
+
 def test_json_and_csv_have_the_whole_text(said: Say, tasks: dict[str, str]) -> None:
     message = json.loads(said("--json"))["messages"][-1]
     assert message["id"].startswith("m_")
