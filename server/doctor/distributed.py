@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
@@ -70,6 +70,24 @@ def namespace_check(settings: Settings, store: Store) -> Check:
     finally:
         mine.close()
     return Check("namespace", CheckVerdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
+
+
+def keys_of_members(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Return the ids of the secret keys of each process that shares the queue; none where there is no Redis to say."""
+    if not settings.distributed:
+        return {}
+    try:
+        opened: Any = import_module("duetime.scheduler.queue.redis.members").Members
+    except ModuleNotFoundError:
+        return {}  # the check of Redis says so
+    members = opened(settings.redis_url, namespace=settings.redis_namespace)
+    try:
+        found: Mapping[str, Sequence[str]] = members.alive()
+    except QueueUnavailable:
+        return {}  # as above
+    finally:
+        members.close()
+    return found
 
 
 def queue_check(settings: Settings, store: Store) -> Check:

@@ -33,6 +33,7 @@ from duetime.server.doctor.database import (
 from duetime.server.doctor.deep import audit_checks, integrity_checks
 from duetime.server.doctor.distributed import (
     actions_check,
+    keys_of_members,
     namespace_check,
     queue_check,
     redis_check,
@@ -129,7 +130,7 @@ def _rows(
     yield _safely("search", search_check, store)
     yield _safely("backlog", backlog_check, store)
     yield _safely("deliveries", partial(deliveries_check, settings=settings, send_again=send_again), store)
-    yield _safely("secrets", secrets_check, running)
+    yield _safely("secrets", partial(secrets_check, partial(keys_of_members, settings)), running)
     yield _safely("retention", partial(retention_check, settings=settings), store)
     if deep:
         yield from integrity_checks(store)

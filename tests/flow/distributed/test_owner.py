@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import redis
+from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.queue import Entry, QueueLost, QueueTaken
+from duetime.scheduler.queue.redis.members import MEMBER_ALIVE_S, Members
 from duetime.scheduler.queue.redis.ownership import NamespaceClaim
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import open_store
 from duetime.server.app import Role, build
-from duetime.server.doctor.distributed import namespace_check
+from duetime.server.doctor.distributed import keys_of_members, namespace_check
+from duetime.server.doctor.secrets import secrets_check
 from duetime.server.settings.model import Settings
 
 from tests import services
@@ -65,6 +71,67 @@ def test_each_database_of_a_server_has_a_name_of_its_own(migrated_postgres_url: 
     opened.close()
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as file:
         assert file.identity() == ""
+
+
+# --- the members of a namespace -------------------------------------------------------------------------------------
+
+NEW_KEY, OLD_KEY = (base64.b64encode(letter * 32).decode() for letter in (b"n", b"o"))
+
+
+def test_the_doctor_names_servers_that_lack_the_first_key_of_secrets(
+    migrated_postgres_url: str, valkey_url: str, tmp_path: Path
+) -> None:
+    common = {"database_url": migrated_postgres_url, "redis_url": valkey_url, "redis_namespace": tmp_path.name}
+    keys = (f"{NEW_KEY} {OLD_KEY}", OLD_KEY, None)
+    rotated, old, none = (
+        Settings.model_validate({**common, "timezone": "UTC", "secret_keys": each, "desktop_notifications": "off"})
+        for each in keys
+    )
+    with build(rotated, role=Role.SERVE) as here, closing(Members(valkey_url, namespace=tmp_path.name)) as members:
+        here.start()
+        here.store.secrets.set("local", "crm", "a value of a secret", by="ann")
+        with build(old, role=Role.SERVE) as first, build(none, role=Role.SERVE) as second:
+            for app in (first, second):
+                app.start()
+            lacking = {
+                name for name, key_ids in members.alive().items() if here.store.secrets.key_ids[0] not in key_ids
+            }
+            found = secrets_check(partial(keys_of_members, rotated), here.store)
+            assert len(lacking) == 2
+            assert (found.verdict.value, all(name in found.finding for name in lacking)) == ("note", True)
+            assert "DUETIME_SECRET_KEYS" in found.advice
+        found = secrets_check(partial(keys_of_members, rotated), here.store)
+        assert found.finding == "1 secret, each can be decrypted", "those that lacked it have stopped"
+
+
+def test_a_member_that_no_longer_reports_is_forgotten(valkey_url: str, tmp_path: Path) -> None:
+    with closing(Members(valkey_url, namespace=tmp_path.name)) as members:
+        members.report("w-1", ["k1", "k2"])
+        members._client.zadd(members._key, {'["w-2"]': time.time() - MEMBER_ALIVE_S - 1})
+        assert members.alive() == {"w-1": ("k1", "k2")}
+        members.report("w-1", ["k1", "k2"])
+        assert members._client.zcard(members._key) == 1
+        members._client.zadd(members._key, {"of something else": time.time() + 60})
+        assert members.alive() == {}
+
+
+def test_a_key_that_something_else_wrote_stops_no_process(
+    migrated_postgres_url: str, valkey_url: str, tmp_path: Path
+) -> None:
+    with closing(redis.Redis.from_url(valkey_url)) as client:
+        client.set(f"{{{tmp_path.name}}}:members", "of something else")
+    settings = Settings(
+        database_url=migrated_postgres_url,
+        redis_url=valkey_url,
+        redis_namespace=tmp_path.name,
+        timezone="UTC",
+        desktop_notifications="off",
+    )
+    with build(settings, role=Role.SERVE) as app:
+        app.start()
+        assert isinstance(app.runner, Member)
+        assert app.runner.dispatches
+    assert keys_of_members(settings) == {}
 
 
 # --- a backup that was restored ------------------------------------------------------------------------------------
