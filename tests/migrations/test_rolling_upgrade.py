@@ -142,13 +142,26 @@ def test_of_a_newer_schema_that_it_may_use_older_code_says_which_one_it_is(
     database.close()
     assert migrate_store(sqlite_url) == upgrade.Upgrade("9999", "9999")
     assert cli.run(["migrate"]) == 0
-    usable = f"schema 9999, which this version ({upgrade.HEAD_VERSION}) may use"
+    usable = f"schema 9999, newer than this version ({upgrade.HEAD_VERSION}), which may use it"
     assert capsys.readouterr().out == (f"Nothing to do: the database has {usable}. {upgrade.NO_WAY_BACK}\n")
     cli.run(["doctor", "--json"])
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["database"]["verdict"] == "note"
     assert usable in checks["database"]["said"]
     assert "backup" in checks["database"]["advice"]
+
+
+@pytest.mark.postgres
+def test_older_code_builds_no_index_that_a_newer_schema_has_dropped(postgres_url: str) -> None:
+    open_store(postgres_url).close()
+    database = connect(postgres_url)
+    values = {"version_num": "9999", "compatible_from": upgrade.HEAD_VERSION}
+    database.write(lambda connection: connection.execute(update(upgrade.version).values(values)))
+    database.write(lambda connection: connection.exec_driver_sql("DROP INDEX events_by_time"))
+    database.close()
+    assert migrate_store(postgres_url).indexes == ()
+    with closing(open_store(postgres_url, migrate=False)) as store:
+        assert store.schema.absent_indexes() == [], "the doctor does not advise to build it"
 
 
 def test_an_upgrade_says_from_which_code_on_its_schema_can_be_used(url: str) -> None:

@@ -39,7 +39,10 @@ from sqlalchemy.schema import ExecutableDDLElement
 HEAD_VERSION = "0058"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
-NO_WAY_BACK = "No command takes a schema back: to leave the newer version, restore a backup from before its upgrade."
+NO_WAY_BACK = (
+    "Upgrade Duetime here for what is new in it. No command takes a schema back: to leave the newer version, restore a "
+    "backup from before its upgrade."
+)
 
 COMPATIBLE_FROM = "0025"
 """The oldest code, by its HEAD_VERSION, that may work on a database of this one.
@@ -123,7 +126,7 @@ def _usable(connection: Connection) -> str | None:
 
 def newer_in_words(found: str) -> str:
     """Return what to say of a newer schema that this code may use; empty for its own."""
-    return f"schema {found}, which this version ({HEAD_VERSION}) may use" if _is_newer(found) else ""
+    return f"schema {found}, newer than this version ({HEAD_VERSION}), which may use it" if _is_newer(found) else ""
 
 
 def _is_newer(found: str | None) -> bool:
