@@ -155,6 +155,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         limit_s = float(config.getoption("timeout", None) or os.environ["PYTEST_TIMEOUT"])
         config.pluginmanager.register(LastResort(2 * limit_s))
+        if "forks" in config.workerinput:
+            forked.share(config.workerinput["forks"])
+
+
+def pytest_configure_node(node: WorkerController) -> None:
+    """Let all workers have their processes forked by one: to import Duetime takes seconds of a processor."""
+    if sys.platform == "linux":
+        node.workerinput["forks"] = forked.folder()
 
 
 class LastResort:

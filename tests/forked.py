@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -118,19 +118,40 @@ class _Forked(_Popen):
         return self.returncode
 
 
-class _Forker:
-    """The process that imports Duetime once and forks; it ends with the process of the tests."""
+class _Place:
+    """The folder in which all processes of one run of the tests find the one that forks; it ends with this one."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="duetime-forker-")
-        self.address = f"{self._folder.name}/socket"
+        self.path = Path(self._folder.name)
+        os.mkfifo(self.path / "alive")
+        self._alive = os.open(self.path / "alive", os.O_RDWR)  # only this process has an end to write to
+
+    def close(self) -> None:
+        os.close(self._alive)
+        self._folder.cleanup()
+
+
+class _Forker:
+    """The process that imports Duetime once and forks. Whoever needs it first starts it."""
+
+    def __init__(self, place: Path) -> None:
+        import fcntl  # here: Windows has none
+
+        self.address = str(place / "socket")
+        with (place / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not Path(self.address).exists():
+                self._start(place / "alive")
+
+    def _start(self, alive: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         command = [sys.executable, "-m", "tests.forker", self.address]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        with alive.open("rb", buffering=0) as stdin:
+            process = subprocess.Popen(command, cwd=ROOT, env=kept, stdin=stdin, stdout=subprocess.PIPE, text=True)
+        with cast("IO[str]", process.stdout) as stdout:
+            assert stdout.readline() == "ready\n"
+        process.returncode = 0  # nobody waits for it: it may live longer than this process
 
     def ask(self, request: dict[str, Any], streams: list[int]) -> socket.socket:
         """Ask for a process, and return the connection on which its pid and, at its end, its status come."""
@@ -141,18 +162,34 @@ class _Forker:
         peer.sendall(words)
         return peer
 
-    def close(self) -> None:
-        self._process.communicate()
-        self._folder.cleanup()
+
+@functools.cache
+def _place() -> _Place:
+    return _Place()
+
+
+def folder() -> str:
+    """Return the folder to be shared with other processes of the tests: one of them starts the process that forks."""
+    return str(_given or _place().path)
+
+
+_given: Path | None = None
+
+
+def share(place: str) -> None:
+    """Take forks of the process that other processes of the tests have in common."""
+    global _given  # noqa: PLW0603 - it belongs to the process
+    _given = Path(place)
 
 
 @functools.cache
 def _forker() -> _Forker:
-    return _Forker()
+    return _Forker(Path(folder()))
 
 
 def close() -> None:
-    """End the process that forks, if there is one."""
-    if _forker.cache_info().currsize:
-        _forker().close()
+    """End the process that forks, if it is this one's."""
+    if _place.cache_info().currsize:
+        _place().close()
+        _place.cache_clear()
         _forker.cache_clear()

@@ -33,6 +33,33 @@ def test_a_program_has_its_arguments_streams_environment_folder_and_exit_code(po
     assert (said, process.returncode) == ((f"a b in w {tmp_path} 1 -c\n", "to stderr\n"), 3)
 
 
+LAST_WORDS = """
+import atexit, threading, time, sys
+atexit.register(print, "callback")
+threading.Thread(target=lambda: (threading.main_thread().join(), print("thread"))).start()
+"""
+
+
+@pytest.mark.parametrize("popen", [subprocess.Popen, forked.popen], ids=["Popen", "forked"])
+@pytest.mark.parametrize(
+    ("last", "code", "shown"),
+    [
+        ("", 0, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit(-1)", 255, ""),
+        ("sys.exit('why')", 1, "why"),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("sys.stdout.close()", 0, "ValueError: I/O operation on closed file."),
+    ],
+)
+def test_a_program_ends_after_its_threads_and_callbacks(popen: Any, last: str, code: int, shown: str) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with popen([sys.executable, "-c", LAST_WORDS + last], text=True, **pipes) as process:
+        out, err = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("" if "close" in last else "thread\ncallback\n", code)
+    assert (err.splitlines() or [""])[-1] == shown
+
+
 @pytest.mark.parametrize("popen", [subprocess.Popen, forked.popen], ids=["Popen", "forked"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_program_and_is_its_return_code(popen: Callable[..., Any], number: signal.Signals) -> None:
