@@ -18,6 +18,7 @@ class Scope(StrEnum):
     """A right of a principal inside its tenant; only an operator's reach into other tenants."""
 
     TASKS = "tasks"  # schedule, read and change tasks
+    WORKER = "worker"  # claim and finish runs of external actions, of every user of the tenant
     ADMIN_READ = "admin:read"  # read history, pools, workers and statistics
     ADMIN = "admin"  # change these; includes admin:read
 

@@ -198,3 +198,37 @@ class WorkerProcess:
     lost_threads: int = 0
     drain: str | None = None
     key_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalWorker:
+    """A caller that claims runs over MCP: the user of a key, and the name of its client where that gives one.
+
+    `actions` are those that it last asked for. It works for all tenants where it is `everywhere`, as operators may.
+    """
+
+    tenant: str
+    user: str
+    client: str | None
+    everywhere: bool
+    actions: tuple[str, ...]
+    started_at: datetime
+    seen_at: datetime
+
+    @property
+    def name(self) -> str:
+        """Its name as the worker of runs."""
+        return external_worker_name(self.tenant, self.user)
+
+    def serves(self, action: str, tenant: str) -> bool:
+        """Whether it asks for an action of a tenant."""
+        return action in self.actions and (self.everywhere or tenant == self.tenant)
+
+
+EXTERNAL_PREFIX = "mcp:"
+"""Begins the names of external workers: no process of this installation has one with a colon."""
+
+
+def external_worker_name(tenant: str, user: str) -> str:
+    """Return the name that a caller has as the worker of runs."""
+    return f"{EXTERNAL_PREFIX}{tenant}/{user}"

@@ -4,76 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Self
 
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.delivery.deliverer import Deliverer
-from duetime.scheduler.dispatch.fast_path import DispatchTarget, FastPath
 from duetime.scheduler.dispatch.learned_estimates import LearnedEstimates
-from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
-from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.heartbeat import SilentWorkers, any_worker_alive, any_worker_drained, any_worker_handles
-from duetime.scheduler.nodes.member import EngineProtocol, Member
+from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.nodes.runner import Runner
-from duetime.scheduler.queue import DispatchQueue, QueueTaken
-from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
-from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.queue import QueueTaken
+from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.service import scheduler as service
-from duetime.scheduler.service.change_notices import ChangeNotices
-from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Json
+from duetime.server.parts import Listener, Parts, Role, Running
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
-from duetime.server.settings.notices import quiet_plan
-from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options, tenant_quotas
+from duetime.server.settings.options import channel_options
 from duetime.server.settings.secret_keys import SettingSecrets, store_keys
 from duetime.server.telemetry.observers import Observers
 from duetime.server.telemetry.trace_setup import configured_tracing
 
-if TYPE_CHECKING:
-    from duetime.scheduler.worker.worker import WorkerOptions
-
-Listener = Callable[[Sequence[str]], None]
+__all__ = ["App", "Listener", "Role", "Running", "build"]
 
 TRACE_FLUSH_GRACE_S = 2.0
 """Seconds that the end of a process waits for a collector of traces, at most."""
-
-
-class Role(StrEnum):
-    """The role of a process in a shared installation; without Redis each is both."""
-
-    SERVE = "serve"  # answers callers and dispatches what is due
-    WORK = "work"  # runs it
-
-
-class Running(DispatchTarget, Protocol):
-    """The part of a process that dispatches runs: the runner or a candidate for it, or a member."""
-
-    def start(self) -> None: ...
-
-    def wake(self) -> None: ...
-
-    def ask(self, question: Question) -> Json: ...
-
-    def silence(self) -> NoAnswer: ...
-
-    def hurry(self) -> None: ...
-
-    def stop(self, grace: timedelta | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +69,8 @@ class App:
                 self.runner.start()
         except QueueTaken as error:
             raise InvalidSetting(str(error)) from error
+        if self.scheduler.external_runs is not None:
+            self.scheduler.external_runs.loop.start()
 
     def reconsider(self) -> None:
         """Check at once whether the candidacy of this process allows it to run tasks. May be called from any thread."""
@@ -131,6 +95,8 @@ class App:
 
     def close(self) -> None:
         """Stop within the grace period, hand back unfinished runs, and close the database."""
+        if self.scheduler.external_runs is not None:
+            self.scheduler.external_runs.close()
         self.runner.stop(timedelta(seconds=self.settings.grace_seconds))
         self.channels.close()
         self.store.close()
@@ -177,7 +143,7 @@ def build(
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools, settings.operator_tenant)
     traces = configured_tracing() if tracing is None else tracing
-    parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store), traces)
+    parts = Parts(settings, store, known, channels, registry, LearnedEstimates(store), traces)
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue, via)
@@ -185,115 +151,3 @@ def build(
     backlog = BacklogMonitor(store, policy=lambda: registry.policies.refresh().policy)
     notified = parts.listeners, parts.observers, traces
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, *notified)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Parts of one application that others are made of."""
-
-    settings: Settings
-    store: Store
-    handlers: Handlers
-    channels: Channels
-    registry: PoolRegistry
-    estimates: LearnedEstimates
-    tracing: Tracing
-    listeners: list[Listener] = field(default_factory=list)
-    observers: Observers = field(default_factory=Observers)
-
-    def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
-        """Construct the part of the process that moves runs."""
-        placement, deliverer, notifier = self._placement(), self._deliverer(), self._notifier(exhausted)
-        if not self.settings.distributed:
-            options = runner_options(self.settings)  # it makes the folder of the lock, which members do not have
-            return Runner(
-                self.store,
-                self.handlers,
-                replace(options, headroom=self.registry.policies.headroom(options.headroom)),
-                placement=placement,
-                registry=self.registry,
-                deliverer=deliverer,
-                notifier=notifier,
-            )
-        from duetime.scheduler.nodes.engine import DispatchEngine, Engine  # noqa: PLC0415 - the runner loads it later
-        from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
-
-        def make_engine(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
-            if role is Role.SERVE:
-                return DispatchEngine(self.store, queue, placement=placement, notifier=notifier)
-            return Engine(
-                self.store,
-                queue,
-                self.handlers,
-                replace(options, allowance=allowance(self.settings), hosted=hosted),
-                placement=placement,
-                deliverer=deliverer,
-                notifier=notifier,
-            )
-
-        return make_member(self.settings, self.store, self.registry, placement, make_engine, notifier=notifier)
-
-    def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
-        quotas = tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted)
-        spawns = FanOut(self.store, self._planner(), quotas).plan
-        notifier = RunNotifier(self._notify, on_exhausted=exhausted, tracing=self.tracing, spawns=spawns)
-        return self.observers.attached(notifier)
-
-    def _planner(self) -> Planner:
-        return replace(
-            planner_of(self.settings, self.handlers, self.channels),
-            pools=self.registry.pools,
-            estimates=self.estimates.estimate,
-            secrets=self.store.secrets.hosts,
-            channel_secrets=partial(self.store.secrets.hosts, self.settings.operator_tenant),
-            upstreams=self.store.dependencies.known,
-        )
-
-    def scheduler(self, runner: Running, remote_queue: RemoteQueue, via: str) -> service.Scheduler:
-        """Construct the service; what it changes wakes the runner."""
-
-        def changed(task_ids: Sequence[str]) -> None:
-            runner.wake()
-            self._notify(task_ids)
-
-        notify = RunNotifier(changed).changed
-        self.store.commits.listen(notify)  # until there is an engine, which looks itself
-        return service.Scheduler(
-            self.store,
-            self._planner(),
-            explainer=self._explainer(remote_queue),
-            notices=ChangeNotices(remote_queue.recall, notify, via),
-            fast_path=FastPath(runner, self._notify),
-            quiet=quiet_plan(self.settings, self.settings.timezone),
-            quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),
-            tracing=self.tracing,
-        )
-
-    def _explainer(self, remote_queue: RemoteQueue) -> Explainer:
-        store, shared, declared = self.store, self.settings.distributed, self._declared()
-        return Explainer(
-            store,
-            remote_queue,
-            self.registry.pools,
-            lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
-            working=partial(any_worker_alive, store) if shared else lambda: True,
-            drained=partial(any_worker_drained, store),
-            known=partial(any_worker_handles, store) if shared else remote_queue.knows,
-            silent=SilentWorkers(store) if shared else None,
-        )
-
-    def _placement(self) -> Placement:
-        registry, learned = self.registry, self.estimates
-        return Placement(registry.known, learned.estimate, self._declared(), learned.prefetch, registry.policies.policy)
-
-    def _deliverer(self) -> Deliverer | None:
-        quiet = replace(quiet_plan(self.settings, self.settings.timezone), stored=self.store.quiet_hours.texts)
-        found = Deliverer(self.store.deliveries, self.channels, quiet=quiet, tracing=self.tracing)
-        return found if self.channels else None
-
-    def _declared(self) -> dict[str, timedelta]:
-        return {name: item.estimate for name, item in self.handlers.items() if item.estimate is not None}
-
-    def _notify(self, task_ids: Sequence[str]) -> None:
-        for listener in self.listeners:
-            listener(task_ids)

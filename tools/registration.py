@@ -27,6 +27,8 @@ from duetime.tools.results import CODE_META_KEY, apology, refusal
 from duetime.tools.schedule_task import REMINDER, Actions, schedule_task
 from duetime.tools.send_event import SEND_EVENT
 from duetime.tools.threads import cross
+from duetime.tools.worker.claim_runs import CLAIM_RUNS
+from duetime.tools.worker.report_runs import CHECKPOINT_RUN, FINISH_RUN, HEARTBEAT_RUN
 from duetime.widgets.cards import Card, cards
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
@@ -35,6 +37,9 @@ from pydantic import PrivateAttr
 
 ADMIN_TOOLS: tuple[AnyDefinition, ...] = (FIND_RUNS,)
 """Tools of callers with an admin scope; no other caller is shown them, or may call them."""
+
+WORKER_TOOLS: tuple[AnyDefinition, ...] = (CLAIM_RUNS, HEARTBEAT_RUN, CHECKPOINT_RUN, FINISH_RUN)
+"""Tools of workers elsewhere, where the settings declare external actions; callers without their scope see none."""
 
 Caller = Callable[[], Principal]
 """Says who makes the call that is being served."""
@@ -195,6 +200,11 @@ def make_tools(
 def admin_tools(scheduler: SchedulerSource, caller: Caller, observe: CallObserver) -> list[Tool]:
     """Return the tools of administrators, for a server whose callers prove who they are."""
     return [StrictTool.of(definition, scheduler, caller, observe) for definition in ADMIN_TOOLS]
+
+
+def worker_tools(scheduler: SchedulerSource, caller: Caller, observe: CallObserver) -> list[Tool]:
+    """Return the tools of workers elsewhere, for a server that has actions for them."""
+    return [StrictTool.of(definition, scheduler, caller, observe) for definition in WORKER_TOOLS]
 
 
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:

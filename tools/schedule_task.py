@@ -57,10 +57,13 @@ MAX_ACTIONS_NAMED = 12
 
 def actions_of(handlers: Mapping[str, Handler]) -> Actions:
     """Return the name of each action with the members of its payload, as a call names them."""
-    return {
-        name: handler.payload_model.model_json_schema().get("properties", {}) if handler.payload_model else {}
-        for name, handler in handlers.items()
-    }
+    return {name: _members(handler.schema() or {}) for name, handler in handlers.items()}
+
+
+def _members(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the members of a schema; one that takes any value may stand as `true`."""
+    found = schema.get("properties", {})
+    return {name: part if isinstance(part, Mapping) else {} for name, part in found.items()}
 
 
 def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,6 +11,7 @@ from urllib.parse import quote
 from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.lanes import action_of_tenant
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find_pool
 from duetime.scheduler.rules.order import KeyFacts, drop_at, goes_by_deadline
@@ -45,7 +46,8 @@ def no_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
 class Placement:
     """Computes the places of runs from pools and durations; `declared` returns the estimate of a handler.
 
-    `prefetch` is called with the tenants and actions of a batch before their estimates are read one by one.
+    `prefetch` is called with the tenants and actions of a batch before their estimates are read one by one. `external`
+    are the actions that workers elsewhere execute, each those of the tenants that they may work for.
     """
 
     pools: Callable[[], Mapping[str, Pool]] = no_pools
@@ -53,6 +55,7 @@ class Placement:
     declared: Mapping[str, timedelta] = field(default_factory=dict)
     prefetch: Callable[[Iterable[tuple[str, str]]], None] = no_prefetch
     policy: Callable[[], OrderPolicy] = default_policy
+    external: Collection[str] = frozenset()
 
     def entries(self, runs: Sequence[ReadyRun], now: datetime) -> list[Entry]:
         """Return the places of a batch of runs."""
@@ -81,8 +84,12 @@ class Placement:
             delay,
             tenant=run.tenant,
             by_deadline=goes_by_deadline(facts, run.tier, self.policy().patience),
-            action=run.action,
+            action=self.queued_action(run.action, run.tenant),
         )
+
+    def queued_action(self, action: str, tenant: str) -> str:
+        """Return an action as the queue has it: that of its tenant alone, where workers elsewhere execute it."""
+        return action_of_tenant(action, tenant) if action in self.external else action
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run, in milliseconds since 1970: smaller goes first."""

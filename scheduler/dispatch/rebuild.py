@@ -111,22 +111,23 @@ def rebuild(
         return False
     until = clock() + MAX_FILL_S
     fill()
-    _adopt(store, queue)
+    adopt_running(store, queue, placement)
     refill(store, queue, placement, enough=lambda: clock() >= until)
     return queue.end_rebuild(owner)
 
 
-def _adopt(store: Store, queue: DispatchQueue) -> None:
+def adopt_running(store: Store, queue: DispatchQueue, placement: Placement) -> None:
+    """Lease again, with what they reserved, the runs that the store has as running."""
     after = None
     while page := store.claims.running(limit=RUNNING_PAGE_ROWS, after=after):
         for run in page:
-            queue.adopt(run.worker, _entry(run), run.token, _left(run, store.now()))
+            queue.adopt(run.worker, _entry(run, placement), run.token, _left(run, store.now()))
         after = page[-1].run_id
 
 
-def _entry(run: RunningRun) -> Entry:
-    created = run.created_at.timestamp() * 1000
-    return Entry(run.run_id, created, run.tier.rank, run.reserved, created, action=run.action)
+def _entry(run: RunningRun, placement: Placement) -> Entry:
+    created, action = run.created_at.timestamp() * 1000, placement.queued_action(run.action, run.tenant)
+    return Entry(run.run_id, created, run.tier.rank, run.reserved, created, action=action)
 
 
 def _left(run: RunningRun, now: datetime) -> float:

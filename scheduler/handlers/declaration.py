@@ -50,6 +50,9 @@ class Handler(Generic[P, ReturnT]):
     attempt with the context, or with the context and the payload, and returns what is missing. It is called when a task
     is scheduled too, unless `verify` has found the same then, which `checked_early=False` says. `interval` returns the
     member of a payload that says how long a run pauses between two attempts, and that time.
+
+    With a `lease` its runs are executed elsewhere, by workers that claim them, and `fn` is never called. A claim lives
+    for a lease without a heartbeat. `payload_schema` is the JSON Schema of such a payload.
     """
 
     name: str
@@ -66,6 +69,8 @@ class Handler(Generic[P, ReturnT]):
     preflight: Preflight | None = None
     checked_early: bool = True
     interval: Callable[[Any], tuple[str, timedelta]] | None = None
+    lease: timedelta | None = None
+    payload_schema: Mapping[str, Any] | None = field(default=None, hash=False)
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
     is_async: bool = field(init=False, repr=False, compare=False)
@@ -105,6 +110,10 @@ class Handler(Generic[P, ReturnT]):
         """Whether its preflight is called when a task is scheduled."""
         return self.preflight is not None and self.checked_early
 
+    def schema(self) -> Mapping[str, Any] | None:
+        """Return the JSON Schema of its payloads, None where it has none."""
+        return self.payload_model.model_json_schema() if self.payload_model else self.payload_schema
+
     def preflight_arguments(self, ctx: Context, payload: Mapping[str, Json]) -> tuple[Any, ...]:
         """Return the arguments of its preflight. Raises `InvalidArguments` for a payload that is none."""
         takes_payload = self.preflight is not None and _accepts(self.preflight, 2)
@@ -126,23 +135,22 @@ class Handler(Generic[P, ReturnT]):
         Without `verified` only its types count: settings may refuse by now what they accepted once.
         """
         check_bounds(payload)
-        if self.payload_model is None:
-            return self._without_model(payload)
+        if payload and not self.takes_payload:
+            raise InvalidArguments([InvalidArgument("payload", f"{self.name} takes none", accepted="no payload")])
         with _contained(self.name):
-            try:
-                value = read(self.payload_model, payload)
-            except ValidationError as error:
-                raise InvalidArguments(payload_problems(error, self.payload_model, payload)) from None
+            value = self._read(payload)
             problems = tuple(self.verify(value)) if self.verify and verified else ()
         if problems:
             raise InvalidArguments(problems)
         return value
 
-    def _without_model(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
-        if payload and not self.takes_payload:
-            problem = InvalidArgument("payload", f"{self.name} takes none", accepted="no payload")
-            raise InvalidArguments([problem])
-        return payload
+    def _read(self, payload: Mapping[str, Json]) -> Any:
+        if self.payload_model is None:
+            return payload
+        try:
+            return read(self.payload_model, payload)
+        except ValidationError as error:
+            raise InvalidArguments(payload_problems(error, self.payload_model, payload)) from None
 
 
 def summary_of(fn: object) -> str:

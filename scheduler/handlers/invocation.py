@@ -84,7 +84,7 @@ def _attempted(
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
         return _raised(error, handler, on_error)
     try:
-        return _checked(handler, outcome, began, ctx.now)
+        return checked_outcome(handler, outcome, began, ctx.now)
     except DuetimeError as error:
         return Failed(clean_text(str(error), MAX_HANDLER_REASON_CHARS))
     except Exception as error:  # noqa: BLE001 - of a value that it returned, as it becomes text
@@ -122,7 +122,7 @@ def _reason(failure: object) -> str:
     return text if text.strip() else _NO_REASON
 
 
-def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:
+def checked_outcome(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:
     """Return a storable outcome of an attempt that `began` then; raises for any other value."""
     if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
         raise HandlerError(

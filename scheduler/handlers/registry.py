@@ -95,6 +95,8 @@ class Handlers(Mapping[str, Handler]):
         Raises `InvalidSetting` for an unknown action, and for a handler that another process cannot import.
         """
         named = set(actions)
+        if elsewhere := sorted(named & self.external):
+            raise InvalidSetting(f"isolated_actions: {elsewhere[0]} is an external action, which no process here runs")
         unknown = ", ".join(sorted(named.difference(self._by_name)))
         if unknown:
             raise InvalidSetting(f"isolated_actions: no action {unknown}; there are {', '.join(self._by_name)}")
@@ -108,6 +110,31 @@ class Handlers(Mapping[str, Handler]):
             )
         except HandlerError as error:
             raise InvalidSetting(f"isolated_actions: {error}") from error
+
+    @property
+    def external(self) -> frozenset[str]:
+        """The actions whose runs are executed elsewhere."""
+        return frozenset(name for name, item in self._by_name.items() if item.lease is not None)
+
+    def local(self) -> Handlers:
+        """Return the handlers of the actions that workers of this installation execute themselves."""
+        if not self.external:
+            return self
+        here = [item for item in self._by_name.values() if item.lease is None]
+        return Handlers(here, webhooks=self.webhooks, checks=self.checks.values())
+
+    def with_external(self, actions: Iterable[Handler]) -> Handlers:
+        """Return these handlers and external actions. Raises `InvalidSetting` for the name of a handler."""
+        added = list(actions)
+        if not added:
+            return self
+        for item in added:
+            if (other := self._by_name.get(item.name)) is not None:
+                raise InvalidSetting(
+                    f"external_actions: {item.name!r} is the action of a handler ({_origin(other)}). Accepted: a name "
+                    f"that no handler has. Example: [external_actions.{item.name[:54]}-external]"
+                )
+        return Handlers([*self.values(), *added], webhooks=self.webhooks, checks=self.checks.values())
 
     def get_or_explain(self, name: str, payload: Mapping[str, Json] | None = None) -> Handler:
         """Return the handler of an action, or raise `InvalidArgument` with the one that name and payload mean."""

@@ -22,7 +22,7 @@ from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
-MAX_REQUEST_BYTES = 1024
+MAX_REQUEST_BYTES = 65_536
 MAX_ANSWER_BYTES = 1 << 24
 WAKE_TIMEOUT_S = 0.04
 """Seconds for one wake-up in all; a tool call waits no longer."""

@@ -10,6 +10,7 @@ from datetime import timedelta
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
+from duetime.scheduler.dispatch.rebuild import adopt_running
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.ipc import RunnerServer
@@ -52,6 +53,7 @@ class RunnerTerm:
         try:
             epoch = self._take_over()  # first: what the runs of the last runner used counts for the pools
             self._publisher.fill()
+            adopt_running(store, self.queue, placement)  # those that workers elsewhere hold outlive a runner
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
             worker = WorkerOptions(name, options.threads, options.lease, options.headroom, options.retention)
             self.engine = Engine(

@@ -19,6 +19,14 @@ MAX_LANES_CHECKED = 16
 """Lanes that one take examines for whether they can go."""
 
 
+def action_of_tenant(action: str, tenant: str) -> str:
+    """Return an action as the queue has it where each tenant's runs wait for workers of their own.
+
+    No action has the sign in its name. So a worker that takes runs of one tenant never sees those of another.
+    """
+    return f"{action}@{tenant}"
+
+
 def knows(actions: KnownActions, action: str) -> bool:
     """Whether a worker with handlers for `actions` may take runs of `action`; any worker may without an action."""
     return actions is None or not action or action in actions

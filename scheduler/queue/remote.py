@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from enum import StrEnum
+from threading import Lock
 from typing import Any
 
 from duetime.scheduler.queue import (
     DispatchQueue,
     Explanation,
+    Finish,
+    Grant,
     PoolUse,
     QueueLost,
     QueueUnavailable,
+    Report,
     Shortage,
     Stats,
     ThreadUse,
     Why,
 )
+from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
 from duetime.scheduler.task import Json
 
 Question = Mapping[str, Json]
@@ -52,9 +57,38 @@ def answer(queue: DispatchQueue, question: Question, actions: Iterable[str] = ()
                 return {"actions": sorted(actions)}
             case {"stats": True}:
                 return {"stats": asdict(queue.stats())}
+        return _answer_claims(queue, question)
     except (QueueLost, QueueUnavailable):
         return None
+
+
+def _answer_claims(queue: DispatchQueue, question: Question) -> Json:
+    """Do what a process asks that claims runs for workers elsewhere; `RemoteQueue` has all of its orders."""
+    order: Any = question.get("claims")
+    worker = str(order["worker"]) if order else ""
+    match order and order["do"]:
+        case "take":
+            taken = queue.take(worker, int(order["n"]), float(order["lease"]), actions=frozenset(order["actions"]))
+            return {"grants": [[each.run_id, each.token, dict(each.needs)] for each in taken.grants]}
+        case "renew":
+            return {"lost": sorted(queue.renew(worker, order["tokens"], float(order["lease"])))}
+        case "finish":
+            reports = tuple(Report(**each) for each in order["reports"])
+            end = Finish(order["run_id"], order["token"], order["used"], reports)
+            return {"unheld": sorted(queue.finish(worker, [end], jitter=float(order["jitter"])))}
+        case "give_back":
+            return {"given": queue.give_back(worker, order["run_id"], order["token"], delay=float(order["delay"]))}
+        case "yield":
+            return {"yield": _must_yield(queue, worker, order)}
     return None
+
+
+def _must_yield(queue: DispatchQueue, worker: str, order: Mapping[str, Any]) -> bool:
+    """Whether a run should give way: for the units that it holds, or as a more urgent one lacks only a worker."""
+    if queue.runs_to_preempt([order["run_id"]], YIELD_NOTICE_MS):
+        return True
+    tiers, actions = (1, int(order["tier"]) - 1), frozenset(order["actions"])
+    return bool(tiers[1] and queue.assign_preemptors(worker, 1, tiers, YIELD_NOTICE_MS, actions=actions))
 
 
 class RemoteQueue:
@@ -63,6 +97,7 @@ class RemoteQueue:
     def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NO_PROCESS) -> None:
         self._ask = ask
         self.silence = silence
+        self._taking = Lock()
 
     def explain(self, run_id: str) -> tuple[NoAnswer | None, Explanation | None]:
         """Return why no process answered, if so, and the place of the run in the queue (None when it is not in it)."""
@@ -93,6 +128,39 @@ class RemoteQueue:
         """Return whether the process of the queue has a handler for an action; only it can deny that."""
         actions = self.actions()
         return actions is None or action in actions
+
+    def take(self, worker: str, n: int, lease_ms: float, actions: Collection[str]) -> list[Grant]:
+        """Take up to `n` runs of `actions` for a worker elsewhere; none where no process answers.
+
+        One take at a time: a queue that was away repeats the last one, whichever it was.
+        """
+        with self._taking:
+            reply = self._claims("take", worker, n=n, lease=lease_ms, actions=sorted(actions))
+        return [Grant(*grant) for grant in reply["grants"]] if reply else []
+
+    def renew(self, worker: str, tokens: Mapping[str, str], lease_ms: float) -> set[str] | None:
+        """Prolong leases, and return the runs that these tokens do not hold; None where no process answers."""
+        reply = self._claims("renew", worker, tokens=dict(tokens), lease=lease_ms)
+        return set(reply["lost"]) if reply else None
+
+    def finish(self, worker: str, end: Finish, *, jitter: float = 0.0) -> None:
+        """Release what a run has reserved; where no process answers, its lease expires."""
+        reports: Json = [asdict(report) for report in end.reports]
+        used: Json = dict(end.used)
+        self._claims("finish", worker, run_id=end.run_id, token=end.token, used=used, reports=reports, jitter=jitter)
+
+    def give_back(self, worker: str, grant: Grant, delay_ms: float) -> None:
+        """Return a run unstarted; where no process answers, its lease expires."""
+        self._claims("give_back", worker, run_id=grant.run_id, token=grant.token, delay=delay_ms)
+
+    def must_yield(self, worker: str, run_id: str, tier: int, actions: Collection[str]) -> bool:
+        """Whether a run that a worker elsewhere holds should give way to a more urgent one."""
+        reply = self._claims("yield", worker, run_id=run_id, tier=tier, actions=sorted(actions))
+        return bool(reply and reply["yield"])
+
+    def _claims(self, do: str, worker: str, **order: Json) -> dict[str, Any] | None:
+        reply = self._ask({"claims": {"do": do, "worker": worker, **order}})
+        return reply if isinstance(reply, dict) else None
 
     def stats(self) -> Stats | None:
         """Return the counts of the queue; None when no process answers."""

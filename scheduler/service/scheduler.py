@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from duetime.scheduler.calls.reschedule import CallArguments, RescheduleCall
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
@@ -56,6 +56,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
 
+if TYPE_CHECKING:
+    from duetime.scheduler.worker.external.external_runs import ExternalRuns
+
 
 class Scheduler:
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
@@ -81,6 +84,8 @@ class Scheduler:
         tracing: Tracing = NO_TRACING,
     ) -> None:
         self._store, self._planner = store, planner
+        self.external_runs: ExternalRuns | None = None
+        """Claims of workers elsewhere, where actions are external."""
         if quotas.open_tasks or quotas.payload_bytes:
             store.limit_changes(quotas.check_change)
         plan, on_change, via = replace(quiet, stored=store.quiet_hours.texts), notices.on_change, notices.via

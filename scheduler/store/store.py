@@ -39,6 +39,8 @@ from duetime.scheduler.store.deliveries.quiet_hours import UserQuietHours
 from duetime.scheduler.store.dispatch.blocked_runs import BlockedRuns
 from duetime.scheduler.store.dispatch.series import SeriesTimers
 from duetime.scheduler.store.estimates import Estimates
+from duetime.scheduler.store.external.claimed_runs import ClaimedRuns
+from duetime.scheduler.store.external.external_workers import ExternalWorkers
 from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
@@ -97,6 +99,7 @@ class Store:
         self.run_logs, self.inbox = RunLogs(database), Inbox(database, clock)
         self.deliveries, self.quiet_hours = Deliveries(database, clock), UserQuietHours(database, clock)
         self.workers = Workers(database, clock)
+        self.external_workers, self.claimed_runs = ExternalWorkers(database, clock), ClaimedRuns(database)
         self.estimates = Estimates(database, clock)
         self.integrity, self.table_statistics = Integrity(database), TableStatistics(database)
         self.search, self.schema = Search(database), SchemaState(database)

@@ -15,7 +15,7 @@ from duetime.server.protocol.subscription_limits import TASK_ADDRESS
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import SchedulerSource
-from duetime.tools.registration import ADMIN_TOOLS
+from duetime.tools.registration import ADMIN_TOOLS, WORKER_TOOLS
 from duetime.tools.results import refusal
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps
@@ -62,12 +62,12 @@ async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_nex
     return await call_next(ctx)
 
 
-def showing_admin_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
-    """Return the middleware that leaves out the tools of administrators for callers without their scope."""
+def showing_scoped_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
+    """Return the middleware that leaves out the tools of administrators and workers for callers without their scope."""
 
     async def leave_out(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         by, found = caller(), _as_dict(await call_next(ctx))
-        hidden = {tool.name for tool in ADMIN_TOOLS if not by.may(tool.scope)}
+        hidden = {tool.name for tool in (*ADMIN_TOOLS, *WORKER_TOOLS) if not by.may(tool.scope)}
         found["tools"] = [tool for tool in found.get("tools", ()) if tool["name"] not in hidden]
         return found
 

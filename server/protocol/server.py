@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from duetime.scheduler.principal import Principal
@@ -13,7 +13,7 @@ from duetime.server.protocol.listings import (
     keep_answers_from_models,
     listing_open_tasks,
     offer_buttons,
-    showing_admin_tools,
+    showing_scoped_tools,
 )
 from duetime.server.protocol.methods import MethodMiddleware
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
@@ -29,7 +29,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.protocol.tasks_extension import TasksExtension
 from duetime.tools.definition import CallObserver, SchedulerSource, unobserved
 from duetime.tools.get_task import GET_TASK
-from duetime.tools.registration import admin_tools, make_tools
+from duetime.tools.registration import admin_tools, make_tools, worker_tools
 from duetime.tools.schedule_task import REMINDER, Actions
 from duetime.version import __version__
 from duetime.widgets.cards import Card, cards
@@ -67,22 +67,20 @@ def make_server(
     *,
     actions: Actions = REMINDER,
     pools: Sequence[str] = (),
+    external: bool = False,
     guard: Guard | None = None,
     observe: CallObserver = unobserved,
 ) -> MCPServer[None]:
     """Return the server of a scheduler; `changes` notifies its subscribers, `actions` and `pools` are named to models.
 
-    With a `guard`, callers over HTTP are the principals of their tokens; without one, everyone is the local user.
+    With `external` actions, workers elsewhere have tools; the local user is one of them. With a `guard`, callers over
+    HTTP are the principals of their tokens; without one, everyone is the local user.
     The scheduler's `on_change` has to call `changes.touched`, else subscribers are notified only at the next look.
     """
-
-    @asynccontextmanager
-    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-        async with changes.serving():
-            yield
-
     caller, served = caller_of(guard), cards()
     tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe)
+    tools += admin_tools(scheduler, caller, observe) if guard else []
+    tools += worker_tools(scheduler, caller, observe) if external else []
     [get_task] = [tool for tool in tools if tool.name == GET_TASK.name]
     with without_log_setup():
         server: MCPServer[None] = MCPServer(
@@ -90,9 +88,9 @@ def make_server(
             title="Duetime",
             instructions=INSTRUCTIONS,
             version=__version__,
-            tools=[*tools, *(admin_tools(scheduler, caller, observe) if guard else ())],
+            tools=tools,
             extensions=[_apps(served), TasksExtension(scheduler, caller, get_task)],
-            lifespan=lifespan,
+            lifespan=_lifespan(changes),
             cache_hints=_CACHED,
             subscriptions=changes,
             middleware=_middleware(scheduler, changes, caller, guard),
@@ -100,6 +98,15 @@ def make_server(
             token_verifier=guard.verifier if guard else None,
         )
     return _with_resources(server, scheduler, changes, caller)
+
+
+def _lifespan(changes: Subscriptions) -> Callable[[MCPServer[None]], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+        async with changes.serving():
+            yield
+
+    return lifespan
 
 
 def _with_resources(
@@ -129,7 +136,7 @@ def _middleware(
     of_methods = MethodMiddleware(
         {
             "initialize": [advertise_ui],
-            "tools/list": [*([showing_admin_tools(caller)] if guard else ()), offer_buttons],
+            "tools/list": [*([showing_scoped_tools(caller)] if guard else ()), offer_buttons],
             "tools/call": [keep_answers_from_models],
             "resources/list": [listing_open_tasks(scheduler, caller)],
             "prompts/get": [refuse_wrong_prompts],

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 
-from duetime.scheduler.handlers import Handlers, Plugin, WebhookOptions
+from duetime.scheduler.handlers import Handler, Handlers, Plugin, WebhookOptions
 from duetime.server.settings.model import Settings
 
 
@@ -27,7 +27,27 @@ def load_handlers(
         loaded = Handlers.load(
             settings.handlers, entry_points=entry_points, webhooks=webhook_options(settings, reveal), added=added
         )
-    return loaded.isolated(settings.isolated_actions)
+    external = external_handlers(settings)
+    return loaded.with_external(external).isolated(settings.isolated_actions)
+
+
+def external_handlers(settings: Settings) -> list[Handler]:
+    """Return the actions that the settings declare, whose runs are executed elsewhere."""
+    if not settings.external_actions:
+        return []
+    from duetime.scheduler.handlers.contract.external_action import external_action  # noqa: PLC0415 - few have any
+
+    return [
+        external_action(
+            name,
+            description=found.description,
+            payload=found.payload,
+            needs=found.needs,
+            time_limit=found.time_limit,
+            lease=found.lease,
+        )
+        for name, found in settings.external_actions.items()
+    ]
 
 
 def webhook_options(settings: Settings, reveal: Callable[[str], str] = str) -> WebhookOptions:

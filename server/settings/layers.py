@@ -17,6 +17,7 @@ from typing import Any, get_origin
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.rules.redact import MASK
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
+from duetime.server.settings.external_actions import ExternalActionSettings
 from duetime.server.settings.masks import brief
 from duetime.server.settings.retention import RetentionRuleSettings
 from platformdirs import user_config_path
@@ -38,6 +39,7 @@ TESTS_PREFIX = "DUETIME_TEST_"
 FieldsByName = Mapping[str, FieldInfo]
 _PARTS: dict[str, FieldsByName] = {
     "channels": ChannelSettings.model_fields,
+    "external_actions": ExternalActionSettings.model_fields,
     "origins": OriginSettings.model_fields,
     "retention": RetentionRuleSettings.model_fields,
 }

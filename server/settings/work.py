@@ -20,6 +20,7 @@ from duetime.server.settings.checks import (
     system_zone,
     upper_case,
 )
+from duetime.server.settings.external_actions import ExternalActionName, ExternalActionSettings
 from platformdirs import user_data_path
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -90,6 +91,12 @@ class WorkSettings(BaseModel):
         default=(),
         description="actions that run in a process of their own, which is killed when it does not stop",
         examples=["resize,import-orders"],
+    )
+    external_actions: dict[ExternalActionName, ExternalActionSettings] = Field(
+        default_factory=dict,
+        description="actions that [agents elsewhere execute](external-workers.md), one TOML table each: "
+        "`[external_actions.transcribe]` with a `description`",
+        examples=['{"transcribe": {"description": "Transcribes an audio file", "lease": "60 s"}}'],
     )
     threads: int = Field(
         default=16, ge=1, le=256, description="how many runs may execute at the same time", examples=["16"]

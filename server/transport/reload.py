@@ -23,7 +23,7 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.server.app import App, Listener, build
-from duetime.server.settings.handler_files import HandlerFiles, TimeStamps
+from duetime.server.runtime.handler_files import HandlerFiles, TimeStamps
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.observers import Observers

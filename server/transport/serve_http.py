@@ -75,7 +75,13 @@ def connect(app: App | ReloadingApp, guard: Guard | None = None) -> MCPServer[No
     app.listeners.append(changes.touched)
     actions, pools = actions_of(app.handlers), app.scheduler.pools
     server = make_server(
-        lambda: app.scheduler, changes, actions=actions, pools=pools, guard=guard, observe=app.observers.called
+        lambda: app.scheduler,
+        changes,
+        actions=actions,
+        pools=pools,
+        external=bool(app.handlers.external),
+        guard=guard,
+        observe=app.observers.called,
     )
     if isinstance(app, ReloadingApp):
         app.on_reload = partial(_offer, server, app, caller, changes)

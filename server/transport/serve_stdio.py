@@ -47,8 +47,8 @@ def serve_stdio(settings: Settings) -> int:
 
     app = DeferredApp(build)
     changes = Subscriptions(app.history)
-    actions = actions_of(load_handlers(settings))
-    server = make_server(app.scheduler, changes, actions=actions, pools=sorted(settings.pools))
+    actions, external = actions_of(load_handlers(settings)), bool(settings.external_actions)
+    server = make_server(app.scheduler, changes, actions=actions, pools=sorted(settings.pools), external=external)
     gc.freeze()
     gc.enable()
     return run_stdio(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings.handler_files import HandlerFiles
+from duetime.server.runtime.handler_files import HandlerFiles
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.observers import Observers
 from duetime.server.transport.reload import ReloadingApp

@@ -136,6 +136,10 @@ def _installation(n: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         {"id": f"host-{n}", "host": "host", "pid": n, "threads": 4, "started_at": NOON, "state": "gone", "running": 0,
          "seen_at": NOON, "actions": ["reminder"], "lost_threads": 0},
     ]  # fmt: skip
+    yield "external_workers", [
+        {"tenant": TENANT, "user": f"bot-{n}", "client": None, "everywhere": False, "actions": ["transcribe"],
+         "started_at": NOON, "seen_at": NOON},
+    ]  # fmt: skip
     yield "server_keys", [{"name": f"key-{n}", "key": "00" * 16}]
     yield "api_keys", [
         {"id": f"key{n}", "tenant": TENANT, "user": USER, "scopes": ["tasks"], "name": "laptop", "digest": "00" * 32,

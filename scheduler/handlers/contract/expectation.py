@@ -48,14 +48,14 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
     if name == FIELD:
         parsed(place, value)
     elif name == SCHEMA:
-        _check_schema(place, value)
+        check_schema(place, value)
     else:
         check_url(place, value, options)
         if url_names_secret(value):
             raise InvalidArgument(place, "names a secret, and secrets are not read here")
 
 
-def _check_schema(argument: str, schema: Json) -> None:
+def check_schema(argument: str, schema: Json) -> None:
     """Raise `InvalidArgument` unless it is a schema that can be checked in bounded time."""
     check_json(argument, schema, max_bytes=MAX_RESULT_SCHEMA_BYTES, max_depth=MAX_RESULT_SCHEMA_LEVELS)
     if not isinstance(schema, Mapping):

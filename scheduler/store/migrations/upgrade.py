@@ -36,7 +36,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
-HEAD_VERSION = "0058"
+HEAD_VERSION = "0059"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 NO_WAY_BACK = (

@@ -72,11 +72,11 @@ def actions(call: RestCall) -> RestAnswer:
 
 
 def _action(handler: Handler) -> ActionPayload:
-    model, nothing = handler.payload_model, {} if handler.takes_payload else {"maxProperties": 0}
+    schema, nothing = handler.schema(), {} if handler.takes_payload else {"maxProperties": 0}
     return ActionPayload(
         name=handler.name,
         description=handler.description or None,
-        payload=model.model_json_schema() if model else {"type": "object", **nothing},
+        payload=dict(schema) if schema else {"type": "object", **nothing},
         time_limit=length(handler.time_limit),
     )
 

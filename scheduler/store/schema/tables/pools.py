@@ -68,6 +68,21 @@ class WorkerRow(Base):
     key_ids: tuple[str, ...] = column(server_default="[]")
 
 
+class ExternalWorkerRow(Base):
+    """A caller that claims runs over MCP, as it last called; it works for all tenants where it is `everywhere`."""
+
+    __tablename__ = "external_workers"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    tenant: str = column(primary_key=True)
+    user: str = column(primary_key=True)
+    client: Said | None
+    everywhere: bool
+    actions: tuple[str, ...]
+    started_at: datetime
+    seen_at: datetime
+
+
 class RunnerRow(Base):
     """The one process that runs tasks; each new one raises the epoch. There is one row at most."""
 
@@ -126,6 +141,7 @@ class ApiKeyRow(Base):
 pools = table(PoolRow)
 usage = table(UsageRow)
 workers = table(WorkerRow)
+external_workers = table(ExternalWorkerRow)
 runner = table(RunnerRow)
 estimates = table(EstimateRow)
 server_keys = table(ServerKeyRow)

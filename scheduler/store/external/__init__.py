@@ -1,0 +1,1 @@
+"""Workers elsewhere, which claim runs over MCP, and the runs that they hold."""

@@ -1,0 +1,219 @@
+"""Agents elsewhere are workers over MCP: shown to keys with the scope `worker` alone, each bounded by its tenant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.tools.registration import WORKER_TOOLS
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.flow.auth.conftest import Site, bearer, serving
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary7f3a"
+SCOPES = ("tasks", "worker")
+NAMES = [tool.name for tool in WORKER_TOOLS]
+SCHEMA = {"required": ["url"], "properties": {"url": {"type": "string"}, "speed": {"enum": ["fast", "slow"]}}}
+ACTIONS = {
+    "transcribe": {"description": "Transcribes an audio file", "payload": SCHEMA, "lease": "60 s"},
+    "translate": {"description": "Translates a text"},
+}
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with serving(tmp_path, auth="keys", external_actions=ACTIONS) as found:
+        found.app.start()
+        yield found
+
+
+@asynccontextmanager
+async def connected(site: Site, key: str) -> AsyncIterator[Client]:
+    """Connect the client of the SDK, as an agent elsewhere does."""
+    async with (
+        httpx2.AsyncClient(transport=site.http._transport, base_url="http://127.0.0.1", headers=bearer(key)) as http,
+        Client(streamable_http_client("http://127.0.0.1/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = await client.call_tool(tool, arguments)
+    assert not answer.is_error, answer.content
+    found: dict[str, Any] = answer.structured_content or {}
+    return found
+
+
+async def scheduled(site: Site, key: str, **more: Any) -> str:
+    given = {"title": "Transcribe", "action": "transcribe", "payload": {"url": "https://example.com/a.wav"}, **more}
+    made = await site.call(key, "schedule_task", **given)
+    assert not made.get("isError"), made
+    return str(made["structuredContent"]["id"])
+
+
+async def listed(site: Site, key: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await site.modern(key, "tools/list")).json()["result"]["tools"]
+    return found
+
+
+async def test_the_client_of_the_sdk_claims_and_finishes_and_the_chain_goes_on_with_the_result(site: Site) -> None:
+    key = site.key("acme", "ann")
+    steps = [
+        {"name": "sound", "title": "Transcribe", "action": "transcribe", "payload": {"url": "https://example.com/a"}},
+        {"name": "text", "title": "Translate", "action": "translate", "after": ["sound"]},
+    ]
+    chain = (await site.call(key, "schedule_task", title="Both", steps=steps))["structuredContent"]
+    async with connected(site, site.key("acme", "agent", scopes=SCOPES)) as client:
+        [first] = (await called(client, "claim_runs", wait="20 s"))["claims"]
+        assert (first["action"], first["payload"]) == ("transcribe", {"url": "https://example.com/a"})
+        assert (first["attempt"], first["time_limit_seconds"]) == (1, 600)
+        renewed = await called(client, "heartbeat_run", claim=first["claim"], progress=0.5, note="half")
+        assert renewed["directive"] == "continue"
+        await called(client, "checkpoint_run", claim=first["claim"], state={"page": 1})
+        done = await called(client, "finish_run", claim=first["claim"], outcome="done", result={"words": 3})
+        assert (done["outcome"], done["run_state"]) == ("done", "succeeded")
+        [second] = (await called(client, "claim_runs", actions=["translate"], wait="20 s"))["claims"]
+        assert second["inputs"]["sound"] == {"words": 3}
+        await called(client, "finish_run", claim=second["claim"], outcome="done", summary="Hallo")
+    whole = (await site.call(key, "get_task", task_id=chain["id"]))["structuredContent"]
+    assert whole["state"] == "succeeded", whole
+
+
+async def test_a_key_without_the_scope_is_shown_no_worker_tool_and_may_call_none(site: Site) -> None:
+    ordinary, admin = site.key(), site.key(scopes=("tasks", "admin"))
+    worker = site.key(scopes=SCOPES)
+    for key in (ordinary, admin):
+        assert not {tool["name"] for tool in await listed(site, key)} & set(NAMES)
+    assert [tool["name"] for tool in await listed(site, worker)][-4:] == NAMES
+    for name in NAMES:
+        refused = await site.call(ordinary, name, claim="r_1.1", outcome="done", state={"x": 1})
+        assert refused["isError"]
+        assert "needs a token with the scope worker" in refused["content"][0]["text"]
+        assert len(json.dumps(refused)) < 1_024
+
+
+async def test_there_are_no_worker_tools_where_no_action_is_external(tmp_path: Path) -> None:
+    async with serving(tmp_path, auth="keys") as plain:
+        worker = plain.key(scopes=SCOPES)
+        assert not {tool["name"] for tool in await listed(plain, worker)} & set(NAMES)
+
+
+async def test_the_local_user_has_the_worker_tools_where_the_settings_declare_external_actions(site: Site) -> None:
+    changes = Subscriptions(lambda: site.app.store.history)
+    for external in (True, False):
+        async with Client(make_server(lambda: site.app.scheduler, changes, external=external)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+        assert (names[-4:] == NAMES) is external
+
+
+async def test_the_definitions_of_worker_tools_are_frugal(site: Site) -> None:
+    tools = [tool for tool in await listed(site, site.key(scopes=SCOPES)) if tool["name"] in NAMES]
+    assert len(json.dumps(tools, separators=(",", ":"))) < 4_000
+
+
+async def test_a_worker_learns_nothing_of_the_runs_of_another_tenant(site: Site) -> None:
+    task_id = await scheduled(site, site.key("acme", "ann"), title=f"{CANARY} sound")
+    held = await site.call(site.key("acme", "bot", scopes=SCOPES), "claim_runs", wait="20 s")
+    [mine] = held["structuredContent"]["claims"]
+    await scheduled(site, site.key("acme", "ann"), title=f"{CANARY} next")
+    other = site.key("globex", "bot", scopes=SCOPES)
+    nothing = await site.call(other, "claim_runs", max=10)
+    assert nothing["structuredContent"]["claims"] == []
+    answers = [nothing]
+    for name in (mine["claim"], "r_00000000000000000000.1"):
+        of = {"claim": name}
+        answers.append(await site.call(other, "heartbeat_run", **of))
+        answers.append(await site.call(other, "checkpoint_run", **of, state={"x": 1}))
+        answers.append(await site.call(other, "finish_run", **of, outcome="done"))
+    told = [json.dumps(each).replace(mine["claim"], "r_00000000000000000000.1") for each in answers]
+    assert told[1:4] == told[4:]
+    assert all(CANARY not in each and task_id not in each for each in told)
+    assert site.app.store.tasks.get("acme", task_id).run.state.value == "running"
+
+
+HOSTILE: list[tuple[str, dict[str, Any]]] = [
+    ("claim_runs", {"actions": ["x" * 5_000]}),
+    ("claim_runs", {"actions": ["transcribe@globex"]}),
+    ("claim_runs", {"actions": [{"a": 1}]}),
+    ("claim_runs", {"actions": ["a"] * 500}),
+    ("claim_runs", {"max": 11}),
+    ("claim_runs", {"max": -1}),
+    ("claim_runs", {"wait": "1 year"}),
+    ("claim_runs", {"wait": "60 s"}),
+    ("claim_runs", {"tenant": "globex"}),
+    *(
+        ("heartbeat_run", {"claim": claim})
+        for claim in ("", "x" * 90_000, "r_1", "r_1.0", "r_1.99999999999", "r_\u0000.1", "r_1.1' OR 1=1", {"a": 1}, 7)
+    ),
+    ("heartbeat_run", {"claim": "r_1.1", "progress": 2}),
+    ("heartbeat_run", {"claim": "r_1.1", "progress": "NaN"}),
+    ("checkpoint_run", {"claim": "r_1.1", "state": "x"}),
+    ("checkpoint_run", {"claim": "r_1.1"}),
+    ("finish_run", {"claim": "r_1.1", "outcome": "wonderful" * 999}),
+    ("finish_run", {"claim": "r_1.1", "outcome": "done", "usage": {"x" * 999: "y" * 999}}),
+    ("finish_run", {"claim": "r_1.1", "outcome": "done", "usage": {"gpu": -1}}),
+    ("finish_run", {"claim": "r_1.1", "outcome": "done", "result": [1]}),
+    ("finish_run", {"claim": "r_1.1", "outcome": "retry", "retry_in": 1e300}),
+]
+
+
+async def test_hostile_calls_are_refused_in_few_bytes(site: Site) -> None:
+    worker = site.key(scopes=SCOPES)
+    for tool, arguments in HOSTILE:
+        answer = await site.modern(worker, "tools/call", name=tool, arguments=arguments)
+        assert answer.status_code < 500, (tool, arguments)
+        result = answer.json()["result"]
+        assert result["isError"], (tool, arguments)
+        text = result["content"][0]["text"]
+        assert len(text.encode()) <= 1_024, (tool, arguments)
+        assert "defect" not in text, (tool, arguments, text)
+
+
+async def test_hostile_reports_on_a_held_claim_change_nothing(site: Site) -> None:
+    task_id = await scheduled(site, site.key("acme", "ann"))
+    worker = site.key("acme", "bot", scopes=SCOPES)
+    [claimed] = (await site.call(worker, "claim_runs", wait="20 s"))["structuredContent"]["claims"]
+    deep: Any = {}
+    for _ in range(80):
+        deep = {"a": deep}
+    for tool, arguments in (
+        ("finish_run", {"outcome": "done", "result": deep}),
+        ("finish_run", {"outcome": "done", "usage": {"gpu": 1}}),
+        ("finish_run", {"outcome": "retry", "retry_in": 1e300}),
+        ("finish_run", {"outcome": "retry", "retry_in": "2000 days"}),
+        ("checkpoint_run", {"state": deep}),
+        ("checkpoint_run", {"state": {"x": "x" * 70_000}}),
+    ):
+        refused = await site.call(worker, tool, claim=claimed["claim"], **arguments)
+        assert refused["isError"], (tool, arguments)
+        assert len(refused["content"][0]["text"].encode()) <= 1_024
+        assert "defect" not in refused["content"][0]["text"], refused
+    assert site.app.store.tasks.get("acme", task_id).run.checkpoint is None
+    done = await site.call(worker, "finish_run", claim=claimed["claim"], outcome="done", summary="x" * 9_000)
+    assert done["structuredContent"]["run_state"] == "succeeded"
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "payload: 'url' is a required property. Accepted: an object of url, speed (optional). Example:"),
+    ({"url": 7}, "payload.url: 7 is not of type 'string'."),
+    ({"url": "https://example.com", "speed": "warp"}, "payload.speed: 'warp' is not one of ['fast', 'slow']."),
+]
+
+
+async def test_a_payload_that_does_not_meet_the_schema_of_its_action_is_refused(site: Site) -> None:
+    for payload, said in WRONG:
+        refused = await site.call(site.key(), "schedule_task", title="T", action="transcribe", payload=payload)
+        assert refused["isError"]
+        assert said in refused["content"][0]["text"]
+        assert "Example: payload={'url': " in refused["content"][0]["text"]
+    assert site.app.store.history.latest() == 0

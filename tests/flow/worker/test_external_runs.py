@@ -1,0 +1,447 @@
+"""Workers elsewhere claim runs, renew, save and finish them: what they report is settled as by a local worker."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.rebuild import adopt_running
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers.contract.external_action import external_action
+from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.queue import DispatchQueue, Kind, Limits
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.queue.remote import Question, RemoteQueue, answer
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.changes import cancel, pause
+from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import Json, Run, State, Tier
+from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.worker.external.answers import ClaimedRun, Directive, FinishedClaim
+from duetime.scheduler.worker.external.claim_id import ClaimLost
+from duetime.scheduler.worker.external.external_runs import ExternalRuns
+from duetime.scheduler.worker.external.held_runs import OVER_LIMIT
+from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
+
+from tests.builders import TENANT, Clock, added
+
+BOT = Principal(TENANT, "bot", frozenset({"worker"}))
+TWIN = Principal("globex", "bot", frozenset({"worker"}))
+OPERATOR = Principal("ops", "root", frozenset({"worker"}), operator=True)
+LEASE, LIMIT = timedelta(seconds=60), timedelta(minutes=10)
+CANARY = "canary7f3a"
+
+
+def transcribe(**more: Any) -> Any:
+    terms: dict[str, Any] = {"description": "Transcribes", "payload": None, "needs": {}}
+    return external_action("transcribe", **{**terms, "time_limit": LIMIT, "lease": LEASE, **more})
+
+
+class Installation:
+    """A store, a queue and the claims of workers elsewhere, of which each call could come to another process."""
+
+    def __init__(self, store: Store, queue: DispatchQueue, clock: Clock) -> None:
+        self.store, self.queue, self.clock = store, queue, clock
+        self.handlers = Handlers([reminder]).with_external([transcribe(), replace(transcribe(), name="translate")])
+        self.placement = Placement(external=self.handlers.external)
+        self.runs = self.process()
+
+    def process(self) -> ExternalRuns:
+        return ExternalRuns(self.store, RemoteQueue(self._ask), self.handlers, RunNotifier())
+
+    def _ask(self, question: Question) -> Json:
+        """Ask as another process does: questions and answers are JSON."""
+        found: Json = json.loads(json.dumps(answer(self.queue, json.loads(json.dumps(question)))))
+        return found
+
+    def due(self, action: str = "transcribe", **values: Any) -> TaskRecord:
+        record = added(self.store, action=action, **{"payload": {"url": "https://example.com/a"}, **values})
+        self.dispatch()
+        return record
+
+    def dispatch(self) -> None:
+        Dispatcher(self.store, self.queue, placement=self.placement).step()
+
+    def maintain(self) -> None:
+        """Do what the process that dispatches does every few seconds."""
+        self.runs.step()
+        Maintenance(self.store, self.queue, placement=self.placement).step()
+        self.dispatch()
+
+    def claim(self, by: Principal = BOT, *actions: str, most: int = 1) -> list[ClaimedRun]:
+        return self.runs.claim(actions, most, by=by)
+
+    def one(self, by: Principal = BOT) -> ClaimedRun:
+        [found] = self.claim(by)
+        return found
+
+    def finish(self, claimed: ClaimedRun, outcome: str = "done", by: Principal = BOT, **report: Any) -> FinishedClaim:
+        return self.runs.finish(str(claimed.name), WorkerReport(ReportedOutcome(outcome), **report), by=by)
+
+    def change(self, record: TaskRecord, kind: EventKind, decide: Callable[[TaskRecord], Change]) -> None:
+        self.store.tasks.change(TENANT, record.task.id, actor="alice", kind=kind, decide=decide)
+
+    def run(self, record: TaskRecord) -> Run:
+        return self.store.tasks.get(record.task.tenant, record.task.id).run
+
+    def outcomes(self, record: TaskRecord) -> list[str | None]:
+        return [each.outcome for each in self.store.history.attempts(record.task.tenant, record.task.id)]
+
+    def free(self, pool: str) -> float:
+        return self.queue.stats().pools[pool].free
+
+
+@pytest.fixture(params=["embedded", pytest.param("shared", marks=pytest.mark.postgres)])
+def here(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Installation]:
+    """Give an installation on SQLite with its queue in memory, then one on PostgreSQL and Redis."""
+
+    def now() -> float:
+        return clock().timestamp() * 1000
+
+    embedded = request.param == "embedded"
+    url = f"sqlite:///{tmp_path}/duetime.db" if embedded else request.getfixturevalue("migrated_postgres_url")
+    store = open_store(url, clock=clock, synchronous="OFF")
+    queue = MemoryQueue(now) if embedded else redis_queue(request.getfixturevalue("valkey_url"), now)
+    found = Installation(store, queue, clock)
+    yield found
+    found.runs.close()
+    if isinstance(queue, RedisQueue):
+        queue.close()
+    store.close()
+
+
+def redis_queue(url: str, now: Callable[[], float]) -> RedisQueue:
+    made = RedisQueue(url, namespace=f"test-{uuid4().hex}", clock=now)
+    assert made.begin_rebuild("test")
+    assert made.end_rebuild("test")
+    return made
+
+
+def refused(call: Callable[[], object], kind: type[DuetimeError] = ClaimLost) -> str:
+    with pytest.raises(kind) as found:
+        call()
+    assert len(str(found.value).encode()) < 1024
+    return str(found.value)
+
+
+def test_a_claimed_run_has_all_that_its_handler_would_get_and_succeeds_as_it_is_reported(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    run = here.run(record)
+    assert (run.state, run.attempt, claimed.claim.worker) == (State.RUNNING, 1, "mcp:acme/bot")
+    assert (claimed.claim.task.payload, claimed.context.idempotency_key) == ({"url": "https://example.com/a"}, run.id)
+    assert (claimed.lease_until, claimed.ends_by) == (here.clock() + LEASE, here.clock() + LIMIT)
+    here.clock.forward(seconds=20)
+    done = here.finish(claimed, summary="12 minutes", result={"words": 1804})
+    assert (done.outcome, done.state, done.ended_at) == ("done", State.SUCCEEDED, here.clock())
+    run = here.run(record)
+    assert (run.state, run.summary, run.result) == (State.SUCCEEDED, "12 minutes", {"words": 1804})
+    assert [message.text for message in here.store.inbox.of_runs([run.id])] == ["12 minutes"]
+    assert here.store.estimates.get([(TENANT, "transcribe")])[TENANT, "transcribe"].samples == 1
+    assert here.queue.stats().leased == 0
+
+
+def test_no_local_worker_takes_a_run_of_an_external_action_nor_does_an_external_one_take_others(
+    here: Installation,
+) -> None:
+    record, other = here.due(), here.due("reminder", payload={"message": "Hi"})
+    local = Worker(here.store, here.queue, here.handlers.local(), WorkerOptions("local", threads=1))
+    taken = here.queue.take("local", 9, 60_000, actions=frozenset(here.handlers.local()))
+    assert taken.run_ids == (other.run.id,)
+    assert [each.claim.run.id for each in here.claim(most=9)] == [record.run.id]
+    assert local.running == 0
+
+
+def test_claims_come_best_first_and_of_the_named_actions_alone(here: Installation) -> None:
+    low = here.due(priority=Tier.LOW)
+    high = here.due(priority=Tier.CRITICAL)
+    other = here.due("translate", priority=Tier.CRITICAL)
+    assert [each.claim.run.id for each in here.claim(BOT, "transcribe", most=2)] == [high.run.id, low.run.id]
+    assert [each.claim.run.id for each in here.claim(BOT, "translate", most=2)] == [other.run.id]
+    assert here.claim(most=9) == []
+    assert "transcribe, translate" in refused(lambda: here.claim(BOT, "reminder"), InvalidArgument)
+
+
+def test_a_worker_claims_runs_of_its_own_tenant_and_an_operators_those_of_all(here: Installation) -> None:
+    theirs = here.due(tenant="globex", title=CANARY)
+    assert here.claim(most=9) == []
+    ours = here.due()
+    assert [each.claim.run.id for each in here.claim(most=9)] == [ours.run.id]
+    mine = here.due()
+    found = {each.claim.run.id for each in here.claim(OPERATOR, most=9)}
+    assert found == {theirs.run.id, mine.run.id}
+
+
+def test_a_queue_that_hands_out_the_run_of_another_tenant_starts_nothing(here: Installation) -> None:
+    """The queue is a hint: an entry in the lane of another tenant is dropped before the claim."""
+    theirs = here.due(tenant="globex", title=CANARY)
+    here.queue.cancel(theirs.run.id)
+    ready = here.store.claims.ready(limit=9)
+    here.queue.put([replace(here.placement.entry(ready[0], here.clock()), action=f"transcribe@{TENANT}")])
+    assert here.claim(most=9) == []
+    assert here.run(theirs).state is State.READY
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "checkpoint", "finish"])
+def test_another_tenant_of_the_same_user_name_can_do_nothing_with_a_claim(here: Installation, call: str) -> None:
+    record = here.due(title=CANARY)
+    claimed = here.one()
+
+    def of(name: str, by: Principal) -> Callable[[], object]:
+        calls: Mapping[str, Callable[[], object]] = {
+            "heartbeat": lambda: here.runs.heartbeat(name, by=by),
+            "checkpoint": lambda: here.runs.checkpoint(name, {"page": 1}, by=by),
+            "finish": lambda: here.runs.finish(name, WorkerReport(ReportedOutcome.DONE), by=by),
+        }
+        return calls[call]
+
+    name, nothing = claimed.name, replace(claimed.name, run_id="r_none")
+    said = refused(of(str(name), TWIN))
+    assert said == refused(of(str(nothing), TWIN)).replace("r_none", name.run_id)
+    assert CANARY not in said
+    assert said == refused(of(str(name), replace(BOT, user="other")))
+    run = here.run(record)
+    assert (run.state, run.checkpoint) == (State.RUNNING, None)
+
+
+def test_a_heartbeat_renews_the_lease_and_reports_progress(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    for _ in range(3):
+        here.clock.forward(seconds=50)
+        here.runs.heartbeat(str(claimed.name), by=BOT)
+        here.maintain()
+    renewed = here.runs.heartbeat(str(claimed.name), progress=(0.5, "half"), by=BOT)
+    assert (renewed.directive, renewed.lease_until) == (Directive.CONTINUE, here.clock() + LEASE)
+    run = here.run(record)
+    assert (run.state, run.attempt, run.progress) == (State.RUNNING, 1, {"fraction": 0.5, "text": "half"})
+
+
+def test_a_claim_whose_lease_ends_counts_as_crashed_and_a_late_report_is_refused(here: Installation) -> None:
+    here.queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    record = here.due(needs={"gpu": 1})
+    claimed = here.one()
+    assert here.free("gpu") == 0
+    here.clock.forward(seconds=61)
+    here.maintain()
+    here.maintain()
+    assert here.free("gpu") == 1
+    for late in (
+        lambda: here.finish(claimed, result={"words": 1}),
+        lambda: here.runs.heartbeat(str(claimed.name), by=BOT),
+        lambda: here.runs.checkpoint(str(claimed.name), {"page": 1}, by=BOT),
+    ):
+        assert "its lease ended without a heartbeat" in refused(late)
+    again = here.one()
+    assert (again.claim.run.attempt, again.context.idempotency_key) == (2, claimed.context.idempotency_key)
+    assert "its lease ended" in refused(lambda: here.finish(claimed))
+    here.finish(again, summary="Second")
+    assert here.outcomes(record) == ["crashed", "done"]
+    assert here.run(record).summary == "Second"
+
+
+def test_a_run_past_its_time_limit_ends_as_a_local_one_whatever_its_worker_does(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    for _ in range(11):
+        here.clock.forward(seconds=54)
+        here.runs.heartbeat(str(claimed.name), by=BOT)
+    here.clock.forward(seconds=10)
+    here.maintain()
+    [attempt] = here.store.history.attempts(TENANT, record.task.id)
+    assert (attempt.outcome, attempt.reason) == ("retry", f"{OVER_LIMIT} 600 s")
+    assert here.run(record).state is State.RETRYING
+    assert "within the time limit of 600 s" in refused(lambda: here.finish(claimed))
+
+
+def test_a_report_that_comes_after_the_time_limit_is_refused_before_anyone_has_looked(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    here.clock.forward(seconds=600)
+    assert "time limit" in refused(lambda: here.finish(claimed))
+    assert here.outcomes(record) == ["retry"]
+
+
+def test_a_repeated_finish_is_answered_the_same_and_settles_once(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    first = here.finish(claimed, summary="Once", result={"n": 1})
+    here.clock.forward(seconds=5)
+    assert here.finish(claimed, summary="Once", result={"n": 1}) == first
+    other = here.process()
+    assert other.finish(str(claimed.name), WorkerReport(ReportedOutcome.DONE), by=BOT) == first
+    other.close()
+    assert here.run(record).result == {"n": 1}
+    assert len(here.store.inbox.of_runs([record.run.id])) == 1
+    assert "it ended before as done" in refused(lambda: here.runs.heartbeat(str(claimed.name), by=BOT))
+
+
+def test_two_finishes_at_once_settle_once_and_both_are_answered_with_what_happened(here: Installation) -> None:
+    record = here.due()
+    claimed, ready, answers = here.one(), threading.Barrier(2), list[FinishedClaim]()
+
+    def finish(outcome: str) -> None:
+        ready.wait(10)
+        answers.append(here.finish(claimed, outcome))
+
+    threads = [threading.Thread(target=finish, args=(outcome,)) for outcome in ("done", "failed")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(answers) == 2
+    assert answers[0] == answers[1]
+    assert here.outcomes(record) == [answers[0].outcome]
+
+
+def test_a_cancelled_run_is_told_to_stop_and_any_report_but_a_success_cancels_it(here: Installation) -> None:
+    record, other = here.due(), here.due()
+    first, second = here.claim(most=2)
+    for each in (record, other):
+        here.change(each, EventKind.CANCELLED, lambda found: cancel(found, here.clock()))
+    renewed = here.runs.heartbeat(str(first.name), by=BOT)
+    assert (renewed.directive, renewed.reason) == (Directive.CANCEL, "its user cancelled it")
+    ended = here.finish(first, "retry", error="stopped")
+    assert (ended.outcome, ended.state) == ("cancelled", State.CANCELLED)
+    assert here.finish(first, "retry", error="stopped") == ended
+    assert here.finish(second, "done").state is State.SUCCEEDED
+
+
+def test_a_paused_task_and_a_more_urgent_run_ask_its_worker_to_give_way(here: Installation) -> None:
+    here.queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    record = here.due(priority=Tier.LOW)
+    claimed = here.one()
+    assert here.runs.heartbeat(str(claimed.name), by=BOT).directive is Directive.CONTINUE
+    urgent = here.due(priority=Tier.CRITICAL)
+    here.clock.forward(seconds=30)
+    renewed = here.runs.heartbeat(str(claimed.name), by=BOT)
+    assert (renewed.directive, renewed.reason) == (Directive.YIELD, "a more urgent run waits")
+    here.runs.checkpoint(str(claimed.name), {"page": 3}, by=BOT)
+    ended = here.finish(claimed, "yielded")
+    assert (ended.outcome, ended.state) == ("yielded", State.SUSPENDED)
+    here.dispatch()
+    first, second = here.one(), here.one()
+    assert [each.claim.run.id for each in (first, second)] == [urgent.run.id, record.run.id]
+    assert (second.claim.run.attempt, second.context.checkpoint_state) == (2, {"page": 3})
+    here.change(record, EventKind.PAUSED, lambda found: pause(found, here.clock()))
+    assert here.runs.heartbeat(str(second.name), by=BOT).reason == "its user paused the task"
+
+
+def test_a_failed_attempt_is_tried_again_when_its_worker_says_and_out_of_attempts_leaves_a_dead_letter(
+    here: Installation,
+) -> None:
+    record = here.due()
+    ended = here.finish(here.one(), "retry", error="the host is down", retry_in="5 min")
+    assert (ended.outcome, ended.state, ended.reason) == ("retry", State.RETRYING, "the host is down")
+    assert (here.run(record).wake_at or here.clock()) >= here.clock() + timedelta(minutes=5)
+    assert here.claim() == []
+    here.clock.forward(minutes=6)
+    here.dispatch()
+    last = here.finish(here.one(), "failed", error="the file is no sound", result={"bytes": 3})
+    assert (last.outcome, last.state) == ("failed", State.FAILED)
+    run = here.run(record)
+    assert (run.error, run.result) == ("the file is no sound", {"bytes": 3})
+    letters, _ = here.store.dead_letters.page(TENANT, DeadLetterFilter(), limit=9)
+    assert [each.run_id for each in letters] == [run.id]
+
+
+def test_pools_are_held_while_a_run_is_claimed_and_real_use_is_settled(here: Installation) -> None:
+    here.queue.set_pool("tokens", Limits(Kind.BUDGET, 1000, window=60_000.0))
+    record, waiting = here.due(needs={"tokens": 900}), here.due(needs={"tokens": 900})
+    claimed = here.one()
+    assert here.claim() == []
+    assert "this run does not need" in refused(lambda: here.finish(claimed, usage={"gpu": 1}), InvalidArgument)
+    here.finish(claimed, usage={"tokens": 50.0})
+    assert here.store.run_history.detail(TENANT, record.run.id).units[1] == {"tokens": 50.0}
+    assert here.one().claim.run.id == waiting.run.id
+
+
+def test_a_result_that_its_task_does_not_expect_leaves_the_run_unverified(here: Installation) -> None:
+    record = here.due(expect={"field": "order_id"})
+    here.finish(here.one(), result={"id": 7})
+    run = here.run(record)
+    assert (run.state, run.error) == (State.SUCCEEDED, "the result has no `order_id`")
+
+
+def test_a_wrong_report_is_refused_and_the_claim_stays(here: Installation) -> None:
+    record = here.due()
+    claimed = here.one()
+    wrong: list[dict[str, Any]] = [
+        {"outcome": "done", "error": "no"},
+        {"outcome": "failed", "retry_in": "5 min"},
+        {"outcome": "retry", "retry_in": "soon"},
+        {"outcome": "done", "result": {"x": float("nan")}},
+        {"outcome": "done", "result": {"x": "x" * 70_000}},
+        {"outcome": "done", "usage": {"tokens": 1}},
+    ]
+    for report in wrong:
+        refused(partial(here.finish, claimed, **report), InvalidArgument)
+    refused(lambda: here.runs.checkpoint(str(claimed.name), {"x": "x" * 70_000}, by=BOT), InvalidArgument)
+    refused(lambda: here.runs.heartbeat("r_1", by=BOT), InvalidArgument)
+    assert here.run(record).state is State.RUNNING
+    assert here.finish(claimed).outcome == "done"
+
+
+def test_a_claim_outlives_the_process_and_a_queue_that_lost_everything(here: Installation) -> None:
+    """As after a restart of the embedded runner, which ends the attempts of its own threads alone."""
+    here.queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    record = here.due(needs={"gpu": 1})
+    claimed = here.one()
+    if isinstance(here.queue, MemoryQueue):
+        epoch = here.store.runners.take_over(pid=1, endpoint="", token="")
+        assert here.store.claims.recover(epoch=epoch) == 0
+    assert here.queue.begin_rebuild("next")
+    here.queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    adopt_running(here.store, here.queue, here.placement)
+    assert here.queue.end_rebuild("next")
+    assert here.free("gpu") == 0
+    other = here.process()
+    assert other.heartbeat(str(claimed.name), by=BOT).directive is Directive.CONTINUE
+    assert other.finish(str(claimed.name), WorkerReport(ReportedOutcome.DONE), by=BOT).state is State.SUCCEEDED
+    other.close()
+    assert here.free("gpu") == 1
+    assert here.outcomes(record) == ["done"]
+
+
+def test_a_run_whose_worker_left_before_the_answer_is_handed_back_without_a_crash(here: Installation) -> None:
+    record = here.due()
+    here.runs.hand_back(here.claim())
+    here.dispatch()
+    assert here.one().claim.run.attempt == 2
+    assert here.run(record).crashes == 0
+
+
+def test_workers_are_known_by_what_they_ask_for_and_when_they_last_called(here: Installation) -> None:
+    workers = here.store.external_workers
+    here.due()
+    claimed = here.one()
+    here.runs.claim(by=OPERATOR, client="claude")
+    assert workers.last_seen("transcribe", "globex") == here.clock()
+    here.clock.forward(minutes=2)
+    here.runs.heartbeat(str(claimed.name), by=BOT)
+    assert workers.last_seen("transcribe", TENANT) == here.clock()
+    here.clock.forward(hours=24)
+    here.process().claim(["translate"], by=TWIN)
+    assert [(each.name, each.actions, each.seen_at) for each in workers.all()] == [
+        ("mcp:acme/bot", ("transcribe", "translate"), here.clock() - timedelta(hours=24)),
+        ("mcp:globex/bot", ("translate",), here.clock()),
+    ]
+    assert workers.last_seen("transcribe", "globex") is None

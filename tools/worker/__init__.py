@@ -1,0 +1,1 @@
+"""Tools of workers elsewhere: callers with the scope `worker` alone are shown them."""
