@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt, Le
 from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
+from duetime.server.settings.external_actions import ExternalActionSettings
 from duetime.server.settings.layers import VARIABLE_PREFIX
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
@@ -95,6 +96,13 @@ variables. It has delivered when it ends with 0 within `webhook_timeout_seconds`
 with all that it started. A failed try is repeated like any delivery.
 """
 
+EXTERNAL = """\
+## External actions
+
+Actions whose runs [external workers](external-workers.md) claim over MCP. The name of the table is that of the action,
+which no handler may have. Every process of an installation needs the same tables.
+"""
+
 RETENTION = """\
 ## Retention
 
@@ -158,8 +166,11 @@ def configuration_page() -> str:
     channels = _keys(ChannelSettings.model_fields)
     rules = _keys(RetentionRuleSettings.model_fields)
     origins = f"{ORIGINS}\n{_keys(OriginSettings.model_fields)}\n{AFTER_ORIGINS}"
+    external = f"{EXTERNAL}\n{_keys(ExternalActionSettings.model_fields)}"
     head = f"{HEAD}\n{_index()}\n## Settings\n"
-    return f"{head}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{origins}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+    return (
+        f"{head}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{origins}\n{external}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+    )
 
 
 def _index() -> str:

@@ -164,7 +164,7 @@ class Parts:
 
     def _explainer(self, remote_queue: RemoteQueue) -> Explainer:
         store, shared, declared = self.store, self.settings.distributed, self._declared()
-        return Explainer(
+        found = Explainer(
             store,
             remote_queue,
             self.registry.pools,
@@ -174,6 +174,8 @@ class Parts:
             known=partial(any_worker_handles, store) if shared else remote_queue.knows,
             silent=SilentWorkers(store) if shared else None,
         )
+        found.external = self.handlers.external
+        return found
 
     def _placement(self) -> Placement:
         registry, learned = self.registry, self.estimates

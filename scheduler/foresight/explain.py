@@ -18,7 +18,8 @@ from duetime.scheduler.foresight.reasons.before_start import (
     upstream_reasons,
     waits_once_due,
 )
-from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
+from duetime.scheduler.foresight.reasons.threads import threads_in_use
+from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
 from duetime.scheduler.remedies import OVERTAKEN_REASON
@@ -27,7 +28,7 @@ from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.states import TERMINAL, blocked_by, is_held_by_pause
 from duetime.scheduler.rules.time.times import describe, relative
-from duetime.scheduler.task import State, Tier
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
 from duetime.scheduler.waits.approval import Approval
@@ -35,6 +36,7 @@ from duetime.scheduler.waits.signal import KeptWait
 
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
+_CLAIMER = "a worker elsewhere to claim it"
 UNSTARTED_STATES = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
@@ -46,10 +48,10 @@ class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
-    after a resume, and `known` whether one has a handler for the action. `left_running` says what is known of the
-    process of a run that is stored as running, where that does not run any more. `taken_by` is the worker that has
-    taken the run and is silent. `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an
-    event. `side_approvals` is what runs next to it ask.
+    after a resume, and `known` whether one has a handler for the action. `claimers` are the workers elsewhere of an
+    external action. `left_running` says what is known of the process of a run that is stored as running, where that
+    does not run any more. `taken_by` is the worker that has taken the run and is silent. `upstreams` are what the task
+    comes after, `approval` is what is asked, `awaited` an event. `side_approvals` is what runs next to it ask.
     """
 
     queue: Explanation | None = None
@@ -59,6 +61,7 @@ class RunFacts:
     working: bool = True
     drained: bool = False
     known: bool = True
+    claimers: processes.Claimers | None = None
     left_running: processes.LeftRunning | None = None
     taken_by: RunHolder | None = None
     upstreams: tuple[Upstream, ...] = ()
@@ -89,7 +92,7 @@ def wait_reasons(record: TaskRecord, now: datetime, facts: RunFacts | None = Non
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
     elif facts:
-        found += processes.unserved(record.task.action, working=facts.working, drained=facts.drained, known=facts.known)
+        found += unserved(record.task.action, facts, now)
     return tuple(found)
 
 
@@ -180,10 +183,9 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[Wait
             yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
             return
         yield processes.silent_worker_reason(facts.taken_by, now)
-    if not facts.working:
-        yield processes.no_worker(drained=facts.drained)
-    elif not facts.known:
-        yield processes.no_handler(record.task.action)
+    missing = unserved(record.task.action, facts, now)
+    yield from missing
+    if missing and facts.working:
         return
     if answer is None:
         yield processes.no_answer_reason(facts.silence)
@@ -206,29 +208,25 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
     yield from _turn(answer.ahead, "with the same tier and needs")
     if answer.shortage is None and facts.working and not answer.ahead:
         place = "other tenants have their turn first" if answer.others_first else "it is next for its tier and needs"
-        yield WaitReason(WaitKind.ROOM, f"{_THREAD}: {place}{_threads(answer.threads, record.task.priority)}")
+        whom = _CLAIMER if facts.claimers else _THREAD
+        yield WaitReason(WaitKind.ROOM, f"{whom}: {place}{threads_in_use(answer.threads, record.task.priority)}")
 
 
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
     if not facts.working or facts.silence is NoAnswer.NO_PROCESS:
         return processes.not_queued_reason(record, now)
-    return processes.no_answer_reason(facts.silence) if facts.known else processes.no_handler(record.task.action)
+    missing = unserved(record.task.action, facts, now)
+    return missing[0] if missing else processes.no_answer_reason(facts.silence)
 
 
-def _threads(threads: ThreadUse | None, tier: Tier) -> str:
-    """Describe how many threads are busy, and how many of the others are reserved for more urgent tiers."""
-    if threads is None:
-        return ""
-    kept = threads.headroom[tier.rank - 1]
-    whom = "critical" if kept == threads.headroom[Tier.HIGH.rank - 1] else "critical and high"
-    keeping = f", {kept} {'is' if kept == 1 else 'are'} reserved for {whom} runs" if kept else ""
-    return f"; {threads.busy} of {threads.total} threads are busy{keeping}{_withheld(threads)}"
-
-
-def _withheld(threads: ThreadUse) -> str:
-    stay = "stays" if threads.withheld == 1 else "stay"
-    return f", {threads.withheld} {stay} idle while the machine is short of memory or CPU" if threads.withheld else ""
+def unserved(action: str, facts: RunFacts, now: datetime) -> list[WaitReason]:
+    """Describe that no worker can take a run of the action; empty where one can."""
+    if not facts.working:
+        return [processes.no_worker(drained=facts.drained)]
+    if facts.claimers is not None and facts.claimers.are_silent(now):
+        return [processes.no_claimer(action, facts.claimers, now)]
+    return [] if facts.known else [processes.no_handler(action)]
 
 
 def _turn(ahead: int, what: str) -> Iterator[WaitReason]:

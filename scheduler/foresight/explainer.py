@@ -10,7 +10,7 @@ from typing import Protocol
 from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
-from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now
+from duetime.scheduler.foresight.reasons.processes import Claimers, LeftRunning, is_due_now
 from duetime.scheduler.queue import Explanation, Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import RunHolder
@@ -64,6 +64,8 @@ class Explainer:
         self._drained = drained
         self._known = known
         self._silent = silent
+        self.external: Collection[str] = ()
+        """The actions that workers elsewhere execute."""
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name."""
@@ -105,7 +107,7 @@ class Explainer:
 
         Where workers are processes of their own, each is asked for its heartbeat; else one process runs all or none.
         """
-        runs = [record.run.id for record in records]
+        runs = [record.run.id for record in records if record.task.action not in self.external]
         if self._silent is not None:
             return {run_id: LeftRunning(holder) for run_id, holder in self._silent.holders(runs).items()}
         if not runs or self._remote_queue.explain(runs[0])[0] is not NoAnswer.NO_PROCESS:
@@ -121,6 +123,9 @@ class Explainer:
         return RunHolder(found.worker, seen_at, until) if seen_at else None
 
     def _workers(self, record: TaskRecord) -> RunFacts:
+        action, tenant = record.task.action, record.task.tenant
+        if action in self.external:
+            return RunFacts(claimers=Claimers(self._store.external_workers.last_seen(action, tenant)))
         working = self._working()
         drained = not working and self._drained()
         return RunFacts(working=working, drained=drained, known=self._known(record.task.action))

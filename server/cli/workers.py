@@ -37,7 +37,7 @@ def list_(
     silent: Annotated[bool, typer.Option("--all", help="also those that have not reported lately")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the worker processes of a shared installation, on any machine."""
+    """List the worker processes of a shared installation, on any machine, and the workers elsewhere."""
     found, now = _read(session(context), here=here)
     show_workers(found, now, here=here, silent=silent, as_json=as_json)
 
@@ -61,7 +61,9 @@ def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, silent:
     if as_json:
         output.as_json({**found, "workers": known})
     else:
+        external = [] if here else found.get("external", [])
         _show(alive, [each for each in known if each["state"] == SILENT], now, silent=silent)
+        _show_external(external, now)
     if here and not alive:
         raise typer.Exit(1)
 
@@ -77,10 +79,20 @@ def _show(alive: list[Any], gone: list[Any], now: datetime, *, silent: bool) -> 
         output.say(f"{len(gone)} silent, --all shows them")
 
 
+def _show_external(external: list[Any], now: datetime) -> None:
+    if external:
+        columns = ("EXTERNAL WORKER", "CLIENT", "STATE", "RUNNING", "ACTIONS", "HEARD OF")
+        rows = ((each["id"], each.get("client", "-"), each["state"], str(each["running"]), each) for each in external)
+        output.table(columns, ((*row, ", ".join(each["actions"]), _ago(each, now)) for *row, each in rows))
+
+
 def _row(worker: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
-    ago = f"{(now - datetime.fromisoformat(worker['seen_at'])).total_seconds():.0f} s ago"
     names = ("id", "host", "pid", "state", "running", "threads", "lost_threads")
-    return (*(str(worker[name]) for name in names), str(worker.get("withheld", "-")), ago)
+    return (*(str(worker[name]) for name in names), str(worker.get("withheld", "-")), _ago(worker, now))
+
+
+def _ago(worker: Mapping[str, Any], now: datetime) -> str:
+    return f"{(now - datetime.fromisoformat(worker['seen_at'])).total_seconds():.0f} s ago"
 
 
 def drain(

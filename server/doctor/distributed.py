@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.stuck_runs import MAX_STUCK_S, RUNS_PER_CHECK, heads, stuck_runs
+from duetime.scheduler.foresight.reasons.processes import Claimers
 from duetime.scheduler.nodes.heartbeat import RUNNING, is_alive, state_of
 from duetime.scheduler.queue import QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.masks import masked
@@ -159,12 +161,26 @@ def worker_actions(store: Store) -> frozenset[str] | None:
     return frozenset(action for worker in alive for action in worker.actions) if alive else None
 
 
-def actions_check(known: Callable[[Store], frozenset[str] | None], store: Store) -> Check:
-    """Look whether a process that runs tasks has the action of each run that may start."""
+def _is_unclaimed(store: Store, run: ReadyRun) -> bool:
+    seen_at = store.external_workers.last_seen(run.action, run.tenant)
+    return Claimers(seen_at).are_silent(store.now())
+
+
+def actions_check(
+    known: Callable[[Store], frozenset[str] | None], store: Store, external: Collection[str] = ()
+) -> Check:
+    """Look whether a process that runs tasks has the action of each run that may start.
+
+    A run of an `external` action starts if a worker elsewhere has claimed that lately.
+    """
     actions = known(store)
+    ready = store.claims.ready(limit=RUNS_PER_CHECK)
+    if unclaimed := next((run for run in ready if run.action in external and _is_unclaimed(store, run)), None):
+        text = f"no worker elsewhere claims the external action {unclaimed.action!r}, and runs of it wait."
+        return Check("actions", CheckVerdict.WRONG, text, "Start one with a key of the scope `worker`.")
     if actions is None:
         return Check("actions", CheckVerdict.OK, "no process runs tasks, so none says which actions it knows")
-    unknown = sorted({run.action for run in store.claims.ready(limit=RUNS_PER_CHECK)} - actions)
+    unknown = sorted({run.action for run in ready} - actions - {*external})
     if unknown:
         text = f"no worker knows the action {unknown[0]!r}, and runs of it wait."
         more = f" The same holds for {', '.join(map(repr, unknown[1:]))}." if unknown[1:] else ""

@@ -141,14 +141,14 @@ def _processes(settings: Settings, store: Store) -> Iterator[Check]:
     """Check what runs the tasks, here or on many machines."""
     if not settings.distributed:
         yield _safely("runner", _runner, store)
-        yield _safely("actions", partial(actions_check, _actions), store)
+        yield _safely("actions", partial(actions_check, _actions, external=settings.external_actions), store)
         yield from _load(store)
         return
     yield _safely("namespace", partial(namespace_check, settings), store)
     yield _safely("queue", partial(queue_check, settings), store)
     yield _safely("clock skew", skew_check, store)
     yield _safely("workers", workers_check, store)
-    yield _safely("actions", partial(actions_check, worker_actions), store)
+    yield _safely("actions", partial(actions_check, worker_actions, external=settings.external_actions), store)
 
 
 def _disk(path: Path) -> Check:
@@ -255,7 +255,8 @@ def _handlers(settings: Settings) -> Check:
         where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..." if lacking else ""
         return Check("handlers", CheckVerdict.WRONG, str(error).removeprefix("handlers: "), where)
     checks = f"; checks of watches: {', '.join(sorted(found.checks))}" if found.checks else ""
-    return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}{checks}")
+    elsewhere = f"; executed elsewhere: {', '.join(sorted(found.external))}" if found.external else ""
+    return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}{elsewhere}{checks}")
 
 
 def _service(invocation: Invocation, *, shared: bool) -> Check:

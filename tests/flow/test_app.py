@@ -45,6 +45,14 @@ def test_a_channel_takes_the_outcomes_that_its_settings_name_and_all_by_default(
     assert taken == {"desktop": [State.FAILED], "webhook:team": [*ends], "webhook:pager": [*ends[1:]]}
 
 
+def test_an_external_action_with_the_name_of_a_handler_stops_the_start(tmp_path: Path) -> None:
+    actions = {"external_actions": {"webhook": {"description": "Calls"}}}
+    with pytest.raises(InvalidSetting, match=r"'webhook' is the action of a handler \(.*\[external_actions\.webhook-"):
+        build(settings(tmp_path, **actions))
+    with pytest.raises(InvalidSetting, match=r"isolated_actions: transcribe is an external action"):
+        build(settings(tmp_path, external_actions={"transcribe": {"description": "T"}}, isolated_actions="transcribe"))
+
+
 def schedule_many(app: App) -> None:
     """Schedule as much as a full disk surely has no room for."""
     for _ in range(100):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
-from duetime.scheduler.foresight.explain import RunFacts
+from duetime.scheduler.foresight.explain import RunFacts, unserved
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.quiet_forecast import will_be_held_until
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
-from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now, unserved
+from duetime.scheduler.foresight.reasons.processes import LeftRunning, is_due_now
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.store import Store
@@ -51,7 +51,13 @@ class RunFactReader:
         served = self._explainer.served(record) if self._explainer else RunFacts()
         if served == RunFacts():
             return found
-        return replace(found or RunFacts(), working=served.working, drained=served.drained, known=served.known)
+        return replace(
+            found or RunFacts(),
+            working=served.working,
+            drained=served.drained,
+            known=served.known,
+            claimers=served.claimers,
+        )
 
     def held_until(self, record: TaskRecord) -> datetime | None:
         """Return until when quiet hours will hold the first outcome of a task; None where they will not."""
@@ -68,8 +74,7 @@ class RunFactReader:
         reasons: dict[str, tuple[WaitReason, ...]] = {}
         for action, each in of_actions.items():
             served = explainer.served(each)
-            found = unserved(action, working=served.working, drained=served.drained, known=served.known)
-            reasons[action] = tuple(found)
+            reasons[action] = tuple(unserved(action, served, now))
         return {each.run.id: reasons[each.task.action] for each in due}
 
     def of_rows(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:

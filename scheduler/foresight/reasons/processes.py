@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
@@ -12,6 +12,9 @@ from duetime.scheduler.rules.time.times import describe, relative, rough_length
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
+
+CLAIMERS_SILENT_AFTER = timedelta(minutes=5)
+"""Time since the last call of a worker elsewhere after which runs that it could claim say so."""
 
 START_A_PROCESS = "start `duetime serve` or open a chat client"
 
@@ -46,11 +49,25 @@ def is_due_now(record: TaskRecord, now: datetime) -> bool:
     return not record.task.paused and any((run.wake_at or run.scheduled_for) <= now for run in unstarted)
 
 
-def unserved(action: str, *, working: bool, drained: bool, known: bool) -> list[WaitReason]:
-    """Describe that no worker can take a run of the action; empty where one can."""
-    if not working:
-        return [no_worker(drained=drained)]
-    return [] if known else [no_handler(action)]
+@dataclass(frozen=True, slots=True)
+class Claimers:
+    """The workers elsewhere that ask for an external action of a tenant: when one last called, None for never."""
+
+    seen_at: datetime | None = None
+
+    def are_silent(self, now: datetime) -> bool:
+        """Whether none has called for a while."""
+        return self.seen_at is None or now - self.seen_at >= CLAIMERS_SILENT_AFTER
+
+
+def no_claimer(action: str, claimers: Claimers, now: datetime) -> WaitReason:
+    """Describe that no worker elsewhere asks for an external action."""
+    since = f"for {rough_length(now - claimers.seen_at)}" if claimers.seen_at else "lately"
+    text = (
+        f"a worker elsewhere: none has claimed {action!r} {since}, so start one that calls claim_runs, "
+        "with a key of the scope `worker`"
+    )
+    return WaitReason(WaitKind.NO_WORKER, text)
 
 
 def lost_process_reason(record: TaskRecord, found: LeftRunning, now: datetime) -> WaitReason:

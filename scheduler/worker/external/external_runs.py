@@ -139,10 +139,13 @@ class ExternalRuns:
         raise InvalidArgument("actions", f"no external action {unknown[:64]!r}", accepted=known, example=example)
 
     def _queued(self, named: Iterable[str], by: Principal) -> set[str]:
-        """Return the actions as the queue has them: of the worker's tenant, or of all that have ready runs."""
+        """Return the actions as the queue has them: of the worker's tenant, or of all that have ready runs.
+
+        And as a process has put them whose settings do not declare them; whose such a run is, is read before its start.
+        """
         names = list(named)
         tenants = self._store.claimed_runs.ready_tenants(names) if by.operator else [by.tenant]
-        return {action_of_tenant(name, tenant) for name in names for tenant in tenants}
+        return {*names, *(action_of_tenant(name, tenant) for name in names for tenant in tenants)}
 
     def _start(
         self, grants: Sequence[Grant], worker: str, named: Mapping[str, Handler], by: Principal

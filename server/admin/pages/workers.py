@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.foresight.reasons.processes import Claimers
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.nodes.heartbeat import RUNNING, SILENT, state_of
 from duetime.scheduler.queue import ThreadUse
-from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.records import EXTERNAL_PREFIX, ExternalWorker, WorkerProcess
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
@@ -61,14 +63,38 @@ class WorkerLine:
         return self.threads.withheld if self.threads else None
 
 
+@dataclass(frozen=True, slots=True)
+class ExternalLine:
+    """A worker elsewhere with what it holds, of the runs that are `running`."""
+
+    worker: ExternalWorker
+    running: Sequence[RunSummary]
+    now: datetime
+
+    @property
+    def state(self) -> str:
+        return SILENT if Claimers(self.worker.seen_at).are_silent(self.now) else RUNNING
+
+    @property
+    def runs(self) -> Sequence[RunSummary]:
+        return [run for run in self.running if run.worker == self.worker.name]
+
+
 def workers(visit: Visit) -> Answer:
     """List the workers of a shared installation, or the threads of the process that runs tasks here; or send them."""
     running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_SHOWN_RUNS)
     stats = visit.app.remote_queue.stats()
-    found = _lines(visit, running.runs, stats.threads if stats is not None else {})
+    here = [run for run in running.runs if not (run.worker or "").startswith(EXTERNAL_PREFIX)]
+    found = _lines(visit, here, stats.threads if stats is not None else {})
     if file_format := wanted_format(visit):
         return exported(file_format, "workers", WORKER_COLUMNS, [_row(line) for line in found])
-    values = {"lines": found, "more": running.cursor is not None, "shared": visit.app.settings.distributed}
+    external = [ExternalLine(each, running.runs, visit.now) for each in visit.store.external_workers.all()]
+    values = {
+        "lines": found,
+        "external": external,
+        "more": running.cursor is not None,
+        "shared": visit.app.settings.distributed,
+    }
     return Page("pages/workers.html", "Workers", {**values, "live": True})
 
 

@@ -41,7 +41,7 @@ def create(
     user: Annotated[str | None, typer.Option(help="the user in whose name it acts")] = None,
     scope: Annotated[
         list[Scope] | None,
-        typer.Option(help="what it may do: tasks, admin:read or admin; may be repeated"),
+        typer.Option(help="what it may do: tasks, worker, admin:read or admin; may be repeated"),
     ] = None,
     expires: Annotated[str, typer.Option(help="after what time it ends: '90 days', or never")] = "365 days",
     reason: AuditReason = None,

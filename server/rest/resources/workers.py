@@ -40,11 +40,28 @@ class WorkerPayload(RestPayload):
     drain: Literal["finish", "now"] | None = None
 
 
+class ExternalWorkerPayload(RestPayload):
+    """A caller elsewhere that claims runs over MCP; `silent` ones have not called lately. `runs` are those it holds."""
+
+    id: str
+    tenant: str
+    user: str
+    client: str | None = None
+    all_tenants: bool
+    state: str
+    actions: tuple[str, ...]
+    running: int
+    runs: tuple[str, ...]
+    started_at: str
+    seen_at: str
+
+
 class WorkersPayload(RestPayload):
-    """The worker processes of a shared installation."""
+    """The worker processes of a shared installation, and the workers elsewhere."""
 
     schema_: Annotated[Literal["duetime.workers/1"], Field(alias="schema")] = "duetime.workers/1"
     workers: tuple[WorkerPayload, ...]
+    external: tuple[ExternalWorkerPayload, ...] = ()
 
 
 def workers(call: RestCall) -> RestAnswer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
-from duetime.scheduler.nodes.heartbeat import is_alive, state_of
+from duetime.scheduler.foresight.reasons.processes import Claimers
+from duetime.scheduler.nodes.heartbeat import RUNNING, SILENT, is_alive, state_of
 from duetime.scheduler.queue import Stats, ThreadUse
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.time.times import utc
@@ -26,7 +28,31 @@ def workers_json(store: Store, stats: Stats | None = None) -> dict[str, Json]:
     now, left = store.now(), store.workers.active_runs()
     threads = stats.threads if stats else {}
     rows: list[Json] = [_worker(each, left, threads.get(each.id), now) for each in store.workers.all()]
-    return {"schema": "duetime.workers/1", "workers": rows}
+    external: list[Json] = [*external_workers(store, now)]
+    return {"schema": "duetime.workers/1", "workers": rows, **({"external": external} if external else {})}
+
+
+def external_workers(store: Store, now: datetime) -> Iterator[dict[str, Json]]:
+    """Yield the workers elsewhere, each with what it holds; one that has not called for a while is silent."""
+    held = defaultdict[str, list[Json]](list)
+    known = store.external_workers.all()
+    for run in store.workers.runs() if known else ():
+        held[run.worker].append(run.run_id)
+    for each in known:
+        row: dict[str, Json] = {
+            "id": each.name,
+            "tenant": each.tenant,
+            "user": each.user,
+            "client": each.client,
+            "all_tenants": each.everywhere,
+            "state": SILENT if Claimers(each.seen_at).are_silent(now) else RUNNING,
+            "actions": list(each.actions),
+            "running": len(held[each.name]),
+            "runs": held[each.name],
+            "started_at": utc(each.started_at),
+            "seen_at": utc(each.seen_at),
+        }
+        yield present(row)
 
 
 def _worker(

@@ -165,6 +165,22 @@ async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Op
     assert 'data-state="running"' in workers
 
 
+async def test_workers_elsewhere_are_listed_with_what_each_holds(admin_page: Open) -> None:
+    admin = await admin_page(external_actions={"transcribe": {"description": "Transcribes"}})
+    app = admin.site.app
+    app.start()
+    app.scheduler.schedule("Transcribe <b>it</b>", action="transcribe")
+    runs = app.scheduler.external_runs
+    assert runs is not None
+    agent = Principal("acme", "<i>agent</i>", operator=True)
+    eventually(lambda: bool(runs.claim(by=agent, client="claude")), "the run is claimed")
+    shown = (await admin.get("/workers")).text
+    here, elsewhere = shown.split("<h2>Workers elsewhere</h2>")
+    assert "Transcribe" not in here
+    for text in ("Transcribe &lt;b&gt;it&lt;/b&gt;", "&lt;i&gt;agent&lt;/i&gt;", "claude", 'data-state="running"'):
+        assert text in elsewhere
+
+
 async def test_the_page_of_a_pool_says_what_its_removal_does_to_its_runs(admin_page: Open) -> None:
     admin = await admin_page()
     for name in ("gpu", "tenant:acme"):

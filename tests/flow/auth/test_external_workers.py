@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -89,6 +91,21 @@ async def test_the_client_of_the_sdk_claims_and_finishes_and_the_chain_goes_on_w
     assert whole["state"] == "succeeded", whole
 
 
+async def test_the_program_of_the_page_works_through_what_is_due(site: Site) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "external-workers.md").read_text("utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shown: dict[str, Any] = {"__name__": "shown_worker"}
+    exec(compile(code, "external-workers.md", "exec"), shown)
+    key = site.key()
+    task_id = await scheduled(site, key)
+    async with connected(site, site.key("acme", "bot", scopes=SCOPES)) as client:
+        work = asyncio.ensure_future(shown["serve"](client))
+        ended = await site.call(key, "get_task", task_id=task_id, wait="30 s")
+        work.cancel()
+    assert ended["structuredContent"]["state"] == "succeeded", ended
+    assert "Transcribed" in ended["content"][0]["text"]
+
+
 async def test_a_key_without_the_scope_is_shown_no_worker_tool_and_may_call_none(site: Site) -> None:
     ordinary, admin = site.key(), site.key(scopes=("tasks", "admin"))
     worker = site.key(scopes=SCOPES)
@@ -139,6 +156,33 @@ async def test_a_worker_learns_nothing_of_the_runs_of_another_tenant(site: Site)
     assert told[1:4] == told[4:]
     assert all(CANARY not in each and task_id not in each for each in told)
     assert site.app.store.tasks.get("acme", task_id).run.state.value == "running"
+
+
+async def test_a_task_says_that_no_worker_has_claimed_its_action_and_lists_name_those_that_do(site: Site) -> None:
+    key, operator = site.key("acme", "ann"), site.key("local", "root", scopes=("tasks", "admin:read"))
+    task_id = await scheduled(site, key)
+    shown = (await site.call(key, "get_task", task_id=task_id))["content"][0]["text"]
+    assert "none has claimed 'transcribe' lately" in shown
+    async with connected(site, site.key("acme", "bot", scopes=SCOPES)) as client:
+        [claimed] = (await called(client, "claim_runs", wait="20 s"))["claims"]
+    other = await scheduled(site, key, title="Transcribe too")
+    shown = (await site.call(key, "get_task", task_id=other))["content"][0]["text"]
+    assert "a worker elsewhere to claim it" in shown
+    found = (await site.http.get("/v1/workers", headers=bearer(operator))).json()["external"]
+    [bot] = [{**each, "started_at": None, "seen_at": None} for each in found]
+    assert bot == {
+        "id": "mcp:acme/bot",
+        "tenant": "acme",
+        "user": "bot",
+        "client": "mcp",
+        "all_tenants": False,
+        "state": "running",
+        "actions": ["transcribe", "translate"],
+        "running": 1,
+        "runs": [claimed["run_id"]],
+        "started_at": None,
+        "seen_at": None,
+    }
 
 
 HOSTILE: list[tuple[str, dict[str, Any]]] = [

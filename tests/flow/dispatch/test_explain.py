@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.foresight.explain import RunFacts, explain_state, wait_reasons, wait_sentences
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, default_estimate
-from duetime.scheduler.foresight.reasons.processes import LeftRunning
+from duetime.scheduler.foresight.reasons.processes import Claimers, LeftRunning
 from duetime.scheduler.foresight.stall_notes import stall_note
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -126,6 +126,19 @@ def test_a_turn_says_how_many_go_first() -> None:
     withheld = "1 of 2 threads are busy, 1 stays idle while the machine is short of memory or CPU"
     assert why(threads=ThreadUse(2, 1, withheld=1)) == (f"{first}; {withheld}",)
     assert why(short(), ahead=3)[1] == "its turn, behind 3 runs with the same tier and needs"
+
+
+def test_a_run_of_an_external_action_waits_for_a_worker_elsewhere_that_has_called_lately() -> None:
+    never, long_ago, lately = (Claimers(at) for at in (None, NOW - timedelta(minutes=7), NOW - timedelta(minutes=4)))
+
+    def said(claimers: Claimers, **values: Any) -> tuple[str, ...]:
+        return wait_sentences(a_record(), NOW, RunFacts(Explanation("waiting", **values), claimers=claimers))
+
+    so_start = "so start one that calls claim_runs, with a key of the scope `worker`"
+    assert said(never) == (f"a worker elsewhere: none has claimed 'reminder' lately, {so_start}",)
+    assert said(long_ago) == (f"a worker elsewhere: none has claimed 'reminder' for 7 min, {so_start}",)
+    assert said(lately) == ("a worker elsewhere to claim it: it is next for its tier and needs",)
+    assert said(lately, ahead=1) == ("its turn, behind 1 run with the same tier and needs",)
 
 
 @pytest.mark.parametrize("found", [Explanation("waiting"), Explanation("parked", ahead=3, shortage=short()), None])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
@@ -48,7 +49,7 @@ from duetime.server.workers.supervisor import (
 )
 from duetime.server.workers.worker import REPLACE_EXIT_CODE
 
-from tests.builders import NOON, Clock, added
+from tests.builders import NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
 from tests.services import valkey_server
 
@@ -388,6 +389,18 @@ def test_doctor_names_an_action_that_no_worker_knows(store: Store, clock: Clock)
     assert actions_check(worker_actions, store).finding == "no worker knows the action 'resize', and runs of it wait."
     store.workers.beat(WorkerProcess("w2", "host", 2, 4, clock(), actions=("resize",)))
     assert actions_check(worker_actions, store).verdict.value == "ok"
+
+
+def test_doctor_names_an_external_action_that_no_worker_elsewhere_claims(store: Store, clock: Clock) -> None:
+    added(store, action="transcribe", payload={})
+    store.claims.make_ready(limit=9)
+    store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock(), actions=("reminder",)))
+    looked = partial(actions_check, worker_actions, store, external=["transcribe"])
+    assert looked().finding == "no worker elsewhere claims the external action 'transcribe', and runs of it wait."
+    store.external_workers.asked("globex", "bot", ("transcribe",), client=None, everywhere=False)
+    assert looked().verdict.value == "wrong"
+    store.external_workers.asked(TENANT, "bot", ("transcribe",), client=None, everywhere=False)
+    assert looked().verdict.value == "ok"
 
 
 # --- a worker process with too many lost threads ----------------------------------------------------------------------

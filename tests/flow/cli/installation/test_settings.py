@@ -120,6 +120,25 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[channels.crm]\napprise = 'json://x'\noutcomes = ['failure']", "'succeeded', 'failed' or 'expired'"),
         ("[channels.crm]\napprise = 'json://x'\noutcomes = []", "channels.crm.outcomes"),
         ("desktop_outcomes = 'failure'", "'succeeded', 'failed' or 'expired'"),
+        ("[external_actions.transcribe]", "external_actions.transcribe.description"),
+        (
+            "[external_actions.transcribe]\ndescription = 'x'\nlease = '1 s'",
+            """it must be from 5 s to 1 hour. Example: {{"transcribe": {{"description": """,
+        ),
+        ("[external_actions.transcribe]\ndescription = 'x'\ntime_limit = 'long'", "as '10 min', or seconds"),
+        ("[external_actions.transcribe]\ndescription = 'x'\ntime_limit = '2 days'", "from 1 s to 1 day"),
+        ("[external_actions.transcribe]\ndescription = 'x'\nleas = 9", "Did you mean lease?"),
+        (
+            "[external_actions.transcribe]\ndescription = 'x'\nneeds = {gpu = 0}",
+            "external_actions.transcribe.needs.gpu",
+        ),
+        ("[external_actions.Transcribe]\ndescription = 'x'", "external_actions.Transcribe"),
+        ("[external_actions.t]\ndescription = 'x'\npayload = {type = 'list'}", "'list' is not valid under"),
+        ("[external_actions.t]\ndescription = 'x'\npayload = {type = 'array'}", "every payload is an object"),
+        (
+            "[external_actions.t]\ndescription = 'x'\npayload = {properties = {a = {pattern = '(a+)+$'}}}",
+            "has 'pattern', which is not supported. Accepted: a JSON Schema of at most 8,192 bytes",
+        ),
         ("[[retention]]\nwhat = 'jobs'\nage = '9 days'", "retention.0.what"),
         ("[[retention]]\nwhat = 'tasks'\nage = '1 s'", "is not accepted: not between 1 day and 36,500 days"),
         ("[[retention]]\nwhat = 'tasks'\nage = 'old'", "is not accepted: no length of days or weeks, as '90 days'"),
@@ -194,6 +213,17 @@ def test_lists_are_separated_by_commas_and_channels_are_json_in_the_environment(
     assert settings.handlers == ("one", "two.three")
     assert settings.deliver_to == ("team",)
     assert settings.channels["team"].apprise == SecretStr("json://user:pw@x")
+
+
+def test_external_actions_are_json_in_the_environment_with_lengths_in_words_or_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    actions = (
+        '{"transcribe": {"description": "Transcribes", "lease": 90, "time_limit": "2 hours", "needs": {"gpu": 1}}}'
+    )
+    monkeypatch.setenv("DUETIME_EXTERNAL_ACTIONS", actions)
+    found = load_settings().external_actions["transcribe"]
+    assert (found.lease, found.time_limit, found.needs) == (timedelta(seconds=90), timedelta(hours=2), {"gpu": 1})
 
 
 def test_rules_of_retention_are_a_list_in_json_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
