@@ -23,6 +23,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.external_action import external_action
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import DispatchQueue, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -31,6 +32,7 @@ from duetime.scheduler.queue.remote import Question, RemoteQueue, answer
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import cancel, pause
 from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, Run, State, Tier
 from duetime.scheduler.views import TaskRecord
@@ -372,6 +374,20 @@ def test_pools_are_held_while_a_run_is_claimed_and_real_use_is_settled(here: Ins
     here.finish(claimed, usage={"tokens": 50.0})
     assert here.store.run_history.detail(TENANT, record.run.id).units[1] == {"tokens": 50.0}
     assert here.one().claim.run.id == waiting.run.id
+
+
+def test_the_next_step_of_a_chain_is_free_after_the_finish_and_has_the_result(here: Installation) -> None:
+    scheduler = Scheduler(here.store, Planner(here.handlers, "UTC"))
+    second = {"name": "text", "title": "Translate", "action": "translate", "after": ["sound"]}
+    first = {"name": "sound", "title": "Transcribe", "action": "transcribe"}
+    scheduler.schedule("Both", steps=[first, second], by=Principal(TENANT, "alice"))
+    here.dispatch()
+    [claimed] = here.claim(most=9)
+    assert claimed.claim.task.action == "transcribe"
+    here.finish(claimed, result={"words": 3})
+    here.dispatch()
+    following = here.one()
+    assert (following.claim.task.action, following.inputs["sound"]) == ("translate", {"words": 3})
 
 
 def test_a_result_that_its_task_does_not_expect_leaves_the_run_unverified(here: Installation) -> None:
