@@ -106,7 +106,7 @@ WORKER_VERBS = VerbsOf(
         DeferredVerb(
             "list",
             f"{_WORKERS}:list_",
-            "List the worker processes of a shared installation, on any machine.",
+            "List the worker processes of a shared installation, on any machine, and the workers elsewhere.",
             examples=("duetime workers list", "duetime workers list --here"),
         ),
         DeferredVerb(

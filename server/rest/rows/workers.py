@@ -29,7 +29,7 @@ def workers_json(store: Store, stats: Stats | None = None) -> dict[str, Json]:
     threads = stats.threads if stats else {}
     rows: list[Json] = [_worker(each, left, threads.get(each.id), now) for each in store.workers.all()]
     external: list[Json] = [*external_workers(store, now)]
-    return {"schema": "duetime.workers/1", "workers": rows, **({"external": external} if external else {})}
+    return {"schema": "duetime.workers/1", "workers": rows, "external": external}
 
 
 def external_workers(store: Store, now: datetime) -> Iterator[dict[str, Json]]:

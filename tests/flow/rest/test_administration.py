@@ -429,6 +429,6 @@ async def test_an_operator_reads_another_tenant_and_that_is_in_its_audit_log(gua
 
 async def test_a_key_can_grant_no_scope_that_there_is_not(guarded: Site) -> None:
     admin = guarded.key(scopes=ADMIN)
-    answer = await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "scopes": ["worker"]})
+    answer = await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "scopes": ["runner"]})
     assert answer.status_code == 400
-    assert "worker" in answer.json()["detail"]
+    assert "runner" in answer.json()["detail"]

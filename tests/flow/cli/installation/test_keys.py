@@ -154,17 +154,17 @@ def test_a_rotated_key_has_a_successor_of_the_same_principal(said: Said) -> None
 
 def test_a_successor_has_no_scope_that_is_no_longer_one(said: Said, tmp_path: Path) -> None:
     old = created(said, "--scope", "tasks")
-    set_scopes(tmp_path, ["tasks", "worker"])
+    set_scopes(tmp_path, ["tasks", "runner"])
     assert json.loads(said("keys", "rotate", old["id"], "--json"))["scopes"] == ["tasks"]
 
 
 def test_a_key_without_a_scope_that_still_is_one_is_not_rotated(said: Said, tmp_path: Path) -> None:
     old = created(said)
-    set_scopes(tmp_path, ["worker"])
+    set_scopes(tmp_path, ["runner"])
     before = listed(said)
     assert said("keys", "rotate", old["id"], code=4) == (
-        f"duetime: the key {old['id']} opens nothing: it has worker, and the scopes are tasks, admin:read, admin. "
-        "Create a new one with `duetime keys create`.\n"
+        f"duetime: the key {old['id']} opens nothing: it has runner, and the scopes are tasks, worker, admin:read, "
+        "admin. Create a new one with `duetime keys create`.\n"
     )
     assert listed(said) == before
 
@@ -190,19 +190,19 @@ def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> N
 
 
 def test_a_scope_that_does_not_exist_is_refused_with_those_that_do(said: Said) -> None:
-    refused = said("keys", "create", "laptop", "--scope", "worker", code=2)
-    assert "worker" in refused
-    assert all(scope in refused for scope in ("tasks", "admin:read", "admin"))
+    refused = said("keys", "create", "laptop", "--scope", "runner", code=2)
+    assert "runner" in refused
+    assert all(scope in refused for scope in Scope)
     assert listed(said) == []
 
 
 def test_a_key_of_an_older_version_keeps_the_scopes_that_there_still_are(said: Said, tmp_path: Path) -> None:
     key = created(said, "--scope", "tasks")
     with closing(sqlite3.connect(tmp_path / "duetime.db")) as database, database:
-        database.execute("UPDATE api_keys SET scopes = ?", (json.dumps(["tasks", "worker"]),))
+        database.execute("UPDATE api_keys SET scopes = ?", (json.dumps(["tasks", "runner"]),))
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
         stored = store.api_keys.find(key["id"])
     assert stored is not None
     assert [scope for scope in Scope if stored.principal.may(scope)] == [Scope.TASKS]
-    assert listed(said)[0]["scopes"] == ["tasks", "worker"]
+    assert listed(said)[0]["scopes"] == ["tasks", "runner"]
     said("keys", "rotate", key["id"])
