@@ -18,7 +18,9 @@ from duetime.tools.registration import WORKER_TOOLS
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests import blank
 from tests.flow.auth.conftest import Site, bearer, serving
+from tests.flow.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +106,30 @@ async def test_the_program_of_the_page_works_through_what_is_due(site: Site) -> 
         work.cancel()
     assert ended["structuredContent"]["state"] == "succeeded", ended
     assert "Transcribed" in ended["content"][0]["text"]
+
+
+async def test_a_claim_and_its_reservation_outlive_a_restart_of_the_server(tmp_path: Path) -> None:
+    blank.make(tmp_path / "duetime.db")
+    actions = {"transcribe": {"description": "Transcribes", "needs": {"gpu": 1}}}
+    given: dict[str, Any] = {"auth": "keys", "external_actions": actions, "pools": {"gpu": {"capacity": 1}}}
+    given["database_url"] = f"sqlite:///{tmp_path}/duetime.db"
+    async with serving(tmp_path, **given) as first:
+        first.app.start()
+        worker = first.key("acme", "bot", scopes=SCOPES)
+        await scheduled(first, worker)
+        [claimed] = (await first.call(worker, "claim_runs", wait="20 s"))["structuredContent"]["claims"]
+    async with serving(tmp_path, **given) as second:
+        second.app.start()
+
+        def free() -> float | None:
+            stats = second.app.remote_queue.stats()
+            return stats.pools["gpu"].free if stats else None
+
+        eventually(lambda: free() == 0, "the reservation is back")
+        renewed = await second.call(worker, "heartbeat_run", claim=claimed["claim"])
+        assert renewed["structuredContent"]["directive"] == "continue"
+        done = await second.call(worker, "finish_run", claim=claimed["claim"], outcome="done")
+        assert (done["structuredContent"]["run_state"], free()) == ("succeeded", 1)
 
 
 async def test_a_key_without_the_scope_is_shown_no_worker_tool_and_may_call_none(site: Site) -> None:
