@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from duetime.scheduler.principal import Principal
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.tools.definition import Sender
 from duetime.tools.registration import WORKER_TOOLS
+from duetime.tools.worker.claim_runs import CLAIM_RUNS, ClaimRuns
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -130,6 +134,34 @@ async def test_a_claim_and_its_reservation_outlive_a_restart_of_the_server(tmp_p
         assert renewed["structuredContent"]["directive"] == "continue"
         done = await second.call(worker, "finish_run", claim=claimed["claim"], outcome="done")
         assert (done["structuredContent"]["run_state"], free()) == ("succeeded", 1)
+
+
+async def test_a_run_that_is_claimed_for_a_caller_that_has_left_is_handed_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler, store = site.app.scheduler, site.app.store
+    runs, entered, left = scheduler.external_runs, threading.Event(), threading.Event()
+    assert runs is not None
+    claim = runs.claim
+
+    def late(*given: Any, **named: Any) -> Any:
+        entered.set()
+        left.wait(10)
+        return claim(*given, **named)
+
+    monkeypatch.setattr(runs, "claim", late)
+    task_id = await scheduled(site, site.key("acme", "ann"))
+    run_id = store.tasks.get("acme", task_id).run.id
+    eventually(lambda: site.app.remote_queue.explain(run_id)[1] is not None, "the run is in the queue")
+    sender = Sender(scheduler, Principal("acme", "bot", frozenset(SCOPES)), {})
+    assert CLAIM_RUNS.before_answer is not None
+    waiting = asyncio.ensure_future(CLAIM_RUNS.before_answer(ClaimRuns(wait="20 s"), sender))
+    await asyncio.to_thread(entered.wait, 10)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+    left.set()
+    eventually(lambda: [each.outcome for each in store.history.attempts("acme", task_id)] == ["yielded"], "its return")
 
 
 async def test_a_key_without_the_scope_is_shown_no_worker_tool_and_may_call_none(site: Site) -> None:
