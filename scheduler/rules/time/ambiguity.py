@@ -35,6 +35,8 @@ _NAMES = "|".join(sorted(_CLOCKS, key=len, reverse=True))
 _OCCASION = re.compile(rf"\b(?:(before|at|over|during|around|after) )?(?:the )?({_NAMES})\b(?! days?)")
 
 
+_EARLY_CLOCKS = {"early": "8:00", "late": "20:00"}
+_EARLY = re.compile(r"(early|late) (?:on )?(.+)")
 _MINUTES = {name: number for name, number in NUMBERS.items() if number in {5, 10, 20}}
 _MINUTES |= {"twenty five": 25, "twenty-five": 25, "5": 5, "10": 10, "20": 20, "25": 25}
 _HOURS = {name: number for name, number in NUMBERS.items() if len(name) > len("an") and 1 <= number <= _CLOCK_HOURS}
@@ -63,6 +65,8 @@ def refuse_vague(clean: str, now: datetime) -> None:
     middle = _MIDDLE.search(clean)
     if middle and middle[1] in MONTHS:
         raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    if early := _EARLY.fullmatch(clean):
+        raise Vague(f"{early[1]} is at no fixed time of day", f"{early[2]} at {_EARLY_CLOCKS[early[1]]}")
     if around := _AROUND_HOUR.search(clean):
         raise Vague(*_around(around))
     if same := _SAME_DAY.fullmatch(clean):

@@ -106,6 +106,8 @@ def _next_part(row: Tokens) -> tuple[str, Span] | None:
 def _part(row: Tokens) -> tuple[str, Span] | None:
     if row.phrase("half an hour"):
         return "hour", Span(elapsed=timedelta(minutes=30))
+    if row.phrase("half a day"):
+        return "hour", Span(elapsed=timedelta(hours=12))
     if row.phrase("three quarters of an hour"):
         return "hour", Span(elapsed=timedelta(minutes=45))
     if any(row.phrase(f"{quarter} of an hour") for quarter in ("a quarter", "quarter")):

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour
-from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, within
+from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, OutOfPart, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -255,9 +255,17 @@ def _choices(clock: Clock | None, day: Day, view: Viewpoint, ahead: timedelta = 
     if clock and day.tonight and clock.time == time():
         day = Day((day.candidates[0] + timedelta(days=1),), "midnight tonight begins {day}")
     elif clock and day.tonight:
-        clock = within("evening", clock)
+        clock = _in_the_evening(clock)
     chosen = clock or day.clock or view.usual
     return Reading(tuple(_choice(found, chosen, day, zone, ahead) for found in day.candidates))
+
+
+def _in_the_evening(clock: Clock) -> Clock:
+    """Return the time of day of `tonight at 8`; of `tonight at 2` the example is the 2 that comes."""
+    try:
+        return within("evening", clock)
+    except OutOfPart as late:
+        raise Misread(late.problem, *filter(None, (late.after_midnight,))) from None
 
 
 def _choice(found: date, clock: Clock, day: Day, zone: ZoneInfo, ahead: timedelta) -> tuple[datetime, tuple[str, ...]]:

@@ -14,7 +14,7 @@ NO_TIME_PREFIX = "no time given: "
 NO_TIME = f"{NO_TIME_PREFIX}{DEFAULT_TIME:%H:%M} assumed"
 
 _HALF_DAY_HOURS = 12
-_NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0), "eod": time(23, 59)}
 _FIRST_THING = ("first thing in the morning", "first thing")
 _PAST_MINUTES = {"half": 30, "quarter": 15}
 _WRITTEN = re.compile(r"(?P<hour>[01]?[0-9]|2[0-3])(?P<dot>\.?)(?P<minute>[0-5][0-9])")
@@ -63,6 +63,15 @@ class Clock:
     """Whether the word was `midnight`, which begins a day, and of which people may mean the other end."""
 
 
+class OutOfPart(Misread):
+    """A time of day is not in the part of the day that the words name."""
+
+    def __init__(self, part: str, time: time) -> None:
+        super().__init__(f"{time:%H:%M} is not in the {part}")
+        self.after_midnight = f"at {time:%H:%M}" if time.hour <= _LAST_NIGHT_HOURS else ""
+        """The same time where people count it to the night before."""
+
+
 def kept_or_usual(kept: time | None) -> Clock:
     """Return the time of day of a date that names none: the one to keep, else 09:00."""
     return Clock(DEFAULT_TIME, NO_TIME) if kept is None else Clock(kept, f"{NO_TIME_PREFIX}{kept:%H:%M} is kept")
@@ -91,7 +100,7 @@ def within(part: str, clock: Clock) -> Clock:
     if not clock.halved and meant.hour < _HALF_DAY_HOURS <= start:
         meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)
     if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
-        raise Misread(f"{clock.time:%H:%M} is not in the {part}")
+        raise OutOfPart(part, clock.time)
     own_note = clock.note if clock.part else None
     note = own_note if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
     return Clock(meant, note, halved=True)

@@ -51,6 +51,8 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "montags, mittwochs und freitags um halb neun": "every monday, wednesday and friday at 8:30",
         "jedes Wochenende um 10 Uhr": "every weekend at 10:00",
         "alle halbe Stunde": "every 30 minutes",
+        "jeden Montag um 9 bis Weihnachten": "every monday at 9 until christmas day",
+        "jeden Montag bis Ende Januar": "every monday until the end of january",
     },
     "French": {
         "chaque lundi à 9h": "every monday at 9:00",
@@ -301,6 +303,7 @@ def test_a_recurrence_without_a_twin_is_refused(text: str) -> None:
         ("werktags außer feiertags", "every weekday except public holidays in CA-AB"),
         ("deux fois par jour", "every day at 9:00 and 17:00"),
         ("um 8 Uhr abends", "every day at 8:00 in the evening"),
+        ("every night at 2", "every day at 02:00"),
     ],
 )
 def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) -> None:

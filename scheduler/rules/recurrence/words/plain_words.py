@@ -29,7 +29,7 @@ from duetime.scheduler.rules.recurrence.words.exceptions import (
 from duetime.scheduler.rules.recurrence.words.intervals import ISO_TIME, read_interval
 from duetime.scheduler.rules.recurrence.words.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time.ambiguity import refuse_occasions
-from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
+from duetime.scheduler.rules.time.time_of_day import Clock, OutOfPart, read_clock
 from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _ADVERBS = {
@@ -174,7 +174,10 @@ def _minutes(row: Tokens) -> int | None:
 
 def _times(row: Tokens, draft: Draft) -> bool:
     part = row.peek() in _PARTS
-    first = read_clock(row)
+    try:
+        first = read_clock(row)
+    except OutOfPart as late:
+        raise Misread(late.problem, *([f"every day {late.after_midnight}"] if late.after_midnight else ())) from None
     if first is None:
         return False
     if draft.times:

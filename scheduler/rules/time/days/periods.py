@@ -52,10 +52,19 @@ def read_end_of(row: Tokens, today: date) -> Day | None:
     unit = short or ("day" if row.peek(-1) == "today" else row.take())
     if unit not in {"day", "week", "month", "quarter", "year"}:
         return None
-    start = start_of(unit, today)
+    start = start_of(unit, _named_day(row, today) if unit == "day" and not later else today)
     for _step in range(later + 1):
         start = next_start(unit, start)
     return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
+
+
+def _named_day(row: Tokens, today: date) -> date:
+    """Read the day of `end of the day tomorrow` and `eod friday`, which is today where there is none."""
+    if row.accept("tomorrow"):
+        return today + _DAY
+    _ = row.peek(1) in WEEKDAYS and row.accept("on")
+    weekday = row.one_of(WEEKDAYS)
+    return today if weekday is None else today + (weekday - today.weekday()) % 7 * _DAY
 
 
 def read_start_of(row: Tokens, today: date) -> Day | None:

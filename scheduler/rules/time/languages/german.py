@@ -44,6 +44,7 @@ GERMAN: Final = Language(
         "end of year": "ende des jahres/am ende des jahres/jahresende/am jahresende",
         "start of next week": "anfang nächster woche/anfang der nächsten woche",
         "start of next month": "anfang nächsten monats/anfang des nächsten monats",
+        "christmas day": "weihnachten/an weihnachten",
         "christmas eve": "heiligabend/an heiligabend/heilig abend",
         "new years eve": "silvester/an silvester",
         "new years day": "neujahr/an neujahr",

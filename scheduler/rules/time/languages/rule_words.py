@@ -35,11 +35,12 @@ def _but(name: str) -> str:
 
 _TWO: Final = f"(?:and at? (?P<second> {HOUR_ORDER}))?"
 _TIMED: Final = f"{TIME_ORDER} (?P<part_behind> [part habit])? {_TWO}"
+_UNTIL: Final = "(?:by article? (?P<until> day | edge? article? [ordinal number]? article? month article? year?))?"
 _RULES: Final = tuple(
     map(
         order,
         (
-            f"(?:(?P<habit> habit) | {_EVERY}) {_but('but')} {PART_ORDER} (?:{_TIMED})? {_but('but_behind')}",
+            f"(?:(?P<habit> habit) | {_EVERY}) {_but('but')} {PART_ORDER} (?:{_TIMED})? {_but('but_behind')} {_UNTIL}",
             f"{TIME_ORDER} {PART_ORDER} {_TWO} (?:{_EVERY}) {_but('but')}",
         ),
     )
@@ -136,7 +137,13 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
     left_out = ""
     if but:
         left_out = " except public holidays" if but[0].kind == "holidays" else f" except {_named(but)}"
+    end = f" until {_words(said['until'])}" if "until" in said else ""
     if not clock:
-        yield " ".join((rule, *parts)) + left_out
+        yield " ".join((rule, *parts)) + left_out + end
     else:
-        yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}" + (f" and {second}" if second else "")
+        both = f" and {second}" if second else ""
+        yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}{both}{end}"
+
+
+def _words(words: Sequence[Word]) -> str:
+    return " ".join(word.english for word in words if word.english)
