@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason, waits_in_row
-from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView, due_at
+from duetime.scheduler.views import Clash, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
@@ -132,17 +132,11 @@ def _kind_of(text: Translatable) -> dict[str, Any]:
 
 
 def list_payload(page: TaskPage, *, soonest: bool = False) -> TaskListPayload:
-    """One compact line a task, in the page's order.
-
-    `soonest`, a row has the time of a run next to its series that comes first, unless that has a row of its own.
-    """
+    """Return one compact line a task, in the page's order; `soonest` with a run next to its series that comes first."""
     now = page.now or next((view.now for view in page.views), None)
     apart = soonest and not (page.now and page.where.before and page.where.before > page.now)
     return TaskListPayload(
-        tasks=tuple(
-            _row(view, _last_failure(view.record, page), page.chains.get(view.record.task.id), apart=apart)
-            for view in page.views
-        ),
+        tasks=tuple(_row(view, page, apart=apart) for view in page.views),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
         clashes=tuple(map(_clash, page.clashes)) or None,
@@ -276,8 +270,8 @@ def _clash(clash: Clash) -> ClashPart:
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
 
 
-def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None, *, apart: bool) -> ListRow:
-    record, task = view.record, view.record.task
+def _row(view: TaskView, page: TaskPage, *, apart: bool) -> ListRow:
+    record, task, chain = view.record, view.record.task, page.chains.get(view.record.task.id)
     tries, misses = _max_attempts(task, record.run), blocked_by(record.run)
     return ListRow(
         id=task.id,
@@ -299,7 +293,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None, *, a
         held_until=utc(view.held_until) if view.held_until else None,
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,
-        last_run=last_run,
+        last_run=_last_failure(record, page),
         chain=cut(chain.title, LIST_TITLE_CHARS) if chain else None,
         step=chain.step if chain else None,
     )

@@ -189,8 +189,7 @@ def _for_as_long(approval: Approval, now: datetime) -> Approval:
 def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approval:
     """Return the approval of the next generation of a run, which stands only where the old one was never started.
 
-    A run that has started or expired asks for as long as before, as one does whose time has passed; any other one until
-    its end.
+    A run that began or expired, or whose time has passed, asks for as long as before; any other one until its end.
     """
     if approval.answer is ApprovalAnswer.APPROVE and old.started_at is None:
         return _of(run.id, approval, approval.asked_at, approval.ends_at, approval)

@@ -231,15 +231,13 @@ def _delivery_to_come(delivery: DeliveryPart, zone: str, room: QuoteLimits) -> s
     if delivery.channel == INBOX_CHANNEL:
         return ""
     at_once = ", to the inbox at once" if delivery.channel != (held := held_channels(delivery)) else ""
-    words = held_in_words(delivery, zone) or f": {delivery.state}"
-    return f"Delivery to {cut(held, room.text)}{words}{at_once}."
+    return f"Delivery to {cut(held, room.text)}{held_in_words(delivery, zone) or f': {delivery.state}'}{at_once}."
 
 
 def held_channels(delivery: DeliveryPart) -> str:
     """Return the channels of a delivery, of one that quiet hours hold without the inbox, which they do not hold."""
-    if delivery.held_until is None:
-        return delivery.channel
-    return ", ".join(name for name in delivery.channel.split(", ") if name != INBOX_CHANNEL)
+    names = delivery.channel.split(", ")
+    return ", ".join(name for name in names if name != INBOX_CHANNEL or delivery.held_until is None)
 
 
 def held_in_words(delivery: DeliveryPart, zone: str) -> str:
