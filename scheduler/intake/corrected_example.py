@@ -61,8 +61,8 @@ def with_accepted_examples(
 ) -> InvalidArgument | InvalidArguments:
     """Return an error whose examples are accepted when they are sent back together, in place of what was `given`.
 
-    `attempt` makes a call without storing it. What is wrong with the corrected call is reported as well; of two
-    examples for one argument the last has both corrections. An error that no trial ends stays as it is.
+    `attempt` makes a call without storing it. Mistakes of the corrected call are reported as well; of two examples for
+    one argument the last has both corrections. An error that no trial ends stays as it is.
     """
     problems = list(error.problems) if isinstance(error, InvalidArguments) else [error]
     for _ in range(_MAX_TRIALS):
