@@ -93,6 +93,11 @@ async def wait_for_end(ends: RunEnds, task_id: str, seconds: float, by: Principa
             woken.clear()
 
 
+def finish_work(seconds: float) -> bool:
+    """Wait until no thread is at work, for so many seconds at most; return whether none is."""
+    return _threads.finish(seconds)
+
+
 def work_under_way() -> bool:
     """Whether a thread is at work still, for which the end of this process would wait."""
     return _threads.busy
@@ -152,10 +157,13 @@ class ToolThreads:
         self._idle: list[SimpleQueue[ThreadWork]] = []
         self._waiting: deque[ThreadWork] = deque()
 
-    def finish(self) -> None:
-        """Wait for the work under way: the end of a process interrupts none midway, though its caller has gone."""
+    def finish(self, seconds: float | None = None) -> bool:
+        """Wait for the work under way: the end of a process interrupts none midway, though its caller has gone.
+
+        Returns False after so many `seconds`, if any are given.
+        """
         with self._all_idle:
-            self._all_idle.wait_for(lambda: not self.busy)
+            return self._all_idle.wait_for(lambda: not self.busy, seconds)
 
     @property
     def busy(self) -> bool:

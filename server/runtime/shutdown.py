@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
-from duetime.tools.threads import work_under_way
+from duetime.tools.threads import finish_work, work_under_way
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FORCED_EXIT_DELAY_S = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
+
+CALL_END_GRACE_S = 1.0
+"""Seconds that calls get to end whose answers nobody awaits any more, before what they use is closed."""
 
 HURRIED_EXIT_DELAY_S = 1.5
 """Seconds after a further sign; hosts kill their servers 2 seconds after it, or sooner."""
@@ -98,6 +101,11 @@ class Shutdown:
         log.info("stopping: %s", why)
         self._given_up.start()
         self._stop()
+
+    def close(self, ends: ProcessEnd) -> None:
+        """Close everything once the calls under way have ended, since each may be about to write."""
+        finish_work(0 if self._hurried.is_set() else CALL_END_GRACE_S)
+        ends.close()
 
     def _shorten(self, why: str) -> None:
         """Hand back what runs without waiting any longer; only the first call counts."""

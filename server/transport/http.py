@@ -106,7 +106,7 @@ def run_http(
         running = _Server(config)
         anyio.run(_serve, running, bound, site.server, ending, ends.begin)
         ending.begin("the server ended")
-        ends.close()
+        ending.close(ends)
     return ending.code
 
 

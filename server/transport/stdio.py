@@ -38,7 +38,7 @@ def run_stdio(
         ending.on_hurry(ends.hurry)
         anyio.run(_serve, server, wire, ending, on_request, ends)
         ending.begin("the server ended")
-        ends.close()
+        ending.close(ends)
     return ending.code
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store import open_store
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime import shutdown
-from duetime.server.runtime.shutdown import Shutdown
+from duetime.server.runtime.shutdown import ProcessEnd, Shutdown
+from duetime.server.transport.stdio import run_stdio
+from duetime.server.transport.stdio_wire import Wire
+from duetime.tools import threads
 
+from tests.builders import a_task
 from tests.flow.waiting import eventually
 
 
@@ -84,3 +94,48 @@ def test_a_shortened_end_that_does_not_come_is_forced_before_a_host_would_kill(
         "stopping sooner: SIGTERM",
         "shutdown took longer than 0 s; exiting without waiting",
     ]
+
+
+class LateWork:
+    """A call that ends only when it may."""
+
+    def __init__(self) -> None:
+        self.may_end, self.answered = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        assert self.may_end.wait(60)
+
+    def answer(self) -> None:
+        self.answered.set()
+
+
+def test_nothing_is_closed_while_a_call_that_nobody_awaits_is_under_way(
+    left: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, under_way, waited = LateWork(), list[bool](), list[float]()
+
+    def finish_work(seconds: float) -> bool:
+        waited.append(seconds)
+        work.may_end.set()
+        return work.answered.wait(60)
+
+    monkeypatch.setattr(shutdown, "finish_work", finish_work)
+    (incoming, requests), (answers, outgoing) = os.pipe(), os.pipe()
+    os.close(requests)
+    server = make_server(lambda: pytest.fail("no call is made"), Subscriptions(lambda: None))
+    threads.begin(work)
+    run_stdio(
+        server, Wire(incoming, outgoing), ends=ProcessEnd(close=lambda: under_way.append(not work.answered.is_set()))
+    )
+    for file in (incoming, answers, outgoing):
+        os.close(file)
+    work.may_end.set()
+    assert work.answered.wait(60)
+    assert (under_way, waited, left) == ([False], [shutdown.CALL_END_GRACE_S], [])
+
+
+def test_a_write_to_a_store_that_is_closed_says_so_and_is_no_defect(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")
+    store.close()
+    with pytest.raises(StoreUnavailable, match=r"^The database is closed, because this process is ending"):
+        store.tasks.add(*a_task(), actor="alice")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from duetime.scheduler.errors import StoreUnwritable
+from duetime.scheduler.errors import StoreUnavailable, StoreUnwritable
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store.database.change_limits import CHANGE_LIMITS_OPTION, ChangeLimits
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Work
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 MIN_FREE_BYTES = 1024 * 1024
 """Free bytes below which no process counts as ready: the write of a large task takes about as much."""
+
+CLOSED_STORE = "The database is closed, because this process is ending. Nothing was stored; try again."
 
 JOURNAL_PAUSE_S = 0.01
 """Seconds between two tries to give a new file its journal."""
@@ -56,6 +58,7 @@ class Sqlite(Database):
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
         self._durable_level = synchronous.upper()
+        self._is_closed = False
         self._make_private()
         with translated():
             self._open_writer()
@@ -95,6 +98,8 @@ class Sqlite(Database):
         may_be_stored: bool = False,  # noqa: ARG002 - as above
     ) -> T:
         with self._lock, self.last_write.watched(), translated():
+            if self._is_closed:
+                raise StoreUnavailable(CLOSED_STORE)
             self._synchronise(durable=durable)
             self._raw.execute("BEGIN IMMEDIATE")
             try:
@@ -169,6 +174,7 @@ class Sqlite(Database):
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             self._writer.close()
             super().close()
 
