@@ -6,10 +6,16 @@ import base64
 import struct
 import zlib
 from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
 
 from playwright.sync_api import Page
 
 COLOUR_COUNT = 256
+MIN_COLOUR_COUNT = 24
+"""Of a page with text: its edges are smoothed. A page that shows nothing has a few."""
+
+_HEAD_BYTES, _MEDIUM_BRIGHTNESS = 8, 3 * 128
 
 _PIXELS = """async (png) => {
   const image = new Image();
@@ -23,6 +29,30 @@ _PIXELS = """async (png) => {
   for (let at = 0; at < pixels.length; at += 32768) text += String.fromCharCode(...pixels.subarray(at, at + 32768));
   return btoa(text);
 }"""
+
+
+class Picture(NamedTuple):
+    """A picture of the docs, as its file has it."""
+
+    width: int
+    height: int
+    colour_count: int
+    is_dark: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Picture:
+        """Read a whole file as `indexed` writes it: each part by its checksum, and as many pixels as it says."""
+        png, parts, at = path.read_bytes(), dict[bytes, bytes](), _HEAD_BYTES
+        while at < len(png):
+            (length,) = struct.unpack_from(">I", png, at)
+            kind, data = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+            assert png[at : at + length + 12] == _chunk(kind, data), f"{path.name}: {kind!r} is damaged"
+            parts[kind], at = data, at + length + 12
+        width, height = struct.unpack_from(">II", parts[b"IHDR"])
+        rows, palette = zlib.decompress(parts[b"IDAT"]), parts[b"PLTE"]
+        assert len(rows) == height * (width + 1), f"{path.name}: it ends early"
+        corner = palette[3 * rows[1] : 3 * rows[1] + 3]
+        return cls(width, height, len(palette) // 3, sum(corner) < _MEDIUM_BRIGHTNESS)
 
 
 def indexed(page: Page, png: bytes) -> bytes:

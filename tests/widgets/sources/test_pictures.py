@@ -1,12 +1,12 @@
 """The pictures of the docs are taken of the cards as they are; looking at them is part of a change.
 
+Each file is read whole: it shows a card of the width and the theme of its name, and no blank or damaged page.
 A picture that is missing is taken, and each again where `CARD_PICTURES` is set; else no browser is needed.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
@@ -19,12 +19,19 @@ from tests.widgets.agenda import a_page, call_john
 from tests.widgets.card.test_approval_card import asking
 from tests.widgets.card.test_chain_card import a_chain
 from tests.widgets.chat import CAN_CALL_TOOLS, IMAGES, Chat
+from tests.widgets.pictures import MIN_COLOUR_COUNT, Picture
 from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
 
 pytestmark = pytest.mark.browser
 
 MOST_BYTES = 80_000
+SHARPNESS, MARGIN_PX = 2, 42
+MIN_HEIGHT_PX = 500
 LANGUAGES = {"de-DE": "light", "es-ES": "dark", "fr-FR": "light", "ja-JP": "dark", "ar-EG": "light"}
+
+NARROW = {"task-card-held-dark", *(f"task-card-{locale[:2]}" for locale in LANGUAGES)}
+DARK = {"task-card-delivered", *(f"task-card-{locale[:2]}" for locale, theme in LANGUAGES.items() if theme == "dark")}
+"""Pictures whose names do not say that they are narrow, or dark."""
 
 Show = Callable[..., None]
 SHOWN: dict[str, Callable[[Chat], None]] = {}
@@ -43,11 +50,11 @@ def picture(name: str, *given: Any) -> Callable[[Show], Show]:
 
 @pytest.fixture(scope="module")
 def sharpness() -> float:
-    return 2
+    return SHARPNESS
 
 
 def set_the_stage(chat: Chat, theme: str, width: int) -> None:
-    chat.page.set_viewport_size({"width": width + 42, "height": 900})
+    chat.page.set_viewport_size({"width": width + MARGIN_PX, "height": 900})
     chat.page.locator("#chat").evaluate("(stage, theme) => (stage.className = `stage ${theme}`)", theme)
 
 
@@ -231,7 +238,10 @@ def take(chat: Chat, name: str) -> None:
 def test_the_docs_have_each_picture(request: pytest.FixtureRequest, name: str) -> None:
     if is_to_be_taken(name):
         take(request.getfixturevalue("chat"), name)
-    content = (IMAGES / f"{name}.png").read_bytes()
-    width, _ = struct.unpack(">II", content[16:24])
-    assert width >= 320
-    assert len(content) < MOST_BYTES
+    path = IMAGES / f"{name}.png"
+    found = Picture.read(path)
+    assert found.width == SHARPNESS * (MARGIN_PX + (320 if name in NARROW or name.endswith("-320") else 520))
+    assert found.is_dark is (name in DARK or "-dark" in name)
+    assert found.height >= MIN_HEIGHT_PX
+    assert found.colour_count >= MIN_COLOUR_COUNT
+    assert path.stat().st_size < MOST_BYTES

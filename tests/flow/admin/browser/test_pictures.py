@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, FloatRect
 from tests.flow.admin.browser.conftest import Window, opened
 from tests.flow.admin.browser.stage import asking_for_a_key, at_work, without_tasks
 from tests.flow.admin.served import Served
-from tests.widgets.pictures import indexed
+from tests.widgets.pictures import MIN_COLOUR_COUNT, Picture, indexed
 from tests.widgets.tooling import ROOT
 
 pytestmark = pytest.mark.browser
@@ -68,6 +68,18 @@ def test_each_page_has_its_pictures_light_dark_and_narrow(tmp_path: Path, browse
                 _take(browser, site, pages)
     assert {path.stem for path in IMAGES.iterdir()} == names
     assert {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.stat().st_size > MAX_BYTES} == {}
+    assert {path.stem: wrong for path in IMAGES.iterdir() if (wrong := _wrong(path))} == {}
+
+
+def _wrong(path: Path) -> str:
+    """Return what is wrong with a picture for one of that name; a blank or a damaged one is no picture."""
+    found, look = Picture.read(path), path.stem.rpartition("-")[2]
+    size = LOOKS[look]["viewport"]
+    if found.width != size["width"] or not size["height"] <= found.height <= MAX_HEIGHT_PX:
+        return f"{found.width} x {found.height} pixels"
+    if found.is_dark is not (look == "dark"):
+        return "dark" if found.is_dark else "light"
+    return "" if found.colour_count >= MIN_COLOUR_COUNT else "blank"
 
 
 def _take(chromium: Browser, site: Served, pages: Mapping[str, str]) -> None:
