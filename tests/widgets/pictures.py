@@ -15,7 +15,7 @@ COLOUR_COUNT = 256
 MIN_COLOUR_COUNT = 24
 """Of a page with text: its edges are smoothed. A page that shows nothing has a few."""
 
-_HEAD_BYTES, _MEDIUM_BRIGHTNESS = 8, 3 * 128
+_HEAD_BYTES, _MIN_LIGHT_LEVELS = 8, 3 * 128
 
 _PIXELS = """async (png) => {
   const image = new Image();
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
         rows, palette = zlib.decompress(parts[b"IDAT"]), parts[b"PLTE"]
         assert len(rows) == height * (width + 1), f"{path.name}: it ends early"
         corner = palette[3 * rows[1] : 3 * rows[1] + 3]
-        return cls(width, height, len(palette) // 3, sum(corner) < _MEDIUM_BRIGHTNESS)
+        return cls(width, height, len(palette) // 3, sum(corner) < _MIN_LIGHT_LEVELS)
 
 
 def indexed(page: Page, png: bytes) -> bytes:

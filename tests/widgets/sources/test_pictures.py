@@ -25,7 +25,7 @@ from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
 pytestmark = pytest.mark.browser
 
 MOST_BYTES = 80_000
-SHARPNESS, MARGIN_PX = 2, 42
+SHARPNESS_RATIO, MARGIN_PX = 2, 42
 MIN_HEIGHT_PX = 500
 LANGUAGES = {"de-DE": "light", "es-ES": "dark", "fr-FR": "light", "ja-JP": "dark", "ar-EG": "light"}
 
@@ -50,7 +50,7 @@ def picture(name: str, *given: Any) -> Callable[[Show], Show]:
 
 @pytest.fixture(scope="module")
 def sharpness() -> float:
-    return SHARPNESS
+    return SHARPNESS_RATIO
 
 
 def set_the_stage(chat: Chat, theme: str, width: int) -> None:
@@ -240,7 +240,7 @@ def test_the_docs_have_each_picture(request: pytest.FixtureRequest, name: str) -
         take(request.getfixturevalue("chat"), name)
     path = IMAGES / f"{name}.png"
     found = Picture.read(path)
-    assert found.width == SHARPNESS * (MARGIN_PX + (320 if name in NARROW or name.endswith("-320") else 520))
+    assert found.width == SHARPNESS_RATIO * (MARGIN_PX + (320 if name in NARROW or name.endswith("-320") else 520))
     assert found.is_dark is (name in DARK or "-dark" in name)
     assert found.height >= MIN_HEIGHT_PX
     assert found.colour_count >= MIN_COLOUR_COUNT
