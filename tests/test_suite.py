@@ -72,10 +72,12 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return inner(tmp_path_factory.mktemp("inner"), hanging, "--timeout=1", "-n", request.param)
 
 
-def test_a_test_that_hangs_fails_alone(said: str) -> None:
+@pytest.mark.parametrize(("said", "failed_count"), [("0", 1), ("1", 4)], indirect=["said"])
+def test_a_test_that_hangs_fails_alone(said: str, failed_count: int) -> None:
+    """A test whose teardown hangs too fails twice: at its limit, and with its worker."""
     assert "test_hangs" in said
     assert "Timeout (>1.0s)" in said
-    assert f"failed, {PASSED_COUNT} passed" in said.splitlines()[-1]
+    assert re.search(rf"\b{failed_count} failed, {PASSED_COUNT} passed", said.splitlines()[-1]), said
 
 
 def test_tests_of_a_service_that_does_not_start_are_counted_in_the_summary(said: str) -> None:
