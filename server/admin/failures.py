@@ -207,7 +207,7 @@ class TenantNotFound(DuetimeError):
     code = "not_found"
 
     def __init__(self, tenant: str) -> None:
-        text = f"no tenant {tenant[:_MAX_WORD_CHARS]!r}: nothing of it was ever recorded, and it has no API key."
+        text = f"there is no {tenant[:_MAX_WORD_CHARS]!r}: nothing of it was ever recorded, and it has no API key."
         super().__init__(f"{text} Correct its name, or leave it empty for all tenants.", argument="tenant")
 
 

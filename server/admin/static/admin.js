@@ -94,6 +94,8 @@ const SECTIONS = { o: "/admin", r: "/admin/runs", s: "/admin/schedules", d: "/ad
 let chosen = -1;
 let going = false;
 
+const sectionLinks = () => [...document.querySelectorAll("nav[aria-label=Sections] a, a.brand")];
+
 function rows() {
   return [...document.querySelectorAll("#content tbody tr[data-row]")];
 }
@@ -128,7 +130,8 @@ document.addEventListener("keydown", (event) => {
   if (field || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (going) {
     going = false;
-    if (SECTIONS[event.key]) location.assign(SECTIONS[event.key]);
+    const link = sectionLinks().find((each) => each.pathname === SECTIONS[event.key]);
+    if (link) location.assign(link.href); // which has the chosen tenant
     return;
   }
   going = event.key === "g";
@@ -241,6 +244,17 @@ document.addEventListener("htmx:config:request", (event) => {
   for (const [name, value] of [...body.entries()]) if (value === "") body.delete(name);
 });
 
+// The sections stand outside of what a swap replaces, so a tenant that is chosen by a filter has to be put into them.
+function keepTenant() {
+  const chosen = document.getElementById("problem") ? null : new URLSearchParams(location.search).get("tenant");
+  for (const link of sectionLinks()) {
+    const address = new URL(link.href);
+    if (chosen) address.searchParams.set("tenant", chosen);
+    else address.searchParams.delete("tenant");
+    link.href = address;
+  }
+}
+
 let folds = new Map();
 
 document.addEventListener("htmx:before:swap", (event) => {
@@ -263,6 +277,7 @@ document.addEventListener("htmx:after:swap", () => {
   chosen = Math.min(chosen, rows().length - 1);
   restorePicks();
   tellPicked();
+  setTimeout(keepTenant); // the address changes behind the swap
   document.dispatchEvent(new Event("duetime:swapped"));
 });
 

@@ -119,7 +119,7 @@ async def test_a_tenant_that_nobody_knows_is_not_found_and_gets_no_chain(admin_p
     await admin.enter("admin:read", tenant="house", user="root")
     answer = await admin.get(f"{path}{'&' if '?' in path else '?'}tenant=ghost")
     assert answer.status_code == HTTPStatus.NOT_FOUND
-    assert "no tenant 'ghost'" in unescape(answer.text)
+    assert "tenant: there is no 'ghost'" in unescape(answer.text)
     assert '<input name="tenant" value="ghost"' in answer.text, "to be corrected"
     assert "tenant=ghost" not in answer.text, "no link leads on with it"
     assert chains(admin) == {"house"}

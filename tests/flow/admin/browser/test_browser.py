@@ -233,6 +233,18 @@ def test_a_filter_stands_in_the_address_and_the_back_key_undoes_it(window: Windo
     expect(window.page.locator("tbody")).to_contain_text("Send invoice")
 
 
+def test_the_sections_are_of_the_tenant_that_the_page_shows(window: Window) -> None:
+    window.open("/runs?tenant=local")
+    page = window.page
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/admin/schedules?tenant=local")
+    window.open("/runs?tenant=local")
+    page.get_by_role("searchbox").fill("import")
+    page.wait_for_url("**/admin/runs?q=import")  # whoever sees one tenant alone has no field for it
+    expect(page.get_by_role("link", name="Schedules")).to_have_attribute("href", re.compile("/admin/schedules$"))
+
+
 @pytest.mark.parametrize("options", [{"timezone_id": "America/St_Johns"}], ids=str)
 def test_times_are_in_the_zone_of_the_browser_from_the_first_page_on(window: Window, options: dict[str, Any]) -> None:
     window.open("")
