@@ -41,7 +41,8 @@ SHORT, FOREIGN = "zz", "会議室"
 
 PAGE_ROWS = 50
 TICKS_PER_S = 100
-PARENT, OWN_TICKS, TICKS_OF_ENDED = 0, (10, 11), (12, 13)
+PARENT_INDEX = 0
+OWN_TICKS, TICKS_OF_ENDED = (10, 11), (12, 13)
 """Places in `/proc/PID/stat` behind the state of a process: its parent, its ticks, and those of children that ended."""
 
 DAY_US = 86_400_000_000
@@ -157,7 +158,7 @@ def _servers(store: Store) -> list[int]:
 
 def _cpu_s(pids: list[int]) -> float:
     """Return the CPU of PostgreSQL's processes, and of those that ended: workers that one query had in parallel."""
-    ended = {_stat(pid)[PARENT] for pid in pids}
+    ended = {_stat(pid)[PARENT_INDEX] for pid in pids}
     ticks = [_stat(pid)[field] for pid in pids for field in OWN_TICKS]
     ticks += [_stat(pid)[field] for pid in ended for field in TICKS_OF_ENDED]
     return sum(ticks) / TICKS_PER_S

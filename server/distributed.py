@@ -30,7 +30,7 @@ MemberReport = tuple[str, Sequence[str]]
 """The name of a process, and the ids of its secret keys."""
 
 if TYPE_CHECKING:
-    from duetime.scheduler.queue.redis.members import Members
+    from duetime.scheduler.queue.redis.members import NamespaceMembers
     from duetime.scheduler.queue.redis.ownership import NamespaceClaim
     from duetime.scheduler.queue.redis.queue import RedisQueue
 
@@ -81,7 +81,7 @@ class RedisConnections:
     queue: RedisQueue
     signals: SignalBus
     owner: NamespaceClaim
-    members: Members
+    members: NamespaceMembers
     report: MemberReport | None
 
     def claim(self) -> None:
@@ -122,7 +122,7 @@ def connected(
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
         signal_bus = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
         redis_owner = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
-        redis_members = import_module("duetime.scheduler.queue.redis.members").Members
+        redis_members = import_module("duetime.scheduler.queue.redis.members").NamespaceMembers
     except ModuleNotFoundError as error:
         raise InvalidSetting(
             "redis_url: the client for Redis is not installed. In a checkout: pip install '.[redis]'."

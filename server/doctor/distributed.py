@@ -79,7 +79,7 @@ def keys_of_members(settings: Settings) -> Mapping[str, Sequence[str]]:
     if not settings.distributed:
         return {}
     try:
-        opened: Any = import_module("duetime.scheduler.queue.redis.members").Members
+        opened: Any = import_module("duetime.scheduler.queue.redis.members").NamespaceMembers
     except ModuleNotFoundError:
         return {}  # the check of Redis says so
     members = opened(settings.redis_url, namespace=settings.redis_namespace)

@@ -19,7 +19,7 @@ MEMBER_ALIVE_S = 15
 """Seconds without a report after which a member counts as gone: three of its reports."""
 
 
-class Members:
+class NamespaceMembers:
     """The members of a namespace. Every method raises QueueUnavailable, except `leave`."""
 
     def __init__(self, url: str, *, namespace: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 import redis
 from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.queue import Entry, QueueLost, QueueTaken
-from duetime.scheduler.queue.redis.members import MEMBER_ALIVE_S, Members
+from duetime.scheduler.queue.redis.members import MEMBER_ALIVE_S, NamespaceMembers
 from duetime.scheduler.queue.redis.ownership import NamespaceClaim
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import open_store
@@ -87,7 +87,10 @@ def test_the_doctor_names_servers_that_lack_the_first_key_of_secrets(
         Settings.model_validate({**common, "timezone": "UTC", "secret_keys": each, "desktop_notifications": "off"})
         for each in keys
     )
-    with build(rotated, role=Role.SERVE) as here, closing(Members(valkey_url, namespace=tmp_path.name)) as members:
+    with (
+        build(rotated, role=Role.SERVE) as here,
+        closing(NamespaceMembers(valkey_url, namespace=tmp_path.name)) as members,
+    ):
         here.start()
         here.store.secrets.set("local", "crm", "a value of a secret", by="ann")
         with build(old, role=Role.SERVE) as first, build(none, role=Role.SERVE) as second:
@@ -105,7 +108,7 @@ def test_the_doctor_names_servers_that_lack_the_first_key_of_secrets(
 
 
 def test_a_member_that_no_longer_reports_is_forgotten(valkey_url: str, tmp_path: Path) -> None:
-    with closing(Members(valkey_url, namespace=tmp_path.name)) as members:
+    with closing(NamespaceMembers(valkey_url, namespace=tmp_path.name)) as members:
         members.report("w-1", ["k1", "k2"])
         members._client.zadd(members._key, {'["w-2"]': time.time() - MEMBER_ALIVE_S - 1})
         assert members.alive() == {"w-1": ("k1", "k2")}
