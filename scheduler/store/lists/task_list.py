@@ -108,7 +108,7 @@ class ListReader:
         """Look for common words among the next rows, in the order of the list, which a planner may not choose.
 
         Returns None when there may be more of them further on. A planner expects few of them, and so to read on to
-        the last row; the processes that it would start for that take longer than the page.
+        the last row. The processes that it would start for that take longer than the page.
         """
         dialect_of(self.connection).read_alone(self.connection)
         every = in_order(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)

@@ -185,7 +185,7 @@ def test_the_next_page_of_csv_is_named_on_stderr(
     assert len(rows(said(*command.split()))) == 1
 
 
-PAGE_AND_ONE = 51
+PAST_PAGE_COUNT = 51
 """More rows than a page of any list has by default."""
 
 
@@ -194,7 +194,7 @@ def file_of_many(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Return a database of tasks that failed, each with its run, events and a dead letter, and of audit entries."""
     path = tmp_path_factory.mktemp("many") / "duetime.db"
     store = open_store(f"sqlite:///{path}", synchronous="OFF")
-    for number in range(PAGE_AND_ONE):
+    for number in range(PAST_PAGE_COUNT):
         claim = started(store, store.now(), tenant="local", title=f"Task {number}")
         store.claims.settle([settlement(claim, State.FAILED, error="no such number", dead_letter=True)])
         store.audit.record(AuditEntry("local", AuditKind.SECRET_SET, "ann", subject=f"secret {number}"))
@@ -216,7 +216,7 @@ EACH_LIST = ("list", "failed", "failed --since 1h", "history", "runs", "dead lis
 def test_csv_has_the_rows_of_all_pages(said: Say, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     assert run([*verb.split(), "--csv"]) == 0
     written = capsys.readouterr()
-    assert len({json.dumps(row) for row in rows(written.out)}) >= PAGE_AND_ONE
+    assert len({json.dumps(row) for row in rows(written.out)}) >= PAST_PAGE_COUNT
     assert "More:" not in written.err
     assert len(rows(said(*verb.split(), "--csv", "--limit", "20"))) == 20, "the page that is asked for"
 
