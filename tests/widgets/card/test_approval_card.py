@@ -154,7 +154,7 @@ def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: in
     chat.show_task(asking(), theme=theme)
     expect(chat.button("Approve")).to_be_visible()
     wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    assert chat.frame.evaluate(wider) is False
+    assert chat.card.evaluate(wider) is False
 
 
 def test_a_series_that_asks_offers_no_run_around_its_question(chat: Chat) -> None:

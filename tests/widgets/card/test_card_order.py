@@ -17,7 +17,7 @@ LEFT = [one for one in ROWS if one["id"] != CALL_JOHN]
 def begin_reading(chat: Chat, tool: str | None = None) -> None:
     """Have the card ask the server, which does not answer before `release`; with `tool` it answers other calls."""
     chat.send("hold", tool)
-    chat.card.locator("body").evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    chat.wake()
     chat.settle()
 
 
@@ -48,7 +48,7 @@ def test_a_stale_card_says_what_changed_though_it_is_just_being_read(chat: Chat)
     chat.server.change(title="Other")
     chat.send("hold")
     chat.press("Cancel")
-    chat.card.locator("body").evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    chat.wake()
     chat.send("release")
     expect(chat.card.get_by_text("This task had changed")).to_be_visible()
 

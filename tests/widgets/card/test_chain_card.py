@@ -104,7 +104,7 @@ def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: in
     chat.show_task(a_chain(), theme=theme)
     expect(chat.card.locator(".chain li")).to_have_count(len(STATES))
     wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    assert chat.frame.evaluate(wider) is False
+    assert chat.card.evaluate(wider) is False
 
 
 @pytest.mark.parametrize("language", READERS)

@@ -45,12 +45,12 @@ RATIOS = """nodes => {
 
 def violations(chat: Chat, rules: Sequence[str] = ()) -> list[str]:
     """Let axe look at the card, by these rules or by all, and give what it finds."""
-    if not chat.frame.evaluate("() => 'axe' in window"):
-        chat.frame.evaluate((ensure_node_modules() / "axe-core" / "axe.min.js").read_text("utf-8"))
+    if not chat.card.evaluate("() => 'axe' in window"):
+        chat.card.evaluate((ensure_node_modules() / "axe-core" / "axe.min.js").read_text("utf-8"))
     options = {"resultTypes": ["violations"], **({"runOnly": [*rules]} if rules else {})}
     look = f"(options) => {{ window.found = undefined; ({AXE})(options).then((all) => (window.found = all)); }}"
-    chat.frame.evaluate(look, options)
-    while (found := chat.frame.evaluate("window.found")) is None:
+    chat.card.evaluate(look, options)
+    while (found := chat.card.evaluate("window.found")) is None:
         chat.pass_time(1)  # axe goes on by timers, and by promises between them
     return list(found)
 

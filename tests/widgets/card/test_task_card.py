@@ -96,8 +96,8 @@ def test_the_card_reports_its_real_height_so_that_nothing_is_cut_off(chat: Chat)
     expect(chat.button("Run now")).to_be_visible()
 
     chat.fit()
-    assert chat.seen("sizes")[-1]["height"] == chat.frame.evaluate("innerHeight")
-    assert chat.card.locator("html").evaluate("root => root.scrollHeight <= root.clientHeight")
+    assert chat.seen("sizes")[-1]["height"] == chat.card.evaluate("innerHeight")
+    assert chat.card.evaluate("(root => root.scrollHeight <= root.clientHeight)(document.documentElement)")
 
 
 def test_while_the_tool_runs_the_card_shows_what_was_asked_for(chat: Chat) -> None:
@@ -240,7 +240,7 @@ def test_an_old_answer_is_read_again_by_its_id(chat: Chat) -> None:
 def test_the_card_reads_its_task_again_when_it_wakes(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.server.change(title="Call John at noon")
-    chat.card.locator("body").evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    chat.wake()
     expect(chat.card.get_by_role("heading")).to_have_text("Call John at noon")
 
 

@@ -14,10 +14,6 @@ LONG = "Call John about the lease of the house in the Donaudampfschifffahrtselek
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> <script>alert(1)</script> \u202etxt.exe"
 
 
-def too_wide(chat: Chat) -> bool:
-    return bool(chat.card.locator("html").evaluate("root => root.scrollWidth > root.clientWidth"))
-
-
 def test_at_320_pixels_nothing_is_cut_off_and_nothing_scrolls_sideways(chat: Chat) -> None:
     chat.show_task(
         soon(title=LONG, repeat=weekly(), labels=["x" * 64], warnings=["t_" + "0" * 100]),
@@ -26,7 +22,7 @@ def test_at_320_pixels_nothing_is_cut_off_and_nothing_scrolls_sideways(chat: Cha
     )
     for opener in ("Snooze", "Move", "More", "History"):
         chat.press(opener)
-        assert not too_wide(chat), opener
+        assert not chat.too_wide, opener
     for button in chat.card.get_by_role("button").all():
         box = button.bounding_box()
         assert box is not None
@@ -155,7 +151,7 @@ def test_text_of_users_is_shown_as_text_whatever_it_says(chat: Chat) -> None:
     expect(chat.card.get_by_role("heading")).to_have_text(f"{HOSTILE} again")
     expect(chat.card.locator("del")).to_have_text(HOSTILE)
     expect(chat.card.locator("img, script:not(body > script)")).to_have_count(0)
-    assert chat.card.locator("html").evaluate("() => document.title") == "Task"
+    assert chat.card.evaluate("document.title") == "Task"
     for name in ("del", "bdi", ".label"):
         expect(chat.card.locator(name).first).to_have_css("unicode-bidi", "isolate")
 
@@ -163,8 +159,6 @@ def test_text_of_users_is_shown_as_text_whatever_it_says(chat: Chat) -> None:
 def test_the_page_may_fetch_nothing(chat: Chat) -> None:
     chat.show_task(a_task())
     with chat.page.expect_console_message(lambda said: "Content Security Policy" in said.text):
-        refused = chat.card.locator("body").evaluate(
-            "() => fetch('https://example.com/').then(() => '', (why) => why.name)"
-        )
+        refused = chat.card.evaluate("fetch('https://example.com/').then(() => '', (why) => why.name)")
     assert refused == "TypeError"
     chat.problems.clear()

@@ -26,11 +26,11 @@ KEEP_STATES = """() => {
 def test_a_reminder_in_six_seconds_is_delivered_and_its_card_shows_it_happen(today: Page, live: LiveServer) -> None:
     chat = Chat(today, live.serve)
     chat.load("task-card", timeZone=DENVER)
-    chat.frame.evaluate(KEEP_STATES)
+    chat.card.evaluate(KEEP_STATES)
     scheduled = live.call("schedule_task", {"title": "Stretch", "when": "in 6 seconds"})
     chat.show(scheduled["structuredContent"])
     expect(chat.state()).to_have_text("Reminded")
-    assert chat.frame.evaluate("states[0]") == "Scheduled"
+    assert chat.card.evaluate("states[0]") == "Scheduled"
 
     task = live.call("get_task", {"task_id": scheduled["structuredContent"]["id"]})["structuredContent"]
     assert (task["state"], "summary" in task["last_run"]) == ("succeeded", False)

@@ -10,9 +10,11 @@ let broken;
 let running = Promise.resolve();
 let stand = () => undefined;
 let pings = 0;
+let pointed = false;
 
 const answering = new Set();
 const awaited = new Map();
+const pages = new Map(); // each card is handed over once
 
 const nothing = () => ({ greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] });
 const seen = nothing();
@@ -22,8 +24,10 @@ window.addEventListener("message", ({ data, source }) => {
   if (data?.method) seen.messages.push(data.method);
   awaited.get(data?.id)?.();
 });
+window.addEventListener("mouseover", () => (pointed = true), true);
 
-/* An empty chat, as it was before the first test. A call that is under way is not answered any more. */
+/* An empty chat, as it was before the first test. A call that is under way is not answered any more.
+   Returns what a page cannot take back itself: its time, whether it is on paper, and whether a pointer has come. */
 async function clear() {
   await leave();
   document.getElementById("chat").replaceChildren();
@@ -36,6 +40,9 @@ async function clear() {
   gate = running = Promise.resolve();
   window.host.denies = false;
   Object.assign(seen, nothing());
+  const left = [Date.now(), matchMedia("print").matches, pointed];
+  pointed = false;
+  return left;
 }
 
 async function leave() {
@@ -44,7 +51,10 @@ async function leave() {
   await left?.close(); // one that listens on takes all that later cards say
 }
 
-async function load({ html, context, capabilities, width }) {
+/* Puts a card into the chat and waits until it has greeted the host; false where its page has to be handed over. */
+async function load({ page, html, context, capabilities, width, patience }) {
+  if (html) pages.set(page, URL.createObjectURL(new Blob([html], { type: "text/html;charset=utf-8" })));
+  if (!pages.has(page)) return false;
   await leave();
   Object.assign(seen, { greeted: false, sizes: [] }); // of the card before: what is sent before this one greets is lost
   frame = document.createElement("iframe");
@@ -62,12 +72,18 @@ async function load({ html, context, capabilities, width }) {
     seen.sizes.push(size);
     frame.style.height = `${size.height}px`;
   });
-  bridge.addEventListener("initialized", () => {
-    seen.greeted = true;
-    frame.style.visibility = "visible";
+  const greeted = new Promise((resolve, reject) => {
+    const late = new AbortController();
+    bridge.addEventListener("initialized", () => (late.abort(), resolve()));
+    const refuse = () => reject(new Error("The card has not greeted its host."));
+    scheduler.postTask(refuse, { delay: patience, signal: late.signal }).catch(() => undefined); // by no clock of a test
   });
   await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
-  frame.srcdoc = html;
+  frame.src = pages.get(page);
+  await greeted;
+  seen.greeted = true;
+  frame.style.visibility = "visible";
+  return settled();
 }
 
 async function call({ name, arguments: args }) {

@@ -140,7 +140,7 @@ def test_it_reads_well_and_is_clean(chat: Chat, theme: str, width: int | None) -
     chat.press("Select")
     chat.click(row(chat, "Call John"))
     assert violations(chat) == []
-    assert chat.frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert chat.card.evaluate("document.documentElement.scrollWidth <= innerWidth")
     chat.picture(f"task-list-chosen-{theme}")
 
 
