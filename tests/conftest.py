@@ -37,6 +37,10 @@ FIRST = ("browser", "faults")
 LAST = "tests/rules/"
 """The folder that ends the suite: its files take a second or two each, so all workers end at about the same time."""
 
+BROWSERS = {f"tests/widgets/{folder}/": "cards" for folder in ("card", "chats", "list")}
+BROWSERS |= {"tests/flow/admin/browser/": "admin"}
+"""Folders whose files show pages in one browser as long as they follow each other, and which browser that is."""
+
 NO_SERVICE = "a service is missing"
 """Begins the reason for which a test is skipped whose database or queue does not start here."""
 
@@ -135,6 +139,23 @@ class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy
         super().remove_node(node)
         return left[0][1] if left else None
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker the next file for the browser that it runs, else one for which no other worker runs a browser.
+
+        To start a browser costs as much as several tests.
+        """
+        running = {each: _browser_for(next(reversed(units), "")) for each, units in self.assigned_work.items()}
+        mine, used = running.pop(node, None), {*running.values()} - {None}
+
+        def rank(name: str) -> int:
+            browser = _browser_for(name)
+            if browser is None or browser != mine:
+                return 1 + (browser in used) + 2 * name.startswith(LAST)
+            return 0
+
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
+        super()._assign_work_unit(node)
+
     def _reschedule(self, node: WorkerController) -> None:
         """Give a worker two tests, or say that none follows: until then it holds back the one it has."""
         super()._reschedule(node)
@@ -142,6 +163,10 @@ class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy
             self._assign_work_unit(node)
         if not self.workqueue and not node.shutting_down:
             node.shutdown()
+
+
+def _browser_for(name: str) -> str | None:
+    return next((browser for folder, browser in BROWSERS.items() if name.startswith(folder)), None)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:

@@ -120,6 +120,8 @@ def test_a_random_test_is_the_same_each_time_whatever_threads_of_others_draw(tmp
 class FakeWorker:
     """A worker process, as the scheduler of pytest-xdist sees it: it runs a test once it knows the next one."""
 
+    gateway = SimpleNamespace(id="gw")
+
     def __init__(self) -> None:
         self.shutting_down = False
         self.given: list[int] = []
@@ -129,6 +131,45 @@ class FakeWorker:
 
     def shutdown(self) -> None:
         self.shutting_down = True
+
+
+def the_order_of(tests: list[str], worker_count: int) -> list[list[str]]:
+    """Return which files each of some workers is given, who take turns at running the first test that they have."""
+    options = SimpleNamespace(loadscopereorder=False)
+    config = SimpleNamespace(option=options, getvalue=lambda _name: ["popen"] * worker_count)
+    scheduler, workers = conftest.Files(config, Producer("test")), [FakeWorker() for _ in range(worker_count)]
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+    for turn in range(len(tests)):
+        for worker in workers:
+            if turn < len(worker.given):
+                scheduler.mark_test_complete(worker, worker.given[turn])
+    return [[tests[number] for number in worker.given] for worker in workers]
+
+
+def test_a_worker_stays_with_its_browser_and_others_leave_the_files_for_it_alone() -> None:
+    cards = [f"tests/widgets/card/test_{n}.py::test_it" for n in range(4)]
+    admin = [f"tests/flow/admin/browser/test_{n}.py::test_it" for n in range(2)]
+    others = [f"tests/flow/test_{n}.py::test_it" for n in range(6)]
+    last = ["tests/rules/test_0.py::test_it", "tests/rules/test_1.py::test_it"]
+    mixed = [cards[0], *others[:4], *cards[1:], *admin, *others[4:]]
+
+    first, second, third = the_order_of([*mixed, *last], 3)
+
+    assert first[:4] == cards
+    assert not set(second + third) & set(cards)
+    assert [[test for test in given if test in admin] for given in (first, second, third)].count([]) == 2
+    assert sorted(first + second + third) == sorted(mixed + last)
+    assert {first[-1], second[-1]} == {*last}, "the brief ones are left when all else is given out"
+
+
+def test_files_for_a_browser_are_shared_when_nothing_else_but_the_brief_ones_is_left() -> None:
+    cards = [f"tests/widgets/card/test_{n}.py::test_it" for n in range(6)]
+    first, second = the_order_of([*cards, "tests/rules/test_0.py::test_it"], 2)
+    assert {*first} & {*cards}
+    assert second[0] in cards
 
 
 @pytest.mark.parametrize(("count", "given"), [(4, [2, 3]), (2, [1])], ids=["many are left", "one is left"])
