@@ -7,7 +7,6 @@ walks and the tests marked `on_each_database` show that each statement does the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,9 +14,9 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import make_url
 
-from tests import blank, services
+from tests import services
 from tests.builders import Clock
-from tests.contracts.store import sessions
+from tests.contracts.store import files, sessions
 from tests.contracts.store.databases import DATABASES, SQLITE, on_sqlite
 from tests.invariants import assert_sound
 
@@ -74,11 +73,18 @@ def empty_postgres(postgres_tables: str, administrator: psycopg.Connection) -> s
     return postgres_tables
 
 
+@pytest.fixture(scope="session")
+def sqlite_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[files.SharedFiles]:
+    """Keep one file with Duetime's tables, to be emptied for each test, and the connections to it."""
+    with files.shared(tmp_path_factory.mktemp("files")) as shared:
+        yield shared
+
+
 @pytest.fixture(params=DATABASES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest) -> str:
     if request.param == SQLITE:
-        blank.make(tmp_path / "duetime.db")
-        return f"sqlite:///{tmp_path}/duetime.db"
+        shared: files.SharedFiles = request.getfixturevalue("sqlite_files")
+        return f"sqlite:///{shared.empty()}"
     found: str = request.getfixturevalue("empty_postgres")
     return found
 

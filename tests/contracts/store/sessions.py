@@ -17,6 +17,10 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 AS_NEW = b"RESET ALL; SELECT pg_advisory_unlock_all(); UNLISTEN *"
 
 
+PLAIN_TYPES = (bool, int, str, tuple)
+"""Types of what an engine learns of its server."""
+
+
 class Plans(PrepareManager):
     """Statements that stay prepared after a rollback, with which each new engine begins: no test changes a table."""
 
@@ -59,11 +63,23 @@ class Session(psycopg.Connection[Any]):
 
 def share(database: str) -> None:
     """Let all stores that open a database take their sessions from those that others closed."""
-    connected = PGDialect_psycopg.connect
+    connected, initialized = PGDialect_psycopg.connect, PGDialect_psycopg.initialize
+    known: dict[str, Any] = {}
+
+    def initialize(dialect: PGDialect_psycopg, connection: Any) -> None:
+        """Ask the server of its version and the like once: all engines have the same one."""
+        if known and isinstance(connection.connection.driver_connection, Session):
+            vars(dialect).update(known)
+        else:
+            before = dict(vars(dialect))
+            initialized(dialect, connection)
+            found = {name: value for name, value in vars(dialect).items() if before.get(name, before) is not value}
+            known.update((name, value) for name, value in found.items() if isinstance(value, PLAIN_TYPES))
 
     def connect(dialect: PGDialect_psycopg, *args: Any, **options: Any) -> Any:
         return session(**options) if options.get("dbname") == database else connected(dialect, *args, **options)
 
+    PGDialect_psycopg.initialize = initialize  # type: ignore[method-assign]  # as below
     PGDialect_psycopg.connect = connect  # type: ignore[method-assign, assignment]  # stores make their engines themselves
 
 
