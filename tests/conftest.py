@@ -28,7 +28,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no s
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
-from tests import blank, compiled, forked, services
+from tests import blank, certificates, compiled, forked, services
 from tests.search import SEARCH_RATIO, USUAL_EXAMPLE_COUNT
 
 FIRST = ("browser", "faults")
@@ -74,6 +74,7 @@ settings.register_profile(
 settings.load_profile("suite")
 
 compiled.share()
+certificates.share()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts background jobs, and children inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
