@@ -31,6 +31,8 @@ from duetime.scheduler.store.deliveries.deliveries import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
 from duetime.widgets.payload import task_payload
 
+from tests import blank
+
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -70,6 +72,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
     yield opened
     opened.close()

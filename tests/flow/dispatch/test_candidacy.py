@@ -15,6 +15,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.server.app import build
 from duetime.server.transport.deferred_app import sign_of
 
+from tests import blank
 from tests.flow.test_app import settings
 from tests.flow.waiting import eventually
 
@@ -31,6 +32,7 @@ class Seconds:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     found = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
     yield found
     found.close()

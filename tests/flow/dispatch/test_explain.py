@@ -33,6 +33,7 @@ from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.waits.approval import Approval
 from duetime.scheduler.waits.signal import KeptWait, SignalWait
 
+from tests import blank
 from tests.builders import TENANT, a_task, restarted
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -42,6 +43,7 @@ ALICE = Principal(TENANT, "alice")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=lambda: NOW, synchronous="OFF")
     yield opened
     opened.close()

@@ -14,6 +14,8 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import event
 
+from tests import blank
+
 ACME, GLOBEX = "acme", "globex"
 DECLARED = timedelta(seconds=7)
 SLOW, SLOWER = [100.0] * 10, [1000.0] * 2000
@@ -39,6 +41,7 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
     made = House(store)
     store.estimates.add({(tenant, action): SLOW for tenant in (ACME, GLOBEX) for action in ("a", "b", "c")})

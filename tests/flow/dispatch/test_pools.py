@@ -26,6 +26,7 @@ from duetime.scheduler.task import Tier
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
 
+from tests import blank
 from tests.builders import pool_act
 from tests.flow.waiting import eventually
 
@@ -70,6 +71,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield opened
     opened.close()

@@ -21,6 +21,7 @@ from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import back_up
 
+from tests import blank
 from tests.builders import added
 from tests.flow.waiting import PATIENCE_S, eventually
 
@@ -40,6 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
     yield opened
     opened.close()

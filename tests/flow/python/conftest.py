@@ -9,10 +9,13 @@ import pytest
 from duetime import Scheduler
 from duetime.server.settings.model import Settings
 
+from tests import blank
+
 
 @pytest.fixture(scope="session")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
     folder: Path = tmp_path_factory.mktemp("python")
+    blank.make(folder / "duetime.db")
     settings = Settings(
         database_url=f"sqlite:///{folder / 'duetime.db'}",
         sqlite_synchronous="OFF",

@@ -22,6 +22,7 @@ from duetime.scheduler.worker import broker
 from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
+from tests import blank
 from tests.builders import NOON, TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually
 
@@ -69,6 +70,7 @@ def test_a_closed_hand_takes_nothing_more() -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
     yield opened
     opened.close()

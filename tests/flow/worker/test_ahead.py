@@ -24,6 +24,7 @@ from duetime.scheduler.worker.capacity import (
 )
 from duetime.scheduler.worker.executor import GIVEN_BACK_LATE
 
+from tests import blank
 from tests.builders import TENANT, Clock, added
 from tests.flow.waiting import eventually
 from tests.flow.worker.test_pools import House
@@ -105,6 +106,7 @@ def test_thread_capacity_starts_from_zero_after_an_idle_time(idle: ThreadCapacit
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
     yield opened
     opened.close()

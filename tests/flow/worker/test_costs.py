@@ -18,6 +18,7 @@ from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
+from tests import blank
 from tests.flow.waiting import eventually
 
 BUDGET: dict[str, Json] = {"kind": "budget", "capacity": 1_000_000, "per": "day"}
@@ -47,6 +48,7 @@ def ask_too_much(ctx: Context) -> Outcome:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
+    blank.make(tmp_path / "duetime.db")
     settings = Settings(
         database_url=f"sqlite:///{tmp_path / 'duetime.db'}",
         sqlite_synchronous="OFF",

@@ -21,6 +21,7 @@ from duetime.scheduler.task import InboxMessage, Notify, Run, State
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
+from tests import blank
 from tests.builders import TENANT, Clock, added
 from tests.canary import CANARY, KEY
 from tests.flow.delivery.receiver import Answer, Server, serving
@@ -51,6 +52,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF", secret_keys=[read_key(KEY)])
     opened.secrets.set(TENANT, "crm", CANARY, by="ann")
     yield opened

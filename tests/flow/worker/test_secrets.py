@@ -24,6 +24,7 @@ from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.server.telemetry.run_log import log_runs
 
+from tests import blank
 from tests.builders import NOON, TENANT, Clock, added
 from tests.canary import CANARY, KEY, OTHER_KEY, shown_in
 from tests.flow.waiting import eventually
@@ -36,6 +37,7 @@ Run = Callable[[Handler], tuple[TaskRecord, Attempt]]
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF", secret_keys=[read_key(KEY)])
     opened.secrets.set(TENANT, "crm", CANARY, by="ann")
     opened.secrets.set("globex", "theirs", CANARY, by="bob")

@@ -10,6 +10,7 @@ import pytest
 from duetime import Context, Done, Failed, Scheduler, Settings, Spawn, State, handler
 from duetime.scheduler.handlers import run_handler
 
+from tests import blank
 from tests.flow.worker import isolated_handlers
 from tests.flow.worker.test_isolation import run
 
@@ -40,6 +41,7 @@ def wrong(ctx: Context, payload: dict[str, list[dict[str, Any]]]) -> Done:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
+    blank.make(tmp_path / "duetime.db")
     return Settings(database_url=f"sqlite:///{tmp_path / 'duetime.db'}", timezone="UTC")
 
 

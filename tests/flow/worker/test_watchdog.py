@@ -14,6 +14,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.watchdog import CANCEL_CHECK_INTERVAL_S, TIME_LIMIT_GRACE_S, Watchdog
 
+from tests import blank
 from tests.builders import Clock, started
 
 LEASE = timedelta(seconds=30)
@@ -79,6 +80,7 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
     yield House(store, monkeypatch)
     store.close()

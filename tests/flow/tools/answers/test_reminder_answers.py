@@ -14,6 +14,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 
+from tests import blank
 from tests.flow.tools.calls import Ask, asked_of
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
@@ -31,6 +32,7 @@ def named(name: str) -> Handler:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=lambda: NOW, synchronous="OFF")
     yield store
     store.close()

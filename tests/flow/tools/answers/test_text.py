@@ -24,6 +24,7 @@ from duetime.widgets.text.history_text import history_text
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 
+from tests import blank
 from tests.flow.tools.calls import Ask, asked_of
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
@@ -41,6 +42,7 @@ HEAVY: dict[str, Any] = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=lambda: NOW, synchronous="OFF")
     yield store
     store.close()

@@ -12,12 +12,14 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 
+from tests import blank
 from tests.builders import Clock
 from tests.flow.tools.calls import Ask, asked_of
 
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Iterator[Ask]:
+    blank.make(tmp_path / "duetime.db")
     store: Store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
     yield asked_of(Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known)))
     store.close()

@@ -28,6 +28,7 @@ from duetime.scheduler.task import InboxMessage, State
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.payload import task_payload
 
+from tests import blank
 from tests.builders import some
 from tests.flow.tools.calls import asked_of
 
@@ -95,6 +96,7 @@ class House:
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     clock = Clock()
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
     yield House(store, clock)
     store.close()

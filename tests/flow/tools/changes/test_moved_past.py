@@ -18,6 +18,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskView
 
+from tests import blank
 from tests.builders import Clock
 from tests.flow.tools.calls import Ask, asked_of, settled
 
@@ -36,6 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield store
     store.close()

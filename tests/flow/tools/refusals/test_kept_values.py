@@ -15,6 +15,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from pydantic import BaseModel, Field
 
+from tests import blank
 from tests.builders import Clock
 from tests.flow.tools.calls import Answer, answers_of
 from tests.flow.tools.sent_back import corrections
@@ -87,6 +88,7 @@ KEPT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
     yield Scheduler(store, Planner(Handlers.load(), "Europe/Berlin", upstreams=store.dependencies.known))
     store.close()

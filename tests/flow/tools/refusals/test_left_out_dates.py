@@ -12,6 +12,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 
+from tests import blank
 from tests.builders import Clock
 from tests.flow.tools.calls import Answer, answers_of
 from tests.flow.tools.sent_back import corrections
@@ -22,6 +23,7 @@ DAILY = "repeat='daily at 9 except friday', repeat_policy="
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
     yield Scheduler(store, Planner(Handlers.load(), "Europe/Berlin", holidays="DE", upstreams=store.dependencies.known))
     store.close()

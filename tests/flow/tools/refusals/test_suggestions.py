@@ -17,6 +17,7 @@ from duetime.tools.registration import ADMIN_TOOLS, definitions, make_tools
 from duetime.tools.schedule_task import REMINDER
 from mcp.types import CallToolResult, TextContent
 
+from tests import blank
 from tests.builders import Clock
 from tests.flow.tools.calls import CONTEXT, Ask, asked_of
 
@@ -31,6 +32,7 @@ CHOICES = [
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    blank.make(tmp_path / "duetime.db")
     store: Store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
     yield Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
     store.close()

@@ -30,6 +30,7 @@ from duetime.scheduler.task import State
 from duetime.server.protocol.wait_handle import WaitHandle
 from duetime.tools.registration import make_tools
 
+from tests import blank
 from tests.builders import Clock, restarted, settlement
 from tests.flow.tools.calls import CONTEXT, settled
 from tests.flow.waiting import eventually
@@ -45,6 +46,7 @@ def scheduler(store: Store) -> Scheduler:
 @pytest.fixture
 def other(store: Store, tmp_path: Path, clock: Clock) -> Iterator[Store]:
     """Open the database once more, as another process does."""
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield opened
     opened.close()
