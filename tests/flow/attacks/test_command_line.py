@@ -23,6 +23,7 @@ from duetime.scheduler.task import Json, RetryPolicy
 from duetime.server.cli.main import run
 from duetime.server.runtime.logs import ForPeople, JsonLines
 
+from tests import blank
 from tests.builders import LEASE, NOON, Clock
 
 STEERING = "a\x1b]0;owned\x07b\x1b[2Jc\x9b31md\x9d0;x\x9ce\x7ff\u202eg\u2066h\u200ei\rj\x08k\U000e0041l"
@@ -41,6 +42,7 @@ def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.delenv(name)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     clock = Clock(NOON)
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)

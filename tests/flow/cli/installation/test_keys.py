@@ -18,6 +18,8 @@ from duetime.scheduler.store import open_store
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli.main import run
 
+from tests import blank
+
 Said = Callable[..., str]
 
 
@@ -26,6 +28,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
 
     def answered(*arguments: str, code: int = 0) -> str:

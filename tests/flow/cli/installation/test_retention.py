@@ -20,6 +20,7 @@ from duetime.scheduler.store.retention.retention import Retention
 from duetime.server.cli.main import run
 from duetime.server.cli.storage.imports import show_import
 
+from tests import blank
 from tests.builders import Clock, a_task, added, cancelled
 
 Said = Callable[..., str]
@@ -37,6 +38,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_CONFIG", f"{tmp_path}/duetime.toml")
 
@@ -65,6 +67,7 @@ def three_old_tasks(tmp_path: Path) -> None:
     (tmp_path / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "30 days"\n')
     clock = Clock()
     clock.forward(days=-4000)
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     for _ in range(3):
         long_ago = clock.at - timedelta(days=1)

@@ -19,6 +19,7 @@ from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.session import cli_way
 
+from tests import blank
 from tests.canary import CANARY, KEY, OTHER_KEY, shown_in
 
 Said = Callable[..., str]
@@ -34,6 +35,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run a command on a database of the test's own; return both of what it wrote."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
 

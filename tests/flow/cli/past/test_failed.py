@@ -17,6 +17,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
+from tests import blank
 from tests.builders import LEASE, NOON, Clock
 from tests.flow.cli.environment import isolate
 
@@ -26,6 +27,7 @@ Say = Callable[..., str]
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     isolate(monkeypatch, tmp_path)
+    blank.make(tmp_path / "duetime.db")
 
     def said(*arguments: str) -> str:
         assert run(arguments) == 0
@@ -39,6 +41,7 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Make two tasks that failed, the newer one first; one is scheduled again each day."""
     monkeypatch.setattr("duetime.scheduler.store.store.utc_now", lambda: NOON + timedelta(hours=1))
     clock = Clock(NOON)
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     daily = scheduler.schedule("Daily report", when=NOON, repeat="every day at 12:00")

@@ -13,6 +13,7 @@ import pytest
 import time_machine
 from duetime.server.cli.main import run
 
+from tests import blank
 from tests.flow.cli.environment import isolate
 
 Answer = Callable[..., Any]
@@ -23,6 +24,7 @@ START = datetime(2026, 11, 2, 16, 0, tzinfo=UTC)
 def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
     """Run `duetime history` and return its lines."""
     isolate(monkeypatch, tmp_path)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
 

@@ -13,6 +13,7 @@ from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.past.logs import LOG_FOLLOW_INTERVAL_S, LogPage, pages
 
+from tests import blank
 from tests.builders import Clock, log_chunk, settlement, started
 
 Say = Callable[..., tuple[str, str]]
@@ -22,6 +23,7 @@ Say = Callable[..., tuple[str, str]]
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
 
@@ -37,6 +39,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.fixture
 def claim(tmp_path: Path) -> Claim:
     """Return a run that has ended, with a log."""
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())
     claim = started(store, tenant="local", owner="local", title="Import")
     store.run_logs.write([log_chunk(claim, 1, "begun", "two\nlines", cut=4)])

@@ -23,6 +23,7 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.store.run_history import run_list
 from duetime.server.cli.main import run
 
+from tests import blank
 from tests.builders import LEASE, Clock
 from tests.flow.cli.environment import isolate
 
@@ -34,6 +35,7 @@ MORNING = datetime(2026, 11, 24, 8, tzinfo=UTC)
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """Run a command at eight in the morning and return what it writes."""
     isolate(monkeypatch, tmp_path)
+    blank.make(tmp_path / "duetime.db")
 
     def said(*arguments: str) -> str:
         with time_machine.travel(MORNING, tick=False):
@@ -47,6 +49,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def past(tmp_path: Path) -> None:
     """Let three tasks run: one fails before the night, one in it and one succeeds; a fourth is due later."""
     clock = Clock(MORNING - timedelta(hours=16))
+    blank.make(tmp_path / "duetime.db")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     ends: list[tuple[str, int, Outcome]] = [

@@ -13,6 +13,8 @@ from duetime.scheduler.rules.alerts.alert import Alert, Phase
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
+from tests import blank
+
 Said = Callable[..., str]
 CHANNEL = '[channels.team]\nwebhook = "https://example.com/hook"\nsecret = "whsec_' + "QUJD" * 10 + '"\n'
 
@@ -22,6 +24,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_CONFIG", f"{tmp_path}/duetime.toml")
     (tmp_path / "duetime.toml").write_text('alert_channels = ["team"]\n' + CHANNEL)

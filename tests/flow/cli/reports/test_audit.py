@@ -26,6 +26,7 @@ from duetime.server.doctor.deep import audit_checks
 from duetime.server.session import cli_way
 from duetime.tools.admin.audit_rows import verdicts_json
 
+from tests import blank
 from tests.builders import added
 
 Said = Callable[..., str]
@@ -36,6 +37,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Run a command on a database of the test's own; return stdout, or stderr where it is refused."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")

@@ -11,11 +11,13 @@ from duetime.server.app import build
 from duetime.server.cli.main import run
 from duetime.server.settings.source import load_settings
 
+from tests import blank
 from tests.flow.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
 def _database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path / 'duetime.db'}")
     monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")

@@ -12,11 +12,13 @@ from duetime.server.app import build
 from duetime.server.cli.main import run
 from duetime.server.settings.source import load_settings
 
+from tests import blank
 from tests.builders import added
 
 
 @pytest.fixture(autouse=True)
 def _database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path / 'duetime.db'}")
     monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
     monkeypatch.setenv("HOME", str(tmp_path))

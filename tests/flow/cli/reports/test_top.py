@@ -17,6 +17,7 @@ from duetime.server.cli.main import run
 from duetime.server.cli.reports.top_frame import frame
 from rich.console import Console
 
+from tests import blank
 from tests.builders import started
 
 OTHER_SCREEN, OWN_SCREEN, CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
@@ -111,6 +112,7 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a run that a worker has in hand, in the database that the environment names."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
+    blank.make(tmp_path / "duetime.db")
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", migrate=True)
