@@ -30,6 +30,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.queue.remote import Question, RemoteQueue, answer
 from duetime.scheduler.records import Change
+from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.changes import cancel, pause
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.service.scheduler import Scheduler
@@ -376,8 +377,8 @@ def test_pools_are_held_while_a_run_is_claimed_and_real_use_is_settled(here: Ins
 
 def test_the_next_step_of_a_chain_is_free_after_the_finish_and_has_the_result(here: Installation) -> None:
     scheduler = Scheduler(here.store, Planner(here.handlers, "UTC"))
-    second = {"name": "text", "title": "Translate", "action": "translate", "after": ["sound"]}
-    first = {"name": "sound", "title": "Transcribe", "action": "transcribe"}
+    second: StepArguments = {"name": "text", "title": "Translate", "action": "translate", "after": ["sound"]}
+    first: StepArguments = {"name": "sound", "title": "Transcribe", "action": "transcribe"}
     scheduler.schedule("Both", steps=[first, second], by=Principal(TENANT, "alice"))
     here.dispatch()
     [claimed] = here.claim(most=9)
