@@ -63,7 +63,8 @@ class Session(psycopg.Connection[Any]):
 
 def share(database: str) -> None:
     """Let all stores that open a database take their sessions from those that others closed."""
-    connected, initialized = PGDialect_psycopg.connect, PGDialect_psycopg.initialize
+    connected = PGDialect_psycopg.connect
+    initialized: Any = PGDialect_psycopg.initialize  # it has no types
     known: dict[str, Any] = {}
 
     def initialize(dialect: PGDialect_psycopg, connection: Any) -> None:
