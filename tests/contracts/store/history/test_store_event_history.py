@@ -25,11 +25,11 @@ Meets = Callable[[Event], bool]
 
 @pytest.fixture(params=["as it is", "compared by few", "nothing is rare"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let a page compare all events, or three; and let labels and words be looked up, or found on the way."""
+    """Let a page compare all events, or seven; and let labels and words be looked up, or found on the way."""
     way: str = request.param
     if way != "as it is":
-        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED_FIRST", 2)
-        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED", 3)
+        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED_FIRST", 3)
+        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED", 7)
     if way == "nothing is rare":
         monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 0)
     return way
@@ -39,7 +39,7 @@ def limits(how: str, where: EventFilter, smallest: int = 2) -> tuple[int, ...]:
     """Return sizes of pages for a filter, none where its search is the same as another way.
 
     An index serves texts and labels until nothing is rare; all else is compared. A page of 2 asks for 3 events, as
-    many as are compared: some pages are full, and others end where the search stopped.
+    many as are compared at first: some pages are full, and others end where the search stopped.
     """
     is_indexed = any(each is not None for each in (where.text, where.title, where.label))
     if how == "compared by few":
