@@ -159,6 +159,8 @@ class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy
 
     def _reschedule(self, node: WorkerController) -> None:
         """Give a worker two tests, or say that none follows: until then it holds back the one it has."""
+        if node not in self.registered_collections:
+            return  # it replaces one that crashed, and has not said yet that it is ready for tests
         super()._reschedule(node)
         while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             self._assign_work_unit(node)

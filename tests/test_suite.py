@@ -133,6 +133,14 @@ class FakeWorker:
         self.shutting_down = True
 
 
+def run_to_the_end(scheduler: conftest.Files, workers: list[FakeWorker]) -> None:
+    """Let each worker in turn run the first test that it has."""
+    for turn in range(len(scheduler.collection)):
+        for worker in workers:
+            if turn < len(worker.given):
+                scheduler.mark_test_complete(worker, worker.given[turn])
+
+
 def the_order_of(tests: list[str], worker_count: int) -> list[list[str]]:
     """Return which files each of some workers is given, who take turns at running the first test that they have."""
     options = SimpleNamespace(loadscopereorder=False)
@@ -142,10 +150,7 @@ def the_order_of(tests: list[str], worker_count: int) -> list[list[str]]:
         scheduler.add_node(worker)
         scheduler.add_node_collection(worker, tests)
     scheduler.schedule()
-    for turn in range(len(tests)):
-        for worker in workers:
-            if turn < len(worker.given):
-                scheduler.mark_test_complete(worker, worker.given[turn])
+    run_to_the_end(scheduler, workers)
     return [[tests[number] for number in worker.given] for worker in workers]
 
 
@@ -187,3 +192,32 @@ def test_a_worker_in_place_of_a_crashed_one_runs_the_first_test_that_it_gets(cou
 
     assert new.given == given
     assert new.shutting_down is (len(given) == 1), "it knows that none follows"
+
+
+def test_workers_that_crash_before_their_replacements_are_ready_lose_no_test() -> None:
+    options = SimpleNamespace(loadscopereorder=False)
+    config = SimpleNamespace(option=options, getvalue=lambda _name: ["popen"] * 2)
+    tests = [f"test_{file}.py::test_{number}" for file in range(4) for number in range(4)]
+    scheduler, crashed, new = (
+        conftest.Files(config, Producer("test")),
+        [FakeWorker(), FakeWorker()],
+        [FakeWorker(), FakeWorker()],
+    )
+    for worker in crashed:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+
+    said = []
+    for worker, replacement in zip(crashed, new, strict=True):
+        said.append(scheduler.remove_node(worker))
+        scheduler.add_node(replacement)
+    assert said == [tests[0], tests[4]], "both are reported"
+
+    for worker in new:
+        scheduler.add_node_collection(worker, tests)
+        scheduler.schedule()
+    run_to_the_end(scheduler, new)
+    assert sorted(tests[number] for worker in new for number in worker.given) == sorted({*tests} - {*said})
+    assert not scheduler.has_pending
+    assert all(worker.shutting_down for worker in new)
