@@ -1,7 +1,7 @@
 """The SQLite file that one test leaves to the next, and the connections to it.
 
 A test of the store opens two. To read the schema and prepare its statements takes a new connection as long as many
-tests take. Whatever a test leaves that is no row, as an open snapshot or another table, costs the next one a new file.
+tests take. Whatever a test leaves that is no row, as an open store or another table, costs the next one a new file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
@@ -34,6 +35,9 @@ class SharedConnection(sqlite3.Connection):
     idle: ClassVar[dict[str, list[SharedConnection]]] = {}
     """By how they connected, those to the file that is shared now."""
 
+    used: ClassVar[WeakSet[SharedConnection]] = WeakSet()
+    """Those to that file that nobody has closed: a thread which a test left behind may write there yet."""
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.how = ""
@@ -41,6 +45,7 @@ class SharedConnection(sqlite3.Connection):
         self._functions = set[str]()
 
     def close(self) -> None:
+        self.used.discard(self)
         idle = self.idle.get(self.how)
         if idle is None or len(idle) >= MAX_IDLE_CONNECTIONS or self.in_transaction:
             super().close()
@@ -66,6 +71,7 @@ class SharedConnection(sqlite3.Connection):
         self.isolation_level = ""
         self.row_factory, self.text_factory = None, str
         super().execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}").close()
+        self._checks_keys = super().execute("PRAGMA foreign_keys").fetchone() == (1,)  # a cursor may have set it
         return self
 
 
@@ -82,7 +88,7 @@ class SharedFile:
         self._filled = " UNION ALL ".join(
             f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM \"{name}\")" for name in self._names
         )
-        self._version = self._schema_version()
+        self._version, self._inode = self._schema_version(), path.stat().st_ino
 
     def _schema_version(self) -> int:
         return int(self._editor.execute("PRAGMA schema_version").fetchone()[0])
@@ -90,7 +96,7 @@ class SharedFile:
     def empty(self) -> bool:
         """Make it as it was; return whether that is all that the test before left."""
         try:
-            if self._schema_version() != self._version:
+            if SharedConnection.used or self._is_another():
                 return False
             self._editor.execute("BEGIN IMMEDIATE")
             for (name,) in self._editor.execute(self._filled).fetchall():
@@ -98,9 +104,12 @@ class SharedFile:
             self._editor.execute("DELETE FROM sqlite_sequence")
             self._editor.execute("COMMIT")
             busy, *_ = self._editor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error:
+        except (sqlite3.Error, OSError):
             return False
         return not busy
+
+    def _is_another(self) -> bool:
+        return self.path.stat().st_ino != self._inode or self._schema_version() != self._version
 
     def _restore(self, name: str) -> None:
         kept = self._kept[name]
@@ -116,6 +125,7 @@ class SharedFile:
             for each in idle:
                 sqlite3.Connection.close(each)
         SharedConnection.idle.clear()
+        SharedConnection.used.clear()
         self._editor.close()
 
 
@@ -145,10 +155,12 @@ class SharedFiles:
         how = f"{path} {sorted(options.items())}"
         idle = SharedConnection.idle.setdefault(how, [])
         if idle:
-            return idle.pop().as_new()
-        made = sqlite3.connect(path, factory=SharedConnection, cached_statements=STATEMENT_COUNT, **options)
-        made.how = how
-        return made
+            found = idle.pop().as_new()
+        else:
+            found = sqlite3.connect(path, factory=SharedConnection, cached_statements=STATEMENT_COUNT, **options)
+            found.how = how
+        SharedConnection.used.add(found)
+        return found
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.store import Store, open_store
@@ -67,9 +68,14 @@ def change(path: Path) -> sqlite3.Connection:
     return other
 
 
-@pytest.mark.parametrize("leave", [lock, read, change])
-def test_a_lock_a_snapshot_or_another_table_costs_the_next_test_a_new_file(
-    shared: files.SharedFiles, monkeypatch: pytest.MonkeyPatch, leave: Callable[[Path], sqlite3.Connection]
+def remove(path: Path) -> sqlite3.Connection:
+    path.unlink()
+    return sqlite3.connect(":memory:")
+
+
+@pytest.mark.parametrize("leave", [lock, read, change, remove, opened])
+def test_a_lock_a_snapshot_another_table_no_file_or_an_open_store_costs_the_next_test_a_new_file(
+    shared: files.SharedFiles, monkeypatch: pytest.MonkeyPatch, leave: Callable[[Path], sqlite3.Connection | Store]
 ) -> None:
     monkeypatch.setattr(files, "EDITOR_PATIENCE_S", 0.0)
     path = shared.empty()
@@ -80,13 +86,14 @@ def test_a_lock_a_snapshot_or_another_table_costs_the_next_test_a_new_file(
             added(store)
 
 
-def test_a_connection_is_given_on_as_a_new_one_is(shared: files.SharedFiles) -> None:
+@pytest.mark.parametrize("by", [lambda raw: raw, lambda raw: raw.cursor()], ids=["connection", "cursor"])
+def test_a_connection_is_given_on_as_a_new_one_is(shared: files.SharedFiles, by: Callable[[Any], Any]) -> None:
     path = shared.empty()
     with closing(opened(path)) as store:
         raw = store._database._raw  # type: ignore[attr-defined]  # it is a file's
         raw.row_factory, raw.text_factory = sqlite3.Row, bytes
         raw.execute("PRAGMA busy_timeout=7")
-        raw.execute("PRAGMA foreign_keys=OFF")
+        by(raw).execute("PRAGMA foreign_keys=OFF")
     shared.empty()
     with closing(opened(path)) as store:
         assert store._database._raw is raw  # type: ignore[attr-defined]  # likewise
