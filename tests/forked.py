@@ -53,6 +53,7 @@ def command(*arguments: str) -> list[str]:
     """Return a command for somebody else to start: a program of Python as a fork, which it stands for and ends with."""
     if sys.platform != "linux":
         return [sys.executable, *arguments]
+    _forker().connected().close()  # it has to be there
     return [sys.executable, "-I", "-S", str(ROOT / "tests" / "fork_client.py"), _forker().address, *arguments]
 
 
@@ -103,6 +104,9 @@ class _Forked(_Popen):
             said = self._peer.recv(NUMBER.size)
         except BlockingIOError:
             return 0, 0
+        if not said:
+            message = "the process that forks has ended, and nobody knows any more how its forks end"
+            raise ChildProcessError(message)
         self._peer.close()
         return self.pid, NUMBER.unpack(said)[0]
 
@@ -133,30 +137,56 @@ class _Place:
 
 
 class _Forker:
-    """The process that imports Duetime once and forks. Whoever needs it first starts it."""
+    """The process that imports Duetime once and forks. Whoever needs it and finds none starts it."""
 
     def __init__(self, place: Path) -> None:
+        self.address = str(place / "socket")
+        self._place = place
+
+    def connected(self) -> socket.socket:
+        """Connect to it, though it may have to be started first, or again."""
+        return self._connect() or self._started()
+
+    def _connect(self) -> socket.socket | None:
+        peer = socket.socket(socket.AF_UNIX)
+        try:
+            peer.connect(self.address)
+        except (FileNotFoundError, ConnectionRefusedError):  # the latter: it has ended
+            peer.close()
+            return None
+        return peer
+
+    def _started(self) -> socket.socket:
         import fcntl  # here: Windows has none
 
-        self.address = str(place / "socket")
-        with (place / "lock").open("w") as lock:
+        with (self._place / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not Path(self.address).exists():
-                self._start(place / "alive")
+            if (peer := self._connect()) is None:  # else another process has just started it
+                Path(self.address).unlink(missing_ok=True)
+                self._start()
+                peer = self._connect()
+        assert peer is not None
+        return peer
 
-    def _start(self, alive: Path) -> None:
+    def _start(self) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         command = [sys.executable, "-m", "tests.forker", self.address]
-        with alive.open("rb", buffering=0) as stdin:
+        with (self._place / "alive").open("rb", buffering=0) as stdin:
             process = subprocess.Popen(command, cwd=ROOT, env=kept, stdin=stdin, stdout=subprocess.PIPE, text=True)
-        with cast("IO[str]", process.stdout) as stdout:
-            assert stdout.readline() == "ready\n"
+        try:
+            with cast("IO[str]", process.stdout) as stdout:
+                assert stdout.readline() == "ready\n", (
+                    "the process that forks did not start; see what it says on stderr"
+                )
+        except BaseException:  # also the time limit of a test: nobody would read that it is ready
+            process.kill()
+            process.wait()
+            raise
         process.returncode = 0  # nobody waits for it: it may live longer than this process
 
     def ask(self, request: dict[str, Any], streams: list[int]) -> socket.socket:
         """Ask for a process, and return the connection on which its pid and, at its end, its status come."""
-        peer = socket.socket(socket.AF_UNIX)
-        peer.connect(self.address)
+        peer = self.connected()
         words = json.dumps(request).encode()
         socket.send_fds(peer, [NUMBER.pack(len(words))], streams)
         peer.sendall(words)

@@ -97,15 +97,17 @@ class Forks:
 
     def _forked(self) -> Request | None:
         peer, _ = self._listener.accept()
-        head, streams, _, _ = socket.recv_fds(peer, NUMBER.size, len(STANDARD_STREAMS))
-        request: Request = json.loads(peer.recv(NUMBER.unpack(head)[0], socket.MSG_WAITALL))
-        pid = os.fork()
+        request, streams = received(peer)
+        pid = os.fork() if request else None
         if pid == 0:
             self._let_go(peer)
             take(streams)
             return request
         for stream in streams:
             os.close(stream)
+        if pid is None:
+            peer.close()
+            return None
         self._peers[pid] = peer
         with suppress(OSError):
             peer.sendall(NUMBER.pack(pid))
@@ -117,6 +119,14 @@ class Forks:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in (self._listener, self._signalled, self._wake, peer, *self._peers.values()):
             each.close()
+
+
+def received(peer: socket.socket) -> tuple[Request | None, list[int]]:
+    """Return a program that is asked for, and its streams; no program where who asks was killed before the end."""
+    head, streams, _, _ = socket.recv_fds(peer, NUMBER.size, len(STANDARD_STREAMS))
+    length = NUMBER.unpack(head)[0] if len(head) == NUMBER.size else 0
+    words = peer.recv(length, socket.MSG_WAITALL) if length else b""
+    return json.loads(words) if words and len(words) == length else None, streams
 
 
 def take(streams: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -91,3 +92,30 @@ def test_a_signal_to_what_somebody_else_started_ends_the_program(number: signal.
         process.send_signal(number)
         assert process.stdout.read() == b"", "the program is gone"
         assert process.wait(60) == -number
+
+
+PARENT = [sys.executable, "-c", "import os; print(os.getppid())"]
+
+
+@pytest.mark.parametrize("words", [b"", b"\0", forked.NUMBER.pack(9), forked.NUMBER.pack(9) + b'{"argum'])
+def test_who_is_killed_while_it_asks_costs_nobody_else_a_program(words: bytes) -> None:
+    before = forked.run(PARENT, timeout=60)
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.connect(forked._forker().address)
+        killed.sendall(words)
+    after = forked.run(PARENT, timeout=60)
+    assert (after.stdout, after.returncode) == (before.stdout, 0), "the same process forks"
+
+
+def test_another_process_forks_when_the_first_one_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as ended, socket.socket(socket.AF_UNIX) as another:
+
+        def start(forker: forked._Forker) -> None:
+            another.bind(forker.address)
+            another.listen()
+
+        monkeypatch.setattr(forked._Forker, "_start", start)
+        ended.bind(str(tmp_path / "socket"))  # nobody listens there
+        forker = forked._Forker(tmp_path)
+        with forker.connected(), forker.connected():
+            assert ended.getsockname() == another.getsockname()

@@ -68,7 +68,7 @@ class SharedConnection(sqlite3.Connection):
 
     def as_new(self) -> SharedConnection:
         """Take back what a test may have set."""
-        self.isolation_level = ""
+        self.isolation_level = ""  # type: ignore[assignment]  # what a new one has; typeshed leaves it out
         self.row_factory, self.text_factory = None, str
         super().execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}").close()
         self._checks_keys = super().execute("PRAGMA foreign_keys").fetchone() == (1,)  # a cursor may have set it
