@@ -226,9 +226,10 @@ def _readiness(file: int) -> Callable[[], bool]:
 
 
 def end_of_input(file: int) -> Callable[[], bool]:
-    """Return what says whether the writers of a pipe have closed it, though not all is read; False where it is none."""
+    """Return what says whether the writers have closed a pipe or socket, though not all is read; False for a file."""
     if sys.platform == "win32":
         return lambda: False
+    half_closed = getattr(select, "POLLRDHUP", 0)  # of a socket, which Node gives its children; Linux alone has it
     poll = select.poll()
-    poll.register(file, 0)  # an end is reported unasked
-    return lambda: any(event & select.POLLHUP for _, event in poll.poll(0))
+    poll.register(file, half_closed)  # the end of a pipe is reported unasked
+    return lambda: any(event & (select.POLLHUP | half_closed) for _, event in poll.poll(0))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -335,10 +336,16 @@ REQUEST_COUNT = 30
 class DeafClient:
     """A client that writes requests and reads no answer yet, and the server's end, with room for few answers."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, lines: int, size: int) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        lines: int,
+        size: int,
+        ends: Callable[[], tuple[int, int]] = os.pipe,
+    ) -> None:
         monkeypatch.setattr(stdio_wire, "MAX_LINES_UNWRITTEN", lines)
         monkeypatch.setattr(stdio_wire, "MAX_BYTES_UNWRITTEN", size)
-        incoming, self.requests = os.pipe()
+        incoming, self.requests = ends()
         self.answers, outgoing = os.pipe()
         wire = stdio_wire.Wire(incoming, outgoing)
         self.outgoing = stdio_wire.Outgoing(wire)
@@ -386,11 +393,26 @@ async def test_no_more_requests_are_read_while_many_answers_wait_for_a_client_th
         await client.incoming.receive()
 
 
+def sockets() -> tuple[int, int]:
+    """Return the ends of a pair of sockets, which is what Node gives its children as stdin."""
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
+def half_close(writer: int) -> None:
+    """End the input as Node does: the pair of sockets itself stays open."""
+    with socket.socket(fileno=os.dup(writer)) as end:
+        end.shutdown(socket.SHUT_WR)
+
+
 @pytest.mark.anyio
-async def test_a_client_that_reads_no_answer_ends_its_input_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = DeafClient(monkeypatch, 3, 10**9)
+@pytest.mark.parametrize(("ends", "hang_up"), [(os.pipe, os.close), (sockets, half_close)], ids=["pipe", "sockets"])
+async def test_a_client_that_reads_no_answer_ends_its_input_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, ends: Callable[[], tuple[int, int]], hang_up: Callable[[int], None]
+) -> None:
+    client = DeafClient(monkeypatch, 3, 10**9, ends)
     await client.is_waited_for()
-    os.close(client.requests)
+    hang_up(client.requests)
     with pytest.raises(anyio.EndOfStream):
         await asyncio.wait_for(client.incoming.receive(), TIMEOUT_S)
     os.close(client.answers)
