@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -53,7 +52,8 @@ class Claimer:
         self._terms = terms
         self._unproven = unproven
         self._notifier = notifier
-        self._unknown: deque[_UnknownStart] = deque()
+        self._unknown: dict[str, _UnknownStart] = {}
+        """By their tokens; several threads look for them, and each may be the first to find one."""
 
     def claim(self, grants: Sequence[Grant], taken_at: float | None = None) -> list[str]:
         """Start runs in the database that were granted since `taken_at`, and return the ids of those to run."""
@@ -77,7 +77,7 @@ class Claimer:
 
         A start may be stored for as long as its statement waits for a lock, so it is looked for until a lease is over.
         """
-        unknown = list(self._unknown)
+        unknown = list(self._unknown.values())
         if not unknown:
             return False
         claims = self._store.claims.stored_starts([each.start for each in unknown], worker=self._terms.worker)
@@ -85,7 +85,7 @@ class Claimer:
         latest, known = time.monotonic() - self._terms.lease.total_seconds(), {claim.token for claim in claims}
         for each in unknown:
             if each.start.token in known or each.at < latest:
-                self._unknown.remove(each)
+                self._unknown.pop(each.start.token, None)
         return bool(claims)
 
     def _started(self, starts: Sequence[Start]) -> Sequence[Claim]:
@@ -98,7 +98,8 @@ class Claimer:
             self._notifier.on_replaced()
             raise
         except StartsUnknown as error:
-            self._unknown.extend(_UnknownStart(each, time.monotonic()) for each in error.starts)
+            now = time.monotonic()
+            self._unknown.update({each.token: _UnknownStart(each, now) for each in error.starts})
             if not error.claims:
                 raise
             for each in error.starts:

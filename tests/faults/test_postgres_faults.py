@@ -19,7 +19,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry, Grant
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask
-from duetime.scheduler.run_records import Start, StartTerms, Verdict
+from duetime.scheduler.run_records import Settlement, Start, StartTerms, Verdict
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database import postgres
@@ -490,23 +490,42 @@ def site(store: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(store, proxy)
 
 
-def test_a_run_whose_start_was_never_answered_is_handed_back_and_has_not_crashed(
-    site: Site, store: Store, proxy: Proxy
-) -> None:
-    record = added(store)
-    store.claims.make_ready(limit=9)
+def unanswered(site: Site) -> TaskRecord:
+    """Return a task whose run is started, though its worker was not answered; the server is back."""
+    record = added(site.store)
+    site.store.claims.make_ready(limit=9)
     grants = site.granted([record])
-    proxy.cut_reply(STARTING)
+    site.proxy.cut_reply(STARTING)
     site.away_at_the_next("handle_error")
     with pytest.raises(StoreUnavailable, match="may or may not be stored"):
         site.claimer.claim(grants)
     with pytest.raises(StoreUnavailable):
         site.claimer.give_back()
-    proxy.mode = "ok"
+    site.proxy.mode = "ok"
+    return record
+
+
+def test_a_run_whose_start_was_never_answered_is_handed_back_and_has_not_crashed(site: Site, store: Store) -> None:
+    record = unanswered(site)
     assert site.claimer.give_back()
     assert not site.claimer.give_back()
     run = store.tasks.get(TENANT, record.task.id).run
     assert (run.state, run.attempt, run.crashes, run.failures) == (State.SUSPENDED, 1, 0, 0)
+    assert kinds(store, record.task.id)[-2:] == [EventKind.STARTED, EventKind.SUSPENDED]
+
+
+def test_a_worker_that_stops_while_its_maintenance_hands_back_the_same_run_hands_it_back_once(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, settle = unanswered(site), store.claims.settle
+
+    def behind_another(settlements: Sequence[Settlement]) -> Sequence[Verdict]:
+        monkeypatch.setattr(store.claims, "settle", settle)
+        assert site.claimer.give_back()
+        return settle(settlements)
+
+    monkeypatch.setattr(store.claims, "settle", behind_another)
+    site.claimer.give_back()
     assert kinds(store, record.task.id)[-2:] == [EventKind.STARTED, EventKind.SUSPENDED]
 
 
