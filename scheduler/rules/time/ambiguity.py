@@ -42,7 +42,7 @@ _MINUTES |= {"twenty five": 25, "twenty-five": 25, "5": 5, "10": 10, "20": 20, "
 _HOURS = {name: number for name, number in NUMBERS.items() if len(name) > len("an") and 1 <= number <= _CLOCK_HOURS}
 _AROUND_HOUR = re.compile(
     rf"\b(?:at )?(?:({'|'.join(sorted(_MINUTES, key=len, reverse=True))}) (?:minutes )?(to|past)|half) "
-    rf"({'|'.join(_HOURS)}|1[0-2]|[1-9])\b(?! ?[ap]m)"
+    rf"({'|'.join(_HOURS)}|1[0-2]|[1-9])\b(?! ?[ap]m| (?:second|min|hour|day|week|month|year))"
 )
 """`five to nine`, and `half nine`, which is before nine or after it by where people come from."""
 

@@ -13,6 +13,7 @@ PhraseParts = Mapping[str, Sequence[Word]]
 
 MINUTES: Final = re.compile("[0-5][0-9]")
 FIRST_THING: Final = "first thing"
+LAST_HOUR: Final = 23
 _NAMED_HOURS: Final = {"noon": 12, "midnight": 0}
 _MINUTES_PER_DAY: Final = 24 * 60
 _EVENING_HOURS, _LAST_NIGHT_HOURS, _LATE_NIGHT_HOURS, _HALF_DAY_HOURS = 18, 5, 8, 12
@@ -44,7 +45,10 @@ def _moved(words: Sequence[Word]) -> str:
     hour = next(word.english for word in words if word.kind in {"number", "time"})
     if hour not in _NAMED_HOURS and not hour.isdigit():
         return ""
-    found = (_NAMED_HOURS.get(hour, int(hour) if hour.isdigit() else 0) * 60 + shift) % _MINUTES_PER_DAY
+    of_day = _NAMED_HOURS[hour] if hour in _NAMED_HOURS else int(hour)
+    if of_day == 1 and shift < 0:  # `half een` is as long after twelve as `kwart over twaalf`
+        of_day = _HALF_DAY_HOURS + 1
+    found = (of_day * 60 + shift) % _MINUTES_PER_DAY
     return f"{found // 60}:{found % 60:02}"
 
 
@@ -58,6 +62,8 @@ def at_night(clock: str) -> Iterator[str]:
     hour, _, minute = clock.partition(":")
     if clock == "midnight" or (hour == str(_HALF_DAY_HOURS) and minute in {"", "00"}):
         yield "tonight at midnight"
+    elif hour == str(_HALF_DAY_HOURS):
+        yield f"at 0:{minute}"
     elif hour.isdigit() and int(hour) >= _EVENING_HOURS:
         yield f"today at {clock}"
     elif hour.isdigit() and int(hour) <= _LAST_NIGHT_HOURS:

@@ -15,7 +15,7 @@ GERMAN: Final = Language(
     weekdays="montag, dienstag, mittwoch, donnerstag, freitag, samstag/sonnabend, sonntag",
     months="januar/jänner, februar, märz, april, mai, juni, juli, august, september, oktober, november, dezember",
     numbers=(
-        "ein/eine/einer/einem, zwei, drei, vier, fünf, sechs, sieben, acht, neun, zehn, elf, zwölf, dreizehn, "
+        "ein/eine/einer/einem/eins, zwei, drei, vier, fünf, sechs, sieben, acht, neun, zehn, elf, zwölf, dreizehn, "
         "vierzehn, fünfzehn, sechzehn, siebzehn, achtzehn, neunzehn, zwanzig"
     ),
     more_numbers={"30": "dreißig", "40": "vierzig", "45": "fünfundvierzig", "60": "sechzig", "90": "neunzig"},

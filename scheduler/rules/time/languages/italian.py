@@ -87,6 +87,7 @@ ITALIAN: Final = Language(
     next_week="la settimana prossima/la prossima settimana/della prossima settimana/della settimana prossima",
     every="ogni/tutti i/tutte le",
     conjunction="e",
+    adds_minutes=True,
     plural_weekdays=("i lunedì, i martedì, i mercoledì, i giovedì, i venerdì, sabati/i sabati, domeniche/le domeniche"),
     monthly="di ogni mese/ogni mese",
     of_month="del mese",

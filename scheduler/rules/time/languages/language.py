@@ -15,6 +15,7 @@ class Language:
     that they end on, or not. `before_hour` and `after_hour` move the hour that they stand next to by so many minutes.
     A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
     `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
+    `adds_minutes`, the conjunction stands between an hour and its minutes (`las nueve y diez`) as well as between two.
     """
 
     into: str
@@ -56,3 +57,4 @@ class Language:
     alternate: str = ""
     later: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    adds_minutes: bool = False

@@ -37,6 +37,9 @@ _SEPARATORS: Final = " ,"
 _END_OF_SENTENCE: Final = re.compile(r"(?<!\.[0-9])(?<!\.[0-9]{2})[.!]+$")
 """The point behind `9.12.` belongs to the date."""
 
+MINUTES_ADDED: Final = "minutes"
+"""The English of an `and` that may stand before the minutes of an hour; that of another one is empty."""
+
 _ORDINAL_WORDS: Final = tuple(ORDINAL_INDEX)
 _MAX_NUMBER_VALUE: Final = 20
 
@@ -96,7 +99,6 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
     yield from ((phrase, Word("next", "next")) for phrase in words.following.split(", "))
     forms = {
         "every": words.every,
-        "and": words.conjunction,
         "monthly": words.monthly,
         "ofmonth": words.of_month,
         "late": words.late,
@@ -106,6 +108,7 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
     }
     for kind, phrases in forms.items():
         yield from ((phrase, Word(kind, "")) for phrase in phrases.split("/"))
+    yield from ((phrase, Word("and", MINUTES_ADDED * words.adds_minutes)) for phrase in words.conjunction.split("/"))
 
 
 def _in_order(words: Language) -> Iterator[tuple[str, Word]]:

@@ -84,6 +84,7 @@ PORTUGUESE: Final = Language(
     next_week="na próxima semana/a próxima semana/semana que vem/na semana que vem/da próxima semana/da semana que vem",
     every="todo/toda/todos os/todas as/a cada/cada",
     conjunction="e",
+    adds_minutes=True,
     plural_weekdays=(
         "segundas-feiras/segundas/às segundas, terças-feiras/terças/às terças, quartas-feiras/quartas/às quartas, "
         "quintas-feiras/quintas/às quintas, sextas-feiras/sextas/às sextas, sábados/aos sábados, domingos/aos domingos"

@@ -7,7 +7,7 @@ from typing import Final
 
 from duetime.scheduler.rules.time.languages import clock_words
 from duetime.scheduler.rules.time.languages.clock_words import PhraseParts
-from duetime.scheduler.rules.time.languages.lexicon import Word
+from duetime.scheduler.rules.time.languages.lexicon import MINUTES_ADDED, Word
 from duetime.scheduler.rules.time.languages.word_order import HOUR_ORDER, PART_ORDER, TIME_ORDER, first_match, order
 from duetime.scheduler.rules.time.tokens import ordinal_text
 
@@ -33,7 +33,7 @@ def _but(name: str) -> str:
     return f"(?:except article? (?P<{name}> {_DAYS} | holidays))?"
 
 
-_TWO: Final = f"(?:and at? (?P<second> {HOUR_ORDER}))?"
+_TWO: Final = f"(?:(?P<joined> and) (?P<again> at)? (?P<second> {HOUR_ORDER}))?"
 _TIMED: Final = f"{TIME_ORDER} (?P<part_behind> [part habit])? {_TWO}"
 _UNTIL: Final = "(?:by article? (?P<until> day | edge? article? [ordinal number]? article? month article? year?))?"
 _RULES: Final = tuple(
@@ -124,7 +124,7 @@ def _of_weekdays(said: PhraseParts) -> Iterator[str]:
 
 
 def _named(days: Sequence[Word]) -> str:
-    return " and ".join(word.english for word in days if word.english)
+    return " and ".join(word.english for word in days if word.english and word.kind != "and")
 
 
 def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
@@ -142,7 +142,20 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
         yield " ".join((rule, *parts)) + left_out + end
     else:
         both = f" and {second}" if second else ""
-        yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}{both}{end}"
+        minutes = _added_minutes(clock, said)
+        if minutes:
+            yield f"{rule}{left_out} at {minutes}{end}"
+        if not minutes or int(second) <= clock_words.LAST_HOUR:
+            yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}{both}{end}"
+
+
+def _added_minutes(clock: str, said: PhraseParts) -> str:
+    """Return the `9:10` of `a las nueve y diez`, empty where what is behind the conjunction is no number alone."""
+    if "second" not in said or "again" in said or said["joined"][0].english != MINUTES_ADDED:
+        return ""
+    number, *unit = said["second"]
+    hour = clock.removesuffix(":00")
+    return f"{hour}:{int(number.english):02}" if hour.isdigit() and number.kind == "number" and not unit else ""
 
 
 def _words(words: Sequence[Word]) -> str:

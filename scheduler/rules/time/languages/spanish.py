@@ -85,6 +85,7 @@ SPANISH: Final = Language(
     next_week="la próxima semana/la semana que viene/la semana próxima/próxima semana",
     every="cada/todos los/todas las",
     conjunction="y",
+    adds_minutes=True,
     plural_weekdays=(
         "los lunes, los martes, los miércoles, los jueves, los viernes, sábados/los sábados, domingos/los domingos"
     ),
