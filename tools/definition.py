@@ -163,11 +163,11 @@ class Definition(Generic[CallT]):
     """One tool: `call` makes a typed call of the arguments that were read, `answer` does what it asks.
 
     `before_answer` is awaited between the two, while no thread is held. `also_wrong` finds further problems of a call
-    that is refused anyway: a caller that corrects everything at once needs one more call, not two. Where it
-    `tries_examples`, those of a refusal are accepted together. `describes_output`:
-    the schema of its answers is listed. The answers of the others are as those of `get_task`, and five copies of one
-    schema would only cost room. `card` is the address of the card that shows an answer, None where nothing does.
-    Callers without `scope` are refused. `elsewhere` is as in `Arguments`.
+    that is refused anyway: a caller that corrects everything at once needs one more call, not two. `rehearse` raises
+    what is wrong with a call that is not made, so that the examples of a refusal are accepted together.
+    `describes_output`: the schema of its answers is listed. The answers of the others are as those of `get_task`, and
+    five copies of one schema would only cost room. `card` is the address of the card that shows an answer, None where
+    nothing does. Callers without `scope` are refused. `elsewhere` is as in `Arguments`.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Definition(Generic[CallT]):
     for_models: bool = True
     describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
-    tries_examples: bool = False
+    rehearse: Callable[[CallT, Sender], None] | None = None
     before_answer: Callable[[CallT, Sender], Awaitable[None]] | None = None
     scope: Scope = Scope.TASKS
     elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)

@@ -97,12 +97,10 @@ class ToolCalls:
         try:
             return self.definition.answer(*self._read(given, by, origin))
         except (InvalidArgument, InvalidArguments) as wrong:
-            if not self.definition.tries_examples or SAMPLE_TASK_ID in str(wrong):
+            rehearse = self.definition.rehearse
+            if rehearse is None or SAMPLE_TASK_ID in str(wrong):
                 raise
-            raise with_accepted_examples(wrong, given, partial(self._tried, by=by, origin=origin)) from None
-
-    def _tried(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
-        return self.definition.answer(*self._read(given, by, origin))
+            raise with_accepted_examples(wrong, given, lambda tried: rehearse(*self._read(tried, by, origin))) from None
 
     def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
         if not by.may(self.definition.scope):

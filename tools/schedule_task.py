@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.outbound.target import WATCH, WEBHOOK
 from duetime.scheduler.request import POOL_PREFIXES, REMINDER_ACTION, Request
@@ -78,7 +78,7 @@ def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]
         _answer,
         hints(idempotent=True, outside=True),
         also_wrong=_also_wrong,
-        tries_examples=True,
+        rehearse=_rehearse,
     )
 
 
@@ -199,10 +199,19 @@ def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request
 
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:
-    refuse_no_runs(call.repeat, sender.raw)
-    request = replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
-    view = sender.scheduler.submit(request, by=sender.by)
+    view = sender.scheduler.submit(_request_of(call, sender), by=sender.by)
     return dry_run_answer(view) if call.dry_run else task_answer(view)
+
+
+def _rehearse(call: Request, sender: Sender) -> None:
+    """Raise what is wrong with a call; no handler checks what only an example says."""
+    if found := sender.scheduler.problems(_request_of(call, sender), by=sender.by):
+        raise InvalidArguments(found)
+
+
+def _request_of(call: Request, sender: Sender) -> Request:
+    refuse_no_runs(call.repeat, sender.raw)
+    return replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
 
 
 def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:

@@ -61,8 +61,8 @@ def with_accepted_examples(
 ) -> InvalidArgument | InvalidArguments:
     """Return an error whose examples are accepted when they are sent back together, in place of what was `given`.
 
-    `attempt` makes a call without storing it. Mistakes of the corrected call are reported as well; of two examples for
-    one argument the last has both corrections. An error that no trial ends stays as it is.
+    `attempt` raises what is wrong with a call. Mistakes of the corrected call are reported as well: an argument with
+    two has an example with both corrections. An error that no trial ends stays as it is.
     """
     problems = list(error.problems) if isinstance(error, InvalidArguments) else [error]
     for _ in range(_MAX_TRIALS):
@@ -75,11 +75,17 @@ def with_accepted_examples(
             problems = [_without(each, refused) for each in problems] if refused else problems
             return problems[0] if len(problems) == 1 else InvalidArguments(problems)
         for new in again:
-            known = next((each for each in problems if each.argument == new.argument), new)
-            problems = [each for each in problems if each is not known]
-            named = {**_named(known, 0), **_named(new, 0)}
-            problems.append(_with_example(known, named) if known is not new and named else known)
+            known = next((each for each in problems if each.argument == new.argument), None)
+            problems = [*(each for each in problems if each is not known), _joined(known, new) if known else new]
     return error
+
+
+def _joined(known: InvalidArgument, new: InvalidArgument) -> InvalidArgument:
+    """Return a problem without the example that is refused, or, where it was the only one, with both corrections."""
+    if len(_alternatives(known)) > 1:
+        return _without(known, {0})
+    named = {**_named(known, 0), **_named(new, 0)}
+    return _with_example(known, named) if named else known
 
 
 def _problems_of(
@@ -106,7 +112,11 @@ def _sent_back(given: Mapping[str, Any], problems: Sequence[InvalidArgument], wh
         named = _named(problem, which)
         if not named:
             return None
-        call.pop(_PARTS.findall(problem.argument)[0], None)
+        for name in (
+            problem.argument,
+            *_PARTS.findall(problem.argument)[:1],
+        ):  # an unknown name may have a point, or be one
+            call.pop(name, None)
         call |= named
     return {name: value for name, value in call.items() if value is not None}
 

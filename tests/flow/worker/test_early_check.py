@@ -113,6 +113,7 @@ def test_a_call_that_is_refused_for_its_arguments_makes_no_preflight(bank: Bank)
     assert [line.partition(":")[0] for line in part.text.splitlines()] == ["priority", "when"]
     del given["when"]
     asyncio.run(schedule.run(given, CONTEXT))
+    asyncio.run(schedule.run({**given, "when": "12/5"}, CONTEXT))  # its examples are tried together
     assert bank.looks == 0
 
 

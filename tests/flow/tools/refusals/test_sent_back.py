@@ -547,6 +547,8 @@ MEANT = [
     (S, {"repeat": "every weekday until 17:00"}, "repeat='every weekday every hour from 9:00 to 17:00'"),
     (S, {"repeat": "FREQ=MONTHLY;BYYEARDAY=3"}, "repeat='FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0'"),
     (S, {"when": "cob friday"}, "when='at 17:00 friday'"),
+    (S, {".": {"when": "tomorrow"}}, "when='tomorrow'"),
+    (S, {"[]": {"when": "tomorrow"}}, "when='tomorrow'"),
     (S, {"when": "mid december"}, "when='december 15'"),
     (S, {"when": "same day next week"}, "when='same time next week'"),
     (
@@ -589,6 +591,12 @@ def test_an_example_keeps_what_was_meant(
 ) -> None:
     _, said = answer(tool, _filled({**({"title": "A"} if tool == S else {}), **wrong}, ids))
     assert said.splitlines()[0].endswith(f"Example: {example}")
+
+
+def test_an_example_that_is_refused_leaves_the_other_readings(answer: Answer) -> None:
+    """The first of December is before the series begins, which is known only where `when` is corrected as well."""
+    _, said = answer(S, {"title": "A", "repeat": "every monday", "when": "2/12", "until": "1/12"})
+    assert said.endswith("Example: until='12 january'")
 
 
 MISTAKES: dict[str, Any] = {
