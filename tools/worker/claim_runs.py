@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.errors import InvalidArgument
@@ -13,12 +16,13 @@ from duetime.scheduler.principal import Scope
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Length, Texts, Whole
 from duetime.tools.definition import Definition, Sender, hints
-from duetime.tools.threads import cross
+from duetime.tools.threads import ServerBusy, begin, cross
 from duetime.tools.worker.claim_answers import claims_answer, external_runs
 from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
     from duetime.scheduler.worker.external.answers import ClaimedRun
+    from duetime.scheduler.worker.external.external_runs import ExternalRuns
 
 MAX_CLAIM_WAIT_S: Final = 30.0
 CLAIM_POLL_INTERVAL_S: Final = 0.5
@@ -26,16 +30,22 @@ CLAIM_POLL_INTERVAL_S: Final = 0.5
 
 MAX_CLAIMS: Final = 10
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(slots=True, kw_only=True)
 class ClaimRuns:
-    """A claim of at most `max` runs of some external actions, for which it waits; `gone` is a caller that has left."""
+    """A claim of at most `max` runs of some external actions, for which it waits; `gone` is a caller that has left.
+
+    Under `handover`, what was claimed is found by its caller, or the departure of the caller by the thread that claims.
+    """
 
     actions: Sequence[str] = ()
     max: int = 1
     wait: str | float | None = None
     claimed: Sequence[ClaimedRun] | None = field(default=None, init=False)
     gone: bool = field(default=False, init=False)
+    handover: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
 
 async def _until_claimed(call: ClaimRuns, sender: Sender) -> None:
@@ -44,13 +54,17 @@ async def _until_claimed(call: ClaimRuns, sender: Sender) -> None:
     ends_at = loop.time() + _seconds(call.wait)
     try:
         while True:
-            call.claimed = await cross(_claim, call, sender)
+            await cross(_claim, call, sender)
             left = ends_at - loop.time()
             if call.claimed or left <= 0:
                 return
             await asyncio.sleep(min(left, CLAIM_POLL_INTERVAL_S))
     except asyncio.CancelledError:
-        call.gone = True
+        with call.handover:
+            call.gone, untold = True, call.claimed
+        if untold:
+            with suppress(ServerBusy):
+                begin(_HandBack(external_runs(sender), untold))
         raise
 
 
@@ -58,9 +72,31 @@ def _claim(call: ClaimRuns, sender: Sender) -> Sequence[ClaimedRun]:
     """Claim once; what is claimed for a caller that has left is handed back."""
     runs = external_runs(sender)
     claimed = runs.claim(call.actions, call.max, by=sender.by, client=sender.origin.client)
-    if call.gone:
+    with call.handover:
+        call.claimed = claimed
+        gone = call.gone
+    if gone:
         runs.hand_back(claimed)
     return claimed
+
+
+@dataclass(frozen=True, slots=True)
+class _HandBack:
+    """Work for a thread: hands back what a caller was to get that left at the same moment."""
+
+    runs: ExternalRuns
+    claimed: Sequence[ClaimedRun]
+
+    def run(self) -> None:
+        try:
+            self.runs.hand_back(self.claimed)
+        except Exception as error:  # noqa: BLE001 - the thread serves others
+            log.warning(
+                "could not hand back %d runs, which start again after their leases: %s", len(self.claimed), error
+            )
+
+    def answer(self) -> None:
+        """Answer nobody."""
 
 
 def _answer(call: ClaimRuns, sender: Sender) -> CallToolResult:

@@ -22,8 +22,8 @@ from sqlalchemy import Connection, and_, bindparam, select
 MAX_OVERDUE_RUNS_READ = 500
 """Running runs, the longest running first, of which one look finds those past their time limit."""
 
-MAX_TENANTS_SERVED = 1_000
-"""Tenants whose ready runs one claim of an operator's worker considers."""
+MAX_LANES_SERVED = 1_000
+"""Actions of tenants, each with ready runs, that one claim of an operator's worker considers."""
 
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 _OF_ACTIONS = tasks.c.action.in_(bindparam("actions", expanding=True))
@@ -35,13 +35,13 @@ _HELD = (
     .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RUNNING)
 )
 _OWNERS = select(runs.c.id, runs.c.tenant, tasks.c.action).select_from(RUNS_OF_TASKS).where(_THESE)
-_READY_TENANTS = (
-    select(runs.c.tenant)
+_READY_LANES = (
+    select(tasks.c.action, runs.c.tenant)
     .select_from(RUNS_OF_TASKS)
     .where(IS_ACTIVE, runs.c.state == State.READY, _OF_ACTIONS)
     .distinct()
-    .order_by(runs.c.tenant)
-    .limit(MAX_TENANTS_SERVED)
+    .order_by(runs.c.tenant, tasks.c.action)
+    .limit(MAX_LANES_SERVED)
 )
 _OPEN = (
     select(runs.c.id, tasks.c.action, attempts.c.started_at)
@@ -144,10 +144,12 @@ class ClaimedRuns:
             lambda connection: {run_id: RunOwner(*row) for run_id, *row in unreadable.rows(connection, _OWNERS, wanted)}
         )
 
-    def ready_tenants(self, actions: Collection[str]) -> list[str]:
-        """Return the tenants that have ready runs of some actions."""
+    def ready_lanes(self, actions: Collection[str]) -> list[tuple[str, str]]:
+        """Return those of some actions, each with its tenant, that have ready runs."""
         wanted = {"actions": list(actions)}
-        return self._database.read(lambda connection: list(connection.execute(_READY_TENANTS, wanted).scalars()))
+        return self._database.read(
+            lambda connection: [(action, tenant) for action, tenant in connection.execute(_READY_LANES, wanted)]
+        )
 
     def open_attempts(self, actions: Collection[str]) -> list[OpenAttempt]:
         """Return running attempts of some actions, the longest running first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
@@ -42,6 +43,7 @@ class ExternalCompletion:
         self._durations = Durations(store.estimates.add)
         self._lock = threading.Lock()
         self._completer: BatchCompleter | None = None
+        self._closed = False
         self._pending: dict[int, _Pending] = {}
 
     def settle(self, attempt: ActiveRun, result: AttemptResult) -> bool:
@@ -49,25 +51,45 @@ class ExternalCompletion:
 
         Raises StoreUnavailable when that is not known in time.
         """
-        pending = _Pending()
+        [stored] = self.settle_all([(attempt, result)])
+        return stored
+
+    def settle_all(self, ends: Sequence[tuple[ActiveRun, AttemptResult]]) -> list[bool]:
+        """Settle attempts together, each as `settle` does."""
+        pending = [_Pending() for _ in ends]
         with self._lock:
-            self._pending[id(attempt)] = pending
-            completer = self._started()
-        completer.hand_in(attempt, result, wait=False)
+            self._pending |= {id(attempt): each for (attempt, _), each in zip(ends, pending, strict=True)}
         try:
-            if not pending.done.wait(MAX_SETTLEMENT_WAIT_S):
+            for attempt, result in ends:
+                self.settle_later(attempt, result)
+            until = time.monotonic() + MAX_SETTLEMENT_WAIT_S
+            if not all(each.done.wait(max(0.0, until - time.monotonic())) for each in pending):
                 raise StoreUnavailable("the database does not answer: repeat the same finish_run, it counts once")
         finally:
             with self._lock:
-                self._pending.pop(id(attempt), None)
-        return pending.stored
+                for attempt, _ in ends:
+                    self._pending.pop(id(attempt), None)
+        return [each.stored for each in pending]
+
+    def settle_later(self, attempt: ActiveRun, result: AttemptResult) -> None:
+        """Settle an attempt once the database takes it. Raises StoreUnavailable where this process ends."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(
+                    "this process ends: repeat the same call, another one or its next start takes it"
+                )
+            completer = self._started()
+        completer.hand_in(attempt, result, wait=False)
 
     def close(self) -> None:
-        """Store what is pending, for a moment, and end."""
+        """Store what is pending, for a moment, and end; whoever still waits is answered."""
         with self._lock:
-            completer = self._completer
+            self._closed, completer = True, self._completer
         if completer is not None:
             completer.close(CLOSE_GRACE_S)
+        with self._lock:
+            for pending in self._pending.values():
+                pending.done.set()
 
     def _started(self) -> BatchCompleter:
         if self._completer is None:

@@ -8,13 +8,15 @@ process: any process of the installation takes the next call about it, also afte
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Principal
@@ -22,15 +24,21 @@ from duetime.scheduler.queue import Finish, Grant
 from duetime.scheduler.queue.lanes import action_of_tenant
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.records import external_worker_name
-from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.run_records import Claim, Start, StartsUnknown
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.external.answers import ClaimedRun, FinishedClaim, RenewedClaim
 from duetime.scheduler.worker.external.completion import ExternalCompletion
-from duetime.scheduler.worker.external.held_runs import HAND_BACK_GONE, HAND_BACK_UNRESERVED, HeldRuns
+from duetime.scheduler.worker.external.held_runs import (
+    HAND_BACK_GONE,
+    HAND_BACK_UNRESERVED,
+    HAND_BACK_UNTOLD,
+    HeldRuns,
+)
 from duetime.scheduler.worker.external.reports import WorkerReport, checked_result
+from duetime.scheduler.worker.external.unanswered_starts import UnansweredStarts
 
 MAX_CLAIMS_PER_CALL: Final = 10
 
@@ -75,6 +83,8 @@ class ExternalRuns:
         self._dispatches = dispatches
         self.loop = Loop("external time limits", self.step)
         self._clock = monotonic
+        self._unanswered = UnansweredStarts(store, monotonic)
+        self._noting = threading.Lock()
         self._noted: dict[tuple[str, ...], float] = {}
 
     @property
@@ -93,13 +103,18 @@ class ExternalRuns:
         self._note(by, named, client)
         worker, queued = external_worker_name(by.tenant, by.user), self._queued(named, by)
         grants = self._queue.take(worker, min(most, MAX_CLAIMS_PER_CALL), TAKE_LEASE_MS, queued) if queued else []
+        began = self._store.now()  # leases and time limits in the database begin no sooner
         claims = self._start(grants, worker, named, by) if grants else []
-        return [self._claimed(claim) for claim in claims]
+        try:
+            proven = self._proven(claims, worker, named)
+            return [self._claimed(claim, began) for claim in proven]
+        except Exception:  # the worker does not learn of them; those that went back already are left as they are
+            self._held.hand_back_later(claims, HAND_BACK_UNTOLD)
+            raise
 
     def hand_back(self, claimed: Iterable[ClaimedRun]) -> None:
         """Hand back runs whose worker left before it learned of them."""
-        for each in claimed:
-            self._held.hand_back(each.claim, HAND_BACK_GONE)
+        self._held.hand_back([each.claim for each in claimed], HAND_BACK_GONE)
 
     def heartbeat(self, claim: str, *, progress: tuple[float | None, str] | None = None, by: Principal) -> RenewedClaim:
         """Renew the lease of a claim, and return what its worker is to do. Raises ClaimLost."""
@@ -120,7 +135,11 @@ class ExternalRuns:
         return found
 
     def step(self) -> float:
-        """End the attempts that are past their time limit, and return the seconds until the next look."""
+        """End the attempts past their time limit, hand back what no worker has, and return the seconds until the next.
+
+        A start that the database did not answer is known to this process alone.
+        """
+        self._held.hand_back_later(self._unanswered.stored(), HAND_BACK_UNTOLD)
         if self._dispatches():
             self._held.end_overdue()
         return TIME_LIMIT_CHECK_INTERVAL_S
@@ -144,38 +163,65 @@ class ExternalRuns:
         And as a process has put them whose settings do not declare them; whose such a run is, is read before its start.
         """
         names = list(named)
-        tenants = self._store.claimed_runs.ready_tenants(names) if by.operator else [by.tenant]
-        return {*names, *(action_of_tenant(name, tenant) for name in names for tenant in tenants)}
+        lanes = self._store.claimed_runs.ready_lanes(names) if by.operator else [(name, by.tenant) for name in names]
+        return {*names, *(action_of_tenant(*lane) for lane in lanes)}
 
     def _start(
         self, grants: Sequence[Grant], worker: str, named: Mapping[str, Handler], by: Principal
     ) -> Sequence[Claim]:
         """Start granted runs; those that may not start leave the queue, which the database refills."""
-        by_action = defaultdict[str, list[Grant]](list)
-        owners = self._store.claimed_runs.owners([grant.run_id for grant in grants if is_id(grant.run_id)])
-        for grant in grants:
-            owner = owners.get(grant.run_id)
-            if owner is not None and owner.action in named and (by.operator or owner.tenant == by.tenant):
-                by_action[owner.action].append(grant)
         claims: list[Claim] = []
-        for action, of_action in by_action.items():
-            claims += self._start_one(of_action, worker, action, named[action].lease or timedelta(0))
+        problem: Exception | None = None
+        for action, of_action in self._allowed(grants, worker, named, by).items():
+            try:
+                claims += self._start_one(of_action, worker, action, named[action].lease or timedelta(0))
+            except Exception as error:  # noqa: BLE001 - the worker gets what was started of other actions
+                log.warning("could not start %d runs of %s for a worker elsewhere: %s", len(of_action), action, error)
+                problem = error
         started = {claim.run.id for claim in claims}
         for grant in grants:
             if grant.run_id not in started:
                 self._queue.finish(worker, Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0)))
+        if problem is not None and not claims:
+            raise problem
         order = {grant.run_id: place for place, grant in enumerate(grants)}
-        return sorted(self._proven(claims, worker, named), key=lambda claim: order[claim.run.id])
+        return sorted(claims, key=lambda claim: order[claim.run.id])
+
+    def _allowed(
+        self, grants: Sequence[Grant], worker: str, named: Mapping[str, Handler], by: Principal
+    ) -> Mapping[str, list[Grant]]:
+        """Return by action the grants of runs that the caller may have."""
+        found = defaultdict[str, list[Grant]](list)
+        try:
+            owners = self._store.claimed_runs.owners([grant.run_id for grant in grants if is_id(grant.run_id)])
+        except Exception:
+            self._give_back(grants, worker)
+            raise
+        for grant in grants:
+            owner = owners.get(grant.run_id)
+            if owner is not None and owner.action in named and (by.operator or owner.tenant == by.tenant):
+                found[owner.action].append(grant)
+        return found
 
     def _start_one(self, grants: Sequence[Grant], worker: str, action: str, lease: timedelta) -> Sequence[Claim]:
         """Start runs of one action, without an epoch: they outlive the process that the call came to."""
         starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
         try:
             return self._store.claims.start(starts, worker=worker, epoch=None, lease=lease, actions=[action])
+        except StartsUnknown as error:
+            self._unanswered.add(error.starts, worker, lease)
+            started = {claim.run.id for claim in error.claims}
+            self._give_back([grant for grant in grants if grant.run_id not in started], worker)
+            if not started:
+                raise
+            return error.claims
         except Exception:
-            for grant in grants:
-                self._queue.give_back(worker, grant, CLAIM_FAILED_DELAY_MS)
+            self._give_back(grants, worker)
             raise
+
+    def _give_back(self, grants: Sequence[Grant], worker: str) -> None:
+        for grant in grants:
+            self._queue.give_back(worker, grant, CLAIM_FAILED_DELAY_MS)
 
     def _proven(self, claims: Sequence[Claim], worker: str, named: Mapping[str, Handler]) -> list[Claim]:
         """Return the claims whose reservations the queue confirms, with leases of full length; others go back."""
@@ -185,14 +231,13 @@ class ExternalRuns:
             lease = named[claim.task.action].lease or timedelta(0)
             lost = self._queue.renew(worker, {claim.run.id: claim.token}, lease.total_seconds() * 1000)
             if claim.reserved and (lost is None or lost):
-                self._held.hand_back(claim, HAND_BACK_UNRESERVED)
+                self._held.hand_back([claim], HAND_BACK_UNRESERVED)
             else:
                 proven.append(claim)
         return proven
 
-    def _claimed(self, claim: Claim) -> ClaimedRun:
+    def _claimed(self, claim: Claim, began: datetime) -> ClaimedRun:
         task, run, handler = claim.task, claim.run, self._actions[claim.task.action]
-        now, lease = self._store.now(), handler.lease or timedelta(0)
         waited = self._store.signals.wait_of_run(task.tenant, task.id, run.id)
         return ClaimedRun(
             claim,
@@ -200,8 +245,8 @@ class ExternalRuns:
             self._store.dependencies.results(task.tenant, task.id, run),
             waited.signal.to_json() if waited and waited.signal else None,
             handler.time_limit,
-            ends_by=now + handler.time_limit,
-            lease_until=now + lease,
+            ends_by=began + handler.time_limit,
+            lease_until=began + (handler.lease or timedelta(0)),
         )
 
     def _note(self, by: Principal, named: Mapping[str, Handler], client: str | None) -> None:
@@ -211,11 +256,16 @@ class ExternalRuns:
             self._store.external_workers.asked(by.tenant, by.user, names, client=client, everywhere=everywhere)
 
     def _note_call(self, by: Principal) -> None:
+        """Note a call that was carried out: its answer does not depend on this note."""
         if self._is_news(("called", by.tenant, by.user)):
-            self._store.external_workers.called(by.tenant, by.user)
+            with suppress(StoreUnavailable):
+                self._store.external_workers.called(by.tenant, by.user)
 
     def _is_news(self, call: tuple[str, ...]) -> bool:
         """Whether a call was not noted a moment ago."""
         now = self._clock()
-        self._noted = {known: at for known, at in self._noted.items() if now - at < ASKED_INTERVAL_S}
-        return self._noted.setdefault(call, now) == now
+        with self._noting:
+            self._noted = {known: at for known, at in self._noted.items() if now - at < ASKED_INTERVAL_S}
+            known = call in self._noted
+            self._noted.setdefault(call, now)
+        return not known

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Link
 from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.outbound.url_policy import WebhookOptions
@@ -21,6 +21,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.external.claimed_runs import EndedAttempt, HeldRun
 from duetime.scheduler.task import Json
+from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.external.answers import Directive, FinishedClaim, RenewedClaim
 from duetime.scheduler.worker.external.claim_id import ClaimId, ClaimLost
 from duetime.scheduler.worker.external.completion import ExternalCompletion, attempt_of
@@ -28,6 +29,7 @@ from duetime.scheduler.worker.external.reports import WorkerReport
 
 HAND_BACK_GONE: Final = Yielded(reason="handed back: its external worker left before it learned of the claim")
 HAND_BACK_UNRESERVED: Final = Yielded(reason="handed back: its pool reservation could not be confirmed")
+HAND_BACK_UNTOLD: Final = Yielded(reason="handed back: its external worker could not be told of the claim")
 OVER_LIMIT: Final = "its external worker did not finish within the time limit of"
 """Begins the reason of an attempt that its time limit ended."""
 
@@ -56,6 +58,7 @@ class HeldRuns:
         self._notifier = notifier
         self._completion = completion
         self._expectations = Expectations(requests)
+        self._longest_check = timedelta(seconds=requests.timeout)
 
     def renew(
         self,
@@ -94,13 +97,17 @@ class HeldRuns:
         context = self._context(held, name, use=attempt.usage.use)
         for pool, units in report.usage.items():
             _use(context, pool, units)
-        self._completion.settle(attempt, self._verified(held.claim, outcome))
+        self._completion.settle(attempt, self._verified(held.claim, outcome, handler))
         return self._recorded(name, by)
 
-    def hand_back(self, claim: Claim, result: Yielded) -> None:
-        """End an attempt that no worker has, so that the run starts again."""
-        now = self._store.now()
-        self._completion.settle(attempt_of(claim, now, now, self._notifier), result)
+    def hand_back(self, claims: Sequence[Claim], result: Yielded) -> None:
+        """End attempts that no worker has, so that their runs start again. They have used nothing."""
+        self._completion.settle_all([(ActiveRun(claim, notifier=self._notifier), result) for claim in claims])
+
+    def hand_back_later(self, claims: Sequence[Claim], result: Yielded) -> None:
+        """Hand back as soon as the database takes it, and wait for nothing."""
+        for claim in claims:
+            self._completion.settle_later(ActiveRun(claim, notifier=self._notifier), result)
 
     def end_overdue(self) -> int:
         """End the attempts that are past their time limit; return how many there were."""
@@ -138,9 +145,13 @@ class HeldRuns:
     def _recorded(self, name: ClaimId, by: Principal) -> FinishedClaim:
         """Return how an attempt of the caller ended by its own report. Raises ClaimLost where another end was first."""
         ended = self._ended(name, by)
-        if ended.outcome in {None, CRASHED} or (ended.reason or "").startswith(OVER_LIMIT):
+        if ended.outcome is None:
+            raise StoreUnavailable(
+                f"the end of claim {name} is not stored yet: repeat the same finish_run, it counts once"
+            )
+        if ended.outcome == CRASHED or (ended.reason or "").startswith(OVER_LIMIT):
             raise self._lost(name, ended)
-        return FinishedClaim(name, ended.outcome or "", ended.reason, ended.state, ended.ended_at)
+        return FinishedClaim(name, ended.outcome, ended.reason, ended.state, ended.ended_at)
 
     def _ended(self, name: ClaimId, by: Principal) -> EndedAttempt:
         found = self._store.claimed_runs.ended(name.run_id, name.attempt)
@@ -194,10 +205,13 @@ class HeldRuns:
             return Directive.YIELD, "a more urgent run waits"
         return Directive.CONTINUE, ""
 
-    def _verified(self, claim: Claim, outcome: Outcome) -> AttemptResult:
-        """Compare the result of a success with what its task expects."""
+    def _verified(self, claim: Claim, outcome: Outcome, handler: Handler) -> AttemptResult:
+        """Compare the result of a success with what its task expects; its lease does not end before the comparison."""
         if not isinstance(outcome, Done) or not claim.task.expect:
             return outcome
+        lease = (handler.lease or timedelta(0)) + self._longest_check
+        self._store.claims.renew([claim.run.id], worker=claim.worker, lease=lease)
+        self._queue.renew(claim.worker, {claim.run.id: claim.token}, lease.total_seconds() * 1000)
         miss = self._expectations.unmet(claim.task.expect, outcome.result)
         return Unverified(outcome.summary, outcome.result, outcome.quiet, outcome.spawn, miss) if miss else outcome
 

@@ -18,6 +18,7 @@ from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.tools.definition import Sender
 from duetime.tools.registration import WORKER_TOOLS
+from duetime.tools.worker import claim_runs
 from duetime.tools.worker.claim_runs import CLAIM_RUNS, ClaimRuns
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -161,6 +162,26 @@ async def test_a_run_that_is_claimed_for_a_caller_that_has_left_is_handed_back(
     with suppress(asyncio.CancelledError):
         await waiting
     left.set()
+    eventually(lambda: [each.outcome for each in store.history.attempts("acme", task_id)] == ["yielded"], "its return")
+
+
+async def test_a_run_is_handed_back_whose_caller_leaves_in_the_moment_between_its_claim_and_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler, store = site.app.scheduler, site.app.store
+    task_id = await scheduled(site, site.key("acme", "ann"))
+    run_id = store.tasks.get("acme", task_id).run.id
+    eventually(lambda: site.app.remote_queue.explain(run_id)[1] is not None, "the run is in the queue")
+
+    async def claimed_too_late(work: Any, *given: Any) -> None:
+        await asyncio.to_thread(work, *given)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(claim_runs, "cross", claimed_too_late)
+    sender = Sender(scheduler, Principal("acme", "bot", frozenset(SCOPES)), {})
+    assert CLAIM_RUNS.before_answer is not None
+    with pytest.raises(asyncio.CancelledError):
+        await CLAIM_RUNS.before_answer(ClaimRuns(), sender)
     eventually(lambda: [each.outcome for each in store.history.attempts("acme", task_id)] == ["yielded"], "its return")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pytest
@@ -17,9 +18,10 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.rebuild import adopt_running
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.handlers.contract.external_action import external_action
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
@@ -32,11 +34,13 @@ from duetime.scheduler.queue.remote import Question, RemoteQueue, answer
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.changes import cancel, pause
+from duetime.scheduler.run_records import StartsUnknown
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, Run, State, Tier
 from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.worker.external import completion
 from duetime.scheduler.worker.external.answers import ClaimedRun, Directive, FinishedClaim
 from duetime.scheduler.worker.external.claim_id import ClaimLost
 from duetime.scheduler.worker.external.external_runs import ExternalRuns
@@ -44,6 +48,7 @@ from duetime.scheduler.worker.external.held_runs import OVER_LIMIT
 from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
 
 from tests.builders import TENANT, Clock, added
+from tests.flow.waiting import eventually
 
 BOT = Principal(TENANT, "bot", frozenset({"worker"}))
 TWIN = Principal("globex", "bot", frozenset({"worker"}))
@@ -135,6 +140,10 @@ def redis_queue(url: str, now: Callable[[], float]) -> RedisQueue:
     assert made.begin_rebuild("test")
     assert made.end_rebuild("test")
     return made
+
+
+def away(*_: Any, **__: Any) -> NoReturn:
+    raise StoreUnavailable("the database does not answer")
 
 
 def refused(call: Callable[[], object], kind: type[DuetimeError] = ClaimLost) -> str:
@@ -442,6 +451,150 @@ def test_a_run_whose_worker_left_before_the_answer_is_handed_back_without_a_cras
     here.dispatch()
     assert here.one().claim.run.attempt == 2
     assert here.run(record).crashes == 0
+
+
+def test_a_run_that_is_handed_back_has_used_nothing_of_its_budget(here: Installation) -> None:
+    here.queue.set_pool("tokens", Limits(Kind.BUDGET, 1000, window=60_000.0))
+    record = here.due(needs={"tokens": 900})
+    here.runs.hand_back(here.claim())
+    assert here.free("tokens") == 1000
+    here.dispatch()
+    assert here.one().claim.run.attempt == 2
+    assert here.store.run_history.detail(TENANT, record.run.id).units.get(1, {}) == {}
+
+
+def test_a_claim_that_cannot_be_answered_goes_back_at_once(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = here.due()
+    with monkeypatch.context() as broken:
+        broken.setattr(here.store.dependencies, "results", away)
+        refused(here.claim, StoreUnavailable)
+    eventually(lambda: here.outcomes(record) == ["yielded"], "its return")
+    here.dispatch()
+    assert here.one().claim.run.attempt == 2
+    assert here.run(record).crashes == 0
+
+
+def test_a_claim_gets_what_was_started_when_runs_of_another_action_could_not_be(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, other = here.due(priority=Tier.HIGH), here.due("translate")
+    start = here.store.claims.start
+
+    def only_transcribe(starts: Any, *, actions: Any, **terms: Any) -> Any:
+        return start(starts, actions=actions, **terms) if actions == ["transcribe"] else away()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(here.store.claims, "start", only_transcribe)
+        assert [each.claim.run.id for each in here.claim(most=9)] == [first.run.id]
+    here.clock.forward(seconds=2)
+    assert [each.claim.run.id for each in here.claim(most=9)] == [other.run.id]
+
+
+@pytest.mark.parametrize("here", [pytest.param("shared", marks=pytest.mark.postgres)], indirect=True)
+def test_a_start_that_the_database_did_not_answer_is_handed_back_without_a_crash(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, start = here.due(), here.store.claims.start
+
+    def unanswered(starts: Any, **terms: Any) -> Any:
+        start(starts, **terms)
+        raise StartsUnknown(StoreUnavailable("away"), [], starts)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(here.store.claims, "start", unanswered)
+        refused(here.claim, StoreUnavailable)
+    here.runs.step()
+    eventually(lambda: here.outcomes(record) == ["yielded"], "its return")
+    here.dispatch()
+    here.clock.forward(seconds=2)
+    assert here.one().claim.run.attempt == 2
+    assert here.run(record).crashes == 0
+
+
+def test_a_slow_claim_is_told_no_later_end_of_its_lease_and_time_limit_than_the_database_has(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.due()
+    start = here.store.claims.start
+
+    def slow(*given: Any, **terms: Any) -> Any:
+        found = start(*given, **terms)
+        here.clock.forward(seconds=9)
+        return found
+
+    monkeypatch.setattr(here.store.claims, "start", slow)
+    claimed = here.one()
+    held = here.store.claimed_runs.held(claimed.claim.run.id)
+    assert held is not None
+    assert (claimed.lease_until, claimed.ends_by) == (held.lease_until, held.attempt_started_at + LIMIT)
+
+
+def test_the_lease_outlives_the_check_of_what_the_task_expects(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = here.due(expect={"url": "https://example.com/health"})
+    claimed = here.one()
+    here.clock.forward(seconds=55)
+
+    def slow(*_: Any) -> str:
+        here.clock.forward(seconds=19)
+        here.maintain()
+        return ""
+
+    monkeypatch.setattr(Expectations, "unmet", slow)
+    assert here.finish(claimed, "done").state is State.SUCCEEDED
+    assert here.outcomes(record) == ["done"]
+
+
+def test_a_finish_that_waits_for_the_database_is_answered_when_the_process_ends(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = here.due()
+    claimed, asked, answers = here.one(), threading.Event(), list[str]()
+
+    def settle(*_: Any, **__: Any) -> Any:
+        asked.set()
+        away()
+
+    def finish() -> None:
+        answers.append(refused(lambda: here.finish(claimed), StoreUnavailable))
+
+    monkeypatch.setattr(completion, "CLOSE_GRACE_S", 0.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(here.store.claims, "settle", settle)
+        waiting = threading.Thread(target=finish)
+        waiting.start()
+        assert asked.wait(10)
+        here.runs.close()
+        waiting.join(10)
+    assert "repeat the same" in answers[0]
+    assert "repeat the same" in refused(lambda: here.finish(claimed), StoreUnavailable)
+    other = here.process()
+    assert other.finish(str(claimed.name), WorkerReport(ReportedOutcome.DONE), by=BOT).state is State.SUCCEEDED
+    other.close()
+    assert here.outcomes(record) == ["done"]
+
+
+def test_many_claims_in_one_instant_start_each_run_once(here: Installation) -> None:
+    """Calls of many users, so that each is noted while others are: a note that fails would lose the claim."""
+    records = [here.due() for _ in range(8)]
+    users = [replace(BOT, user=f"bot-{number}") for number in range(8)]
+    ready, claimed, switching = threading.Barrier(8), list[str](), sys.getswitchinterval()
+
+    def claim(by: Principal) -> None:
+        ready.wait(10)
+        claimed.extend(each.claim.run.id for _ in range(3) for each in here.claim(by))
+
+    threads = [threading.Thread(target=claim, args=(user,)) for user in users]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    finally:
+        sys.setswitchinterval(switching)
+    assert sorted(claimed) == sorted(record.run.id for record in records)
 
 
 def test_workers_are_known_by_what_they_ask_for_and_when_they_last_called(here: Installation) -> None:
