@@ -204,7 +204,7 @@ class WorkerProcess:
 class ExternalWorker:
     """A caller that claims runs over MCP: the user of a key, and the name of its client where that gives one.
 
-    `actions` are those that it last asked for. It works for all tenants where it is `everywhere`, as operators may.
+    `actions` are those that it asked for lately. It works for all tenants where it is `everywhere`, as operators may.
     """
 
     tenant: str

@@ -8,15 +8,13 @@ process: any process of the installation takes the next call about it, also afte
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Principal
@@ -30,6 +28,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.external.answers import ClaimedRun, FinishedClaim, RenewedClaim
+from duetime.scheduler.worker.external.caller_notes import CallerNotes
 from duetime.scheduler.worker.external.completion import ExternalCompletion
 from duetime.scheduler.worker.external.held_runs import (
     HAND_BACK_GONE,
@@ -49,9 +48,6 @@ CLAIM_FAILED_DELAY_MS: Final = 1_000.0
 """Milliseconds after which a run returns to the queue whose claim the database did not take."""
 
 TIME_LIMIT_CHECK_INTERVAL_S: Final = 2.0
-
-ASKED_INTERVAL_S: Final = 5.0
-"""Seconds within which a worker's call is noted once, however often it asks."""
 
 log = logging.getLogger(__name__)
 
@@ -82,10 +78,8 @@ class ExternalRuns:
         self._held = HeldRuns(store, queue, self._actions, notifier, self._completion, requests=handlers.webhooks)
         self._dispatches = dispatches
         self.loop = Loop("external time limits", self.step)
-        self._clock = monotonic
         self._unanswered = UnansweredStarts(store, monotonic)
-        self._noting = threading.Lock()
-        self._noted: dict[tuple[str, ...], float] = {}
+        self._notes = CallerNotes(store.external_workers, monotonic)
 
     @property
     def actions(self) -> Sequence[str]:
@@ -100,7 +94,7 @@ class ExternalRuns:
         Raises InvalidArgument for an action that is none.
         """
         named = self._named(actions)
-        self._note(by, named, client)
+        self._notes.asked(by, named, client)
         worker, queued = external_worker_name(by.tenant, by.user), self._queued(named, by)
         grants = self._queue.take(worker, min(most, MAX_CLAIMS_PER_CALL), TAKE_LEASE_MS, queued) if queued else []
         began = self._store.now()  # leases and time limits in the database begin no sooner
@@ -119,19 +113,19 @@ class ExternalRuns:
     def heartbeat(self, claim: str, *, progress: tuple[float | None, str] | None = None, by: Principal) -> RenewedClaim:
         """Renew the lease of a claim, and return what its worker is to do. Raises ClaimLost."""
         found = self._held.renew(claim, by, progress=progress)
-        self._note_call(by)
+        self._notes.called(by)
         return found
 
     def checkpoint(self, claim: str, state: Json, *, by: Principal) -> RenewedClaim:
         """Save the state from which the next attempt starts, and renew the lease as `heartbeat` does."""
         found = self._held.renew(claim, by, state=(state,))
-        self._note_call(by)
+        self._notes.called(by)
         return found
 
     def finish(self, claim: str, report: WorkerReport, *, by: Principal) -> FinishedClaim:
         """Settle an attempt by the report of its worker; a repeated call returns the recorded end. Raises ClaimLost."""
         found = self._held.finish(claim, by, report, checked_result)
-        self._note_call(by)
+        self._notes.called(by)
         return found
 
     def step(self) -> float:
@@ -248,24 +242,3 @@ class ExternalRuns:
             ends_by=began + handler.time_limit,
             lease_until=began + (handler.lease or timedelta(0)),
         )
-
-    def _note(self, by: Principal, named: Mapping[str, Handler], client: str | None) -> None:
-        names = tuple(named)
-        if self._is_news(("asked", by.tenant, by.user, client or "", *names)):
-            everywhere = by.operator
-            self._store.external_workers.asked(by.tenant, by.user, names, client=client, everywhere=everywhere)
-
-    def _note_call(self, by: Principal) -> None:
-        """Note a call that was carried out: its answer does not depend on this note."""
-        if self._is_news(("called", by.tenant, by.user)):
-            with suppress(StoreUnavailable):
-                self._store.external_workers.called(by.tenant, by.user)
-
-    def _is_news(self, call: tuple[str, ...]) -> bool:
-        """Whether a call was not noted a moment ago."""
-        now = self._clock()
-        with self._noting:
-            self._noted = {known: at for known, at in self._noted.items() if now - at < ASKED_INTERVAL_S}
-            known = call in self._noted
-            self._noted.setdefault(call, now)
-        return not known

@@ -60,7 +60,7 @@ def _outcome(report: WorkerReport) -> Outcome:
             _refuse(report, retry_in="outcome='retry'")
             return Failed(_reason(report), report.result)
         case ReportedOutcome.YIELDED:
-            _refuse(report, error="outcome='retry'", retry_in="outcome='retry'")
+            _refuse(report, error="outcome='retry'", retry_in="outcome='retry'", result="outcome='done'")
             return Yielded(None, report.summary or WORKER_GAVE_WAY)
 
 

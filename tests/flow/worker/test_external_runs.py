@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -71,8 +72,8 @@ class Installation:
         self.placement = Placement(external=self.handlers.external)
         self.runs = self.process()
 
-    def process(self) -> ExternalRuns:
-        return ExternalRuns(self.store, RemoteQueue(self._ask), self.handlers, RunNotifier())
+    def process(self, monotonic: Callable[[], float] = time.monotonic) -> ExternalRuns:
+        return ExternalRuns(self.store, RemoteQueue(self._ask), self.handlers, RunNotifier(), monotonic=monotonic)
 
     def _ask(self, question: Question) -> Json:
         """Ask as another process does: questions and answers are JSON."""
@@ -415,6 +416,7 @@ def test_a_wrong_report_is_refused_and_the_claim_stays(here: Installation) -> No
         {"outcome": "done", "result": {"x": float("nan")}},
         {"outcome": "done", "result": {"x": "x" * 70_000}},
         {"outcome": "done", "usage": {"tokens": 1}},
+        {"outcome": "yielded", "result": {"page": 3}},
     ]
     for report in wrong:
         refused(partial(here.finish, claimed, **report), InvalidArgument)
@@ -613,3 +615,17 @@ def test_workers_are_known_by_what_they_ask_for_and_when_they_last_called(here: 
         ("mcp:globex/bot", ("translate",), here.clock()),
     ]
     assert workers.last_seen("transcribe", "globex") is None
+
+
+def test_two_programs_with_one_key_are_known_by_what_both_ask_for(here: Installation) -> None:
+    workers, at = here.store.external_workers, [0.0]
+    here.runs = here.process(lambda: at[0])
+    for _ in range(3):
+        for action in ("transcribe", "translate"):
+            here.runs.claim([action], by=BOT)
+            at[0] += 6
+    assert [each.actions for each in workers.all()] == [("transcribe", "translate")]
+    assert workers.last_seen("transcribe", TENANT) == here.clock()
+    at[0] += 300
+    here.runs.claim(["translate"], by=BOT)
+    assert [each.actions for each in workers.all()] == [("translate",)]
