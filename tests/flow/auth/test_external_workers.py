@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -98,19 +99,44 @@ async def test_the_client_of_the_sdk_claims_and_finishes_and_the_chain_goes_on_w
     assert whole["state"] == "succeeded", whole
 
 
-async def test_the_program_of_the_page_works_through_what_is_due(site: Site) -> None:
+async def test_the_program_of_the_page_works_through_what_is_due_also_after_the_server_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the settings of the page, and nothing else."""
     page = (Path(__file__).parents[3] / "docs" / "external-workers.md").read_text("utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [settings] = re.findall(r"^   ```toml\n(.*?)^   ```$", page, re.MULTILINE | re.DOTALL)
     shown: dict[str, Any] = {"__name__": "shown_worker"}
     exec(compile(code, "external-workers.md", "exec"), shown)
-    key = site.key()
-    task_id = await scheduled(site, key)
-    async with connected(site, site.key("acme", "bot", scopes=SCOPES)) as client:
-        work = asyncio.ensure_future(shown["serve"](client))
-        ended = await site.call(key, "get_task", task_id=task_id, wait="30 s")
-        work.cancel()
-    assert ended["structuredContent"]["state"] == "succeeded", ended
-    assert "Transcribed" in ended["content"][0]["text"]
+    pause = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _seconds: pause(0))
+    async with serving(tmp_path, auth="keys", **tomllib.loads(settings)) as site:
+        site.app.start()
+        key, over = site.key(), Away(site.http._transport)
+        task_id = await scheduled(site, key)
+        headers = bearer(site.key("acme", "bot", scopes=SCOPES))
+        async with httpx2.AsyncClient(transport=over, headers=headers) as http:
+            work = asyncio.ensure_future(shown["serve"](http))
+            ended = await site.call(key, "get_task", task_id=task_id, wait="30 s")
+            work.cancel()
+        assert ended["structuredContent"]["state"] == "succeeded", ended
+        assert "Transcribed" in ended["content"][0]["text"]
+        assert over.refused == {"claim_runs", "finish_run"}
+
+
+class Away(httpx2.AsyncBaseTransport):
+    """The way to a server that is away at the first call of each tool."""
+
+    def __init__(self, over: httpx2.AsyncBaseTransport) -> None:
+        self._over = over
+        self.refused: set[str] = set()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        called = json.loads(await request.aread() or b"{}").get("params", {}).get("name")
+        if called and called not in self.refused:
+            self.refused.add(called)
+            raise httpx2.ConnectError("refused")
+        return await self._over.handle_async_request(request)
 
 
 async def test_a_claim_and_its_reservation_outlive_a_restart_of_the_server(tmp_path: Path) -> None:
