@@ -79,6 +79,11 @@ OF_NO_TENANT = {
     "run_logs.write",  # by the run itself
     "audit.record",  # the tenant is in what is stored
     "audit.record_read",
+    "audit.knows",  # of operators
+    "claimed_runs.held", "claimed_runs.ended", "claimed_runs.owners",  # by the run; the worker's claim says whose it is
+    "claimed_runs.ready_lanes", "claimed_runs.open_attempts",  # of the processes that run tasks, and of operators
+    "external_workers.asked", "external_workers.called",  # stores what its caller did, and answers nothing
+    "external_workers.all", "external_workers.last_seen",  # of operators, and of what a tenant's own task waits for
     "audit_chain.seal",
     "decisions.add", "decisions.trim", "decisions.ready_runs",  # of workers
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
