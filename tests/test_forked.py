@@ -98,7 +98,7 @@ PARENT = [sys.executable, "-c", "import os; print(os.getppid())"]
 
 
 @pytest.mark.parametrize("words", [b"", b"\0", forked.NUMBER.pack(9), forked.NUMBER.pack(9) + b'{"argum'])
-def test_who_is_killed_while_it_asks_costs_nobody_else_a_program(words: bytes) -> None:
+def test_a_process_that_is_killed_while_it_asks_costs_no_other_one_a_program(words: bytes) -> None:
     before = forked.run(PARENT, timeout=60)
     with socket.socket(socket.AF_UNIX) as killed:
         killed.connect(forked._forker().address)

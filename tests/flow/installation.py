@@ -76,7 +76,9 @@ class Installation:
         self.channel = Channel()
         self.claim: Callable[[], None] = lambda: None
         self._stack = ExitStack()
-        monkeypatch.setattr(distributed, "connected", lambda *_, report: LocalQueue(queue, LocalNews(self.channel), self))
+        monkeypatch.setattr(
+            distributed, "connected", lambda *_, **_report: LocalQueue(queue, LocalNews(self.channel), self)
+        )
 
     def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = (), **parts: Any) -> App:
         app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role, **parts))

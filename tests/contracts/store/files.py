@@ -36,7 +36,7 @@ class SharedConnection(sqlite3.Connection):
     """By how they connected, those to the file that is shared now."""
 
     used: ClassVar[WeakSet[SharedConnection]] = WeakSet()
-    """Those to that file that nobody has closed: a thread which a test left behind may write there yet."""
+    """Connections to that file that nobody has closed: a thread which a test left behind may write there yet."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -175,5 +175,5 @@ def shared(folder: Path) -> Iterator[SharedFiles]:
     try:
         yield files
     finally:
-        SQLiteDialect_pysqlite.connect = connected  # type: ignore[method-assign]
+        SQLiteDialect_pysqlite.connect = connected  # type: ignore[method-assign]  # as above
         files.end()

@@ -13,7 +13,7 @@ PhraseParts = Mapping[str, Sequence[Word]]
 
 MINUTES: Final = re.compile("[0-5][0-9]")
 FIRST_THING: Final = "first thing"
-LAST_HOUR: Final = 23
+MAX_CLOCK_HOURS: Final = 23
 _NAMED_HOURS: Final = {"noon": 12, "midnight": 0}
 _MINUTES_PER_DAY: Final = 24 * 60
 _EVENING_HOURS, _LAST_NIGHT_HOURS, _LATE_NIGHT_HOURS, _HALF_DAY_HOURS = 18, 5, 8, 12

@@ -145,7 +145,7 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
         minutes = _added_minutes(clock, said)
         if minutes:
             yield f"{rule}{left_out} at {minutes}{end}"
-        if not minutes or int(second) <= clock_words.LAST_HOUR:
+        if not minutes or int(second) <= clock_words.MAX_CLOCK_HOURS:
             yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}{both}{end}"
 
 

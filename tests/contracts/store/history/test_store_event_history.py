@@ -39,7 +39,7 @@ def limits(how: str, where: EventFilter, smallest: int = 2) -> tuple[int, ...]:
     """Return sizes of pages for a filter, none where its search is the same as another way.
 
     An index serves texts and labels until nothing is rare; all else is compared. A page of 2 asks for 3 events, as
-    many as are compared at first: some pages are full, and others end where the search stopped.
+    many as are compared at first. Some pages are full, and others end where the search stopped.
     """
     is_indexed = any(each is not None for each in (where.text, where.title, where.label))
     if how == "compared by few":
