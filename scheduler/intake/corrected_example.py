@@ -75,8 +75,8 @@ def with_accepted_examples(
             problems = [_without(each, refused) for each in problems] if refused else problems
             return problems[0] if len(problems) == 1 else InvalidArguments(problems)
         for new in again:
-            known = next((each for each in problems if each.argument == new.argument), None)
-            problems = [*(each for each in problems if each is not known), _joined(known, new) if known else new]
+            at = next((at for at, each in enumerate(problems) if each.argument == new.argument), len(problems))
+            problems[at : at + 1] = [_joined(problems[at], new) if at < len(problems) else new]
     return error
 
 

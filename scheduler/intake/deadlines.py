@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
-from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.durations import parse_exact, parse_span
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
@@ -167,6 +167,9 @@ def _length_text(given: str) -> str:
 
     That is a time of day, or a length.
     """
+    with suppress(Unknown):
+        parse_span(_WITHIN.sub("", given))
+        return given  # `8 h` is English as well
     twins = tuple(translation.twins(given))
     if len(twins) > 1:
         raise Unknown("can mean two things")

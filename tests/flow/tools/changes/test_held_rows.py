@@ -149,7 +149,9 @@ def test_a_question_that_quiet_hours_hold_says_until_when(scheduler: Scheduler, 
     [(delivery, _)] = store.deliveries.due(limit=9)
     store.deliveries.postpone({delivery.id: clock() + timedelta(hours=19)})
     words = "held until Wed 25 Nov 2026 07:00 (quiet hours)"
-    assert f"Delivery to inbox, webhook:team: {words}." in task_text(task_payload(scheduler.get(asked.record.task.id)))
+    assert f"Delivery to webhook:team: {words}, to the inbox at once." in task_text(
+        task_payload(scheduler.get(asked.record.task.id))
+    )
     assert row(scheduler).held_until == "2026-11-25T07:00:00Z"
     assert words in said(scheduler)[0]
 
