@@ -34,7 +34,7 @@ from duetime.scheduler.rules.states import TERMINAL, cancelled, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord, after_pause, due_at
+from duetime.scheduler.views import TaskRecord, due_at
 
 UNDO_WINDOW = timedelta(seconds=30)
 ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")
@@ -163,7 +163,7 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
 
 def _later(record: TaskRecord, waiting: Iterable[Run], by: timedelta | datetime, now: datetime) -> datetime:
     """Return the time of a snooze of what is `waiting`; raise Refused for one before that is due."""
-    due = max((after_pause(record.task, run.wake_at or run.scheduled_for) for run in waiting), default=now)
+    due = max((run.wake_at or run.scheduled_for for run in waiting), default=now)
     if isinstance(by, timedelta):
         return max(due, now) + by
     if by < due:

@@ -12,7 +12,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.changes.pause import past_pause, seen_at, skip_next
+from duetime.scheduler.intake.changes.pause import past_pause, skip_next
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
@@ -107,7 +107,7 @@ def _snooze(record: TaskRecord, minutes: int | None, until: Moment | None, now: 
 def _snooze_by(
     record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str
 ) -> timedelta | datetime:
-    frame = Frame(seen_at(record), holidays=holidays)
+    frame = Frame(record.run.scheduled_for, holidays=holidays)
     return snooze_by(record.task.timezone, minutes, until, now, frame)
 
 

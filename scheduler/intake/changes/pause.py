@@ -83,13 +83,6 @@ def past_pause(record: TaskRecord) -> TaskRecord:
     return replace(record, run=replace(coming, id=run.id, generation=run.generation))
 
 
-def seen_at(record: TaskRecord) -> datetime:
-    """Return the time of the current run as its user sees it: what a pause holds until a time starts with its end."""
-    run = record.run
-    waits = run.state not in TERMINAL and not changes.has_started(run)
-    return after_pause(record.task, run.scheduled_for) if waits else run.scheduled_for
-
-
 def left_out_note(record: TaskRecord, moved: Change) -> tuple[str, ...]:
     """Say that an occurrence was moved to a time at which its series is paused, so that it is left out."""
     task, run = record.task, moved.coming

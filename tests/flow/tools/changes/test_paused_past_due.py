@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.views import TaskFilter, TaskView
+from duetime.scheduler.views import TaskFilter
 from duetime.widgets.bulk.payload import bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 from duetime.widgets.formats.whole_list import whole_list_payload
@@ -105,23 +104,6 @@ def test_an_undo_of_many_names_no_time_at_which_a_pause_held_a_task(scheduler: S
     undone = scheduler.bulk.change("undo", undo=moved.undo)
     for result in (moved, undone):
         assert [(row.was, row.when) for row in bulk_payload(result).tasks] == [(None, "2026-11-23T12:30:00Z")]
-
-
-@pytest.mark.parametrize(
-    "move",
-    [
-        lambda scheduler, task_id: scheduler.reschedule(task_id, when="2 hours later"),
-        lambda scheduler, task_id: scheduler.act(task_id, "snooze", minutes=120),
-        lambda scheduler, task_id: scheduler.act(task_id, "snooze", until="2 hours later"),
-    ],
-    ids=["it is moved", "it is snoozed", "it is snoozed in words"],
-)
-def test_a_paused_task_is_moved_from_the_time_that_was_shown(
-    scheduler: Scheduler, move: Callable[[Scheduler, str], TaskView]
-) -> None:
-    task_id = scheduler.schedule("Report", when="9:00").record.task.id
-    scheduler.reschedule(task_id, pause_until="12:30")
-    assert task_payload(move(scheduler, task_id)).when.utc == "2026-11-23T14:30:00Z"
 
 
 def test_an_occurrence_that_is_moved_into_its_pause_is_said_to_be_left_out(scheduler: Scheduler) -> None:
