@@ -26,7 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests import blank
 from tests.flow.auth.conftest import Site, bearer, serving
-from tests.flow.waiting import eventually
+from tests.flow.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -263,16 +263,23 @@ async def test_a_worker_learns_nothing_of_the_runs_of_another_tenant(site: Site)
     assert site.app.store.tasks.get("acme", task_id).run.state.value == "running"
 
 
+async def until_shown(site: Site, key: str, task_id: str, words: str) -> None:
+    """Read a task until its text has some words: a task that is new waits for a process to queue it."""
+    async with asyncio.timeout(PATIENCE_S):
+        shown = ""
+        while words not in shown:
+            shown = (await site.call(key, "get_task", task_id=task_id))["content"][0]["text"]
+            await asyncio.sleep(0.02)
+
+
 async def test_a_task_says_that_no_worker_has_claimed_its_action_and_lists_name_those_that_do(site: Site) -> None:
     key, operator = site.key("acme", "ann"), site.key("local", "root", scopes=("tasks", "admin:read"))
     task_id = await scheduled(site, key)
-    shown = (await site.call(key, "get_task", task_id=task_id))["content"][0]["text"]
-    assert "none has claimed 'transcribe' lately" in shown
+    await until_shown(site, key, task_id, "none has claimed 'transcribe' lately")
     async with connected(site, site.key("acme", "bot", scopes=SCOPES)) as client:
         [claimed] = (await called(client, "claim_runs", wait="20 s"))["claims"]
     other = await scheduled(site, key, title="Transcribe too")
-    shown = (await site.call(key, "get_task", task_id=other))["content"][0]["text"]
-    assert "a worker elsewhere to claim it" in shown
+    await until_shown(site, key, other, "a worker elsewhere to claim it")
     found = (await site.http.get("/v1/workers", headers=bearer(operator))).json()["external"]
     [bot] = [{**each, "started_at": None, "seen_at": None} for each in found]
     assert bot == {
