@@ -8,7 +8,6 @@ from typing import Final, Self
 
 from duetime.scheduler.errors import InvalidArgument, Refused
 
-MAX_CLAIM_CHARS: Final = 80
 _FORM: Final = re.compile(r"(r_[0-9a-z]{1,40})\.([1-9][0-9]{0,8})")
 
 
