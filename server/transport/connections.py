@@ -1,14 +1,18 @@
-"""Limits of HTTP connections: how long a request may take to arrive, and how many connections there may be."""
+"""Limits of HTTP connections: how long a request may take to arrive, how many there may be, and how open ones end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
+from http import HTTPStatus
 from typing import Any, Final
 
 import h11
 from duetime.scheduler.runtime.failure_log import RepeatFilter
+from duetime.server.rest.problem import RETRY_AFTER_S
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -23,6 +27,11 @@ MAX_ADDRESS_RATIO: Final = 0.75
 
 _TIMEOUT_ANSWER: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL_ANSWER: Final = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+_STOPPING: Final = (
+    "The server is stopping, and this request was not done yet. It may still have its effect. "
+    "Send it again, with the same idempotency key if it has one."
+)
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -133,3 +142,26 @@ def max_connections() -> int:
 
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CLIENT_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CLIENT_CONNECTIONS, files // 2)
+
+
+class UnansweredAtEnd:
+    """An ASGI application that answers 503 where the server cancels a request, which uvicorn would answer by 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or begun:
+                raise
+            headers = {"Retry-After": str(RETRY_AFTER_S), "Connection": "close"}
+            await PlainTextResponse(_STOPPING, HTTPStatus.SERVICE_UNAVAILABLE, headers)(scope, receive, send)

@@ -25,7 +25,7 @@ from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown
 from duetime.server.settings.access import MCP_PATH
 from duetime.server.telemetry.trace_context import TraceContext
 from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
-from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
+from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection, UnansweredAtEnd
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.plain_endpoint import PlainEndpoint
 from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES, RequestChecks, refuse_access
@@ -175,6 +175,7 @@ def _add_middleware(app: Starlette, access: HttpAccess, *, guarded: bool) -> Non
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
     app.add_middleware(RequestChecks, access=access, guarded=guarded)
+    app.add_middleware(UnansweredAtEnd)
     app.add_middleware(PlainRefusals)
     if access.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))

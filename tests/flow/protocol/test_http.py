@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -30,6 +31,9 @@ from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import HttpSite, http_app, listening, url_of
 from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES
 from duetime.tools.registration import make_tools
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tests import forked
 from tests.flow.protocol.serve_process import ADDRESS, ServerLog
@@ -189,6 +193,41 @@ async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path
 
     assert (ready.status_code, ready.text) == (503, "the database is locked")
     assert alive.status_code == 200
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("path", "kind"), [("/v1/slow", "application/problem+json"), ("/slow", "text/plain")])
+async def test_a_request_that_the_end_of_the_server_cuts_off_is_answered_by_repeat_it(
+    tmp_path: Path, path: str, kind: str
+) -> None:
+    store, reached, answers = open_store(f"sqlite:///{tmp_path / 'duetime.db'}"), anyio.Event(), list[httpx2.Response]()
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), None))
+
+    async def slow(_: Request) -> Response:
+        reached.set()
+        await anyio.sleep_forever()
+        raise AssertionError("never")
+
+    def ready(*, verbose: bool) -> str:
+        return "ok"
+
+    server = make_server(lambda: scheduler, Subscriptions(lambda: store.history))
+    app = http_app(HttpSite(server, ready, routes=[Route(path, slow)]))
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+            answers.append(await client.get(path))
+
+    asked = asyncio.create_task(ask())
+    await reached.wait()
+    asked.cancel()
+    await asked
+    store.close()
+
+    [answer] = answers
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert answer.headers["Content-Type"].startswith(kind)
+    assert "may still have its effect. Send it again, with the same idempotency key" in answer.text
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
