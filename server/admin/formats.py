@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +23,10 @@ _ONE_DAY = timedelta(days=1)
 _SECONDS_SHOWN_BELOW_S = 10
 SMALL_PART_RATIO = 0.1
 MAX_ENDS_SHOWN = 3
+_NAMED = re.compile(r"\b([tr])_(?:[0-9a-z]{20}|[0-9a-z]{12})\b")
+"""The id of a task or a run in a sentence."""
+
+_PAGES = {"t": "/tasks/", "r": "/runs/"}
 
 
 @pass_context
@@ -118,6 +123,18 @@ def amount(cost: Decimal | None) -> str:
     return _DASH if cost is None else money(cost)
 
 
+@pass_context
+def linked(context: Context, sentence: str) -> Markup:
+    """Write a sentence with each task and run that it names as a link to its page."""
+    visit: Visit = context["visit"]
+    parts, end = list[str](), 0
+    for found in _NAMED.finditer(sentence):
+        link = Markup('<a href="{}">{}</a>').format(visit.url(_PAGES[found[1]] + found[0]), found[0])
+        parts += [sentence[end : found.start()], link]
+        end = found.end()
+    return Markup("").join([*parts, sentence[end:]])
+
+
 def percent(part: float) -> str:
     """Write a part of one as percent, with a decimal where it is small."""
     return f"{100 * part:.{0 if part >= SMALL_PART_RATIO else 1}f} %"
@@ -130,6 +147,7 @@ FILTERS = {
     "span": span,
     "count": count,
     "money": amount,
+    "linked": linked,
     "pretty": pretty,
     "word": word,
 }

@@ -251,6 +251,17 @@ async def test_a_run_that_waits_says_why(admin: Admin) -> None:
     assert "none is running" in page.text
 
 
+async def test_a_reason_links_the_tasks_that_it_names_and_nothing_else(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    first = scheduler.schedule("<i>First</i>", when=timedelta(hours=1)).record.task.id
+    second = scheduler.schedule("Second", after=[first]).record
+    page = (await admin.get(f"/runs/{second.run.id}")).text
+    said = page.split("Why it is not running", 1)[1].split("</section>", 1)[0]
+    assert f'<a href="/admin/tasks/{first}">{first}</a>' in said
+    assert "&lt;i&gt;First" in said
+    assert said.count("<a ") == 1
+
+
 @pytest.mark.parametrize("ended", [True, False])
 async def test_progress_reads_as_percent_until_the_run_has_succeeded(admin: Admin, *, ended: bool) -> None:
     store, run = admin.site.app.store, run_of(admin, State.READY)
