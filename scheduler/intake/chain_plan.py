@@ -10,6 +10,7 @@ from functools import partial
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
 from duetime.scheduler.chain.steps import SPAWNED_TASKS, StepRequest, is_outside, read_steps, steps_in_order
+from duetime.scheduler.chain.upstream_check import dependencies_of
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
@@ -95,6 +96,8 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
         problems.of(refuse_ends_without_repeat, request)
     if not read.problems:
         problems.of(refuse_unheeded, request, steps)
+    if problems.of(_check_upstreams, planner, request, by) is None:
+        request = replace(request, after=())
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
     timed = _with_times(planner, request, series, steps, problems, now=now)
     of_steps = ProblemCollector()
@@ -154,6 +157,12 @@ def _with_times(
     if any("timezone" in step.arguments for step in steps):
         return problems.of(at_instants, planner.times, request, now) or request
     return request
+
+
+def _check_upstreams(planner: Planner, request: Request, by: Principal) -> bool:
+    """Raise what is wrong with the tasks that the chain comes after: it is said once, and not of each first step."""
+    dependencies_of(replace(request, repeat=None, valid_output=None), by.tenant, planner.upstreams)
+    return True
 
 
 def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], now: datetime) -> Timing:

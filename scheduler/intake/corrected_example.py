@@ -64,7 +64,7 @@ def with_accepted_examples(
     `attempt` raises what is wrong with a call. Mistakes of the corrected call are reported as well: an argument with
     two has an example with both corrections. An error that no trial ends stays as it is.
     """
-    problems = list(error.problems) if isinstance(error, InvalidArguments) else [error]
+    problems = _apart(error.problems if isinstance(error, InvalidArguments) else [error], given)
     for _ in range(_MAX_TRIALS):
         again = _problems_of(attempt, _sent_back(given, problems, 0))
         if again is None:
@@ -78,6 +78,29 @@ def with_accepted_examples(
             at = next((at for at, each in enumerate(problems) if each.argument == new.argument), len(problems))
             problems[at : at + 1] = [_joined(problems[at], new) if at < len(problems) else new]
     return error
+
+
+def _apart(problems: Sequence[InvalidArgument], given: Mapping[str, Any]) -> list[InvalidArgument]:
+    """Return problems with examples that repeat nothing of an argument that another of them corrects.
+
+    Of several, one without an example is tried without its argument.
+    """
+    roots = [_root(each) for each in problems]
+    bare = {each for each in problems if not each.example and each.argument in given and len(problems) > 1}
+    problems = [_with_example(each, {each.argument: None}) if each in bare else each for each in problems]
+    found = []
+    for each, root in zip(problems, roots, strict=True):
+        named = _named(each, 0)
+        others = {name for name in roots if name != root and name in named and named[name] == given.get(name)}
+        own = {name: value for name, value in named.items() if name not in others}
+        found.append(_with_example(each, own) if others and own and len(_alternatives(each)) == 1 else each)
+    return found
+
+
+def _root(problem: InvalidArgument) -> str:
+    """Return the whole argument that a problem is about, or about a part of."""
+    found = _PARTS.match(problem.argument)
+    return found[0] if found else problem.argument
 
 
 def _joined(known: InvalidArgument, new: InvalidArgument) -> InvalidArgument:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
+from duetime.scheduler.chain.steps import is_outside
 from duetime.scheduler.chain.upstream_check import AFTER_A_FAILURE, is_only_on_failure
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
@@ -33,6 +34,19 @@ class EventWait(Object):
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamIds(Texts):
+    """Ids of tasks and chains: no id has a comma, so several in one text are a list."""
+
+    limit: int = MAX_UPSTREAMS
+    listed: bool = True
+
+    def read(self, given: Json) -> list[str]:
+        meant = self.corrected(given)
+        several = isinstance(meant, list) and len(meant) > 1 and all(map(is_outside, meant))
+        return Texts.read(self, meant if several else given)
+
+
+@dataclass(frozen=True, slots=True)
 class FailurePolicy(Argument):
     """The effect of a failure of a task in `after`; a task that is to run only then is for another call."""
 
@@ -47,9 +61,7 @@ class FailurePolicy(Argument):
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
 
 
-AFTER = Argument(
-    "after", Texts(MAX_UPSTREAMS), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']"
-)
+AFTER = Argument("after", UpstreamIds(), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']")
 AFTER_FAILURE = FailurePolicy(
     "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
 )

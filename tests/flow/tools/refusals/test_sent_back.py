@@ -619,21 +619,53 @@ MISTAKES: dict[str, Any] = {
 }
 """One wrong value for each argument of a reminder that runs once."""
 
+BEFORE_IT: dict[str, Any] = {"after": ["ONE", "t_abcdefghjkmn"], "steps": [{"name": "a b"}]}
+"""Wrong values of what links a task to others: mistakes elsewhere are corrected in the calls that these lead to."""
+
+LINK_PAIRS = [
+    {"repeat": "every full moon", "after": BEFORE_IT["after"]},
+    {"repeat": "daily", "after": BEFORE_IT["after"]},
+    {"until": "friday", "after": "t_1, t_2"},
+    {"after": "t_1, t_2", "steps": [{"name": "a", "priority": "urgent!"}]},
+    {"after": BEFORE_IT["after"], "steps": [{"name": "a"}, {"name": "b", "after": ["aa"]}]},
+    {"action": "remainder", "payload": "x"},
+    BEFORE_IT,
+    *(
+        {name: value, link: wrong}
+        for link, wrong in BEFORE_IT.items()
+        for name, value in Random(11).sample([*MISTAKES.items()], 4)
+    ),
+]
+
 WATCH_MISTAKES = {"until": "whenever", "condition": "status == shipped", "every": "10 s", "url": "http://127.0.0.1/x"}
 PAIRS = [
     *({"when": "tomorrow", **dict(pair)} for pair in Random(7).sample([*combinations(MISTAKES.items(), 2)], 24)),
     *({"action": "watch", "payload": {**WATCH, **dict(pair)}} for pair in combinations(WATCH_MISTAKES.items(), 2)),
+    *({"when": "tomorrow", **pair} for pair in LINK_PAIRS),
 ]
 
 
 @pytest.mark.parametrize("wrong", PAIRS, ids=lambda value: str(value)[:90])
-def test_the_examples_of_two_wrong_arguments_are_accepted_together(answer: Answer, wrong: dict[str, Any]) -> None:
-    given = {"title": "A", **wrong}
+def test_the_examples_of_two_wrong_arguments_are_accepted_together(
+    answer: Answer, ids: dict[str, str], wrong: dict[str, Any]
+) -> None:
+    given = _filled({"title": "A", **wrong}, ids)
     accepted, said = answer(S, given)
     assert not accepted
     for tool, sent in corrections(S, given, said):
         accepted, then = answer(tool, {**sent, "dry_run": True})
         assert accepted, f"{said}\n  sent back: {sent}\n  answer: {then}"
+
+
+def test_ids_of_tasks_with_commas_between_are_a_list_of_them(
+    scheduler: Scheduler, answer: Answer, ids: dict[str, str]
+) -> None:
+    accepted, said = answer(S, {"title": "Behind both", "after": f"{ids['ONE']}, {ids['ONE'][:-1]}0"})
+    assert not accepted
+    assert said.startswith(f"after: there is no task '{ids['ONE'][:-1]}0'.")
+    other = scheduler.schedule("Task two", when="tomorrow 9am").record.task.id
+    accepted, said = answer(S, {"title": "Behind both", "after": f"{ids['ONE']}, {other}"})
+    assert accepted, said
 
 
 def test_a_pool_that_is_declared_is_the_example_of_needs() -> None:
