@@ -16,6 +16,7 @@ MAX_WHOLE_BYTES: Final = 220
 
 _PARTS: Final = re.compile(r"[^.\[\]]+")
 _EITHER: Final = re.compile(r" or (?=[a-z_]+=)")
+_NAMED: Final = re.compile(r"[a-z_]+=|[\[{]")
 _EXCEPT: Final = re.compile(r"(?:^|(?<=, ))except=")
 """A member with a name that Python has as a word of its own."""
 
@@ -181,7 +182,7 @@ class _CorrectedCall:
         if len(path) < 2 or not problem.example or not hasattr(self._asked, path[0]):  # noqa: PLR2004 - a part of one
             return problem
         try:
-            examples = [self._shown(one, path) for one in reversed(_EITHER.split(problem.example))]
+            examples = [self._shown(one, path) for one in reversed(_readings(problem.example))]
         except (TypeError, RecursionError):  # a program sent what is no JSON
             return problem
         shown = " or ".join(reversed(examples))
@@ -274,6 +275,11 @@ def keywords(example: str) -> dict[str, Any]:
         return {str(each.arg).removesuffix("_"): ast.literal_eval(_Words().visit(each.value)) for each in keywords}
     except (SyntaxError, ValueError):
         return {}
+
+
+def _readings(example: str) -> list[str]:
+    """Return the alternatives of an example: assignments, or bare values."""
+    return _EITHER.split(example) if _NAMED.match(example) else example.split(" or ")
 
 
 def _value(example: str) -> Any:

@@ -29,10 +29,11 @@ _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
 _WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
 _BY = re.compile(
-    r"^\s*(?:by|before|until|no(?:t)? later than|at the latest|latest)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))",
+    r"^\s*(?:by|until|no(?:t)? later than|at the latest|latest)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))",
     re.IGNORECASE,
 )
 """A word before a deadline; before an hour alone it says of which half of the day that may be."""
+_BEFORE = re.compile(r"^\s*before\s+", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -178,8 +179,9 @@ def _length_text(given: str) -> str:
 
 def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> Deadline:
     text = _BY.sub("", given) if isinstance(given, str) else given
-    if isinstance(text, str) and _is_time_of_day(text):
-        found = resolve_moment(text, now=max(due, now), zone=zone, argument="deadline", frame=frame)
+    clock = _BEFORE.sub("", text) if isinstance(text, str) else ""
+    if _is_time_of_day(clock):
+        found = resolve_moment(clock, now=max(due, now), zone=zone, argument="deadline", frame=frame)
     else:
         found = resolve_end(text, now=now, zone=zone, argument="deadline", frame=frame)
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
@@ -196,7 +198,7 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
 def _is_time_of_day(text: str) -> bool:
     """Whether a text is a clock time and nothing else: `17:00`, `at noon`."""
     try:
-        row = tokens(_BY.sub("", translation.twin(text) or text))
+        row = tokens(_BEFORE.sub("", _BY.sub("", translation.twin(text) or text)))
         return read_clock(row) is not None and row.done
     except Misread:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,7 +18,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
-from duetime.scheduler.rules.time.times import Resolved, describe, length, relative, too_far
+from duetime.scheduler.rules.time.times import NotUnderstood, Resolved, describe, length, relative, too_far
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import RepeatPolicy
 from duetime.scheduler.view_parts import Occurrence
@@ -31,6 +32,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 
 _RECURRENCE = re.compile(
     r"(?:every|each|twice|(?:[0-9]+|three|four|five|six) times|daily|hourly|weekly|monthly|yearly|annually)\b"
+    r"|24/7$|24x7$|a?round the clock$|day and night$"
     r"|FREQ=|RRULE:",
     re.IGNORECASE,
 )
@@ -93,10 +95,11 @@ def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, f
     words = given if isinstance(given, str) else date_text(given)
     try:
         return _understood(words, now=now, zone=zone, argument=argument, frame=frame)
-    except InvalidArgument:
+    except InvalidArgument as wrong:
         passed = _just_passed(words, now=now, zone=zone, frame=frame)
         if passed is None:
-            _refuse_recurrence(words, now=now, zone=zone, argument=argument, frame=frame)
+            meant = () if isinstance(wrong, NotUnderstood) else wrong.example.split(" or ")
+            _refuse_recurrence(words, meant, now=now, zone=zone, argument=argument, frame=frame)
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
 
@@ -113,8 +116,13 @@ def date_text(given: date) -> str:
     return given.isoformat(timespec="seconds") if isinstance(given, datetime) else given.isoformat()
 
 
-def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> None:
-    """Raise InvalidArgument for words that say how a task repeats: they belong in another argument."""
+def _refuse_recurrence(
+    words: str, meant: Sequence[str], *, now: datetime, zone: str | None, argument: str, frame: Frame
+) -> None:
+    """Raise InvalidArgument for words that say how a task repeats: they belong in another argument.
+
+    `meant` are the times that the words may stand for as well.
+    """
     if argument != "when" or not any(map(_RECURRENCE.match, (words, *translation.twins(words)))):
         return
     try:
@@ -127,7 +135,10 @@ def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument:
         f"{words[:60]!r} is a recurrence",
         accepted="one time; a recurrence goes in `repeat`",
         example=" or ".join(
-            one if one.startswith(("when=", "repeat=")) else f"repeat={one!r}" for one in example.split(" or ")
+            [
+                *(one if one.startswith(("when=", "repeat=")) else f"repeat={one!r}" for one in example.split(" or ")),
+                *(f"when={one!r}" for one in meant if not _CALL_EXAMPLE.match(one)),
+            ]
         ),
     )
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.instants import resolve_end
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
@@ -70,7 +70,7 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
     words, by = given.get("question") or None, given.get("by") or None
     question = problems.of(check_text, "approval.question", words, limit=MAX_QUESTION_CHARS) if words else None
     default = problems.of(_answer, given.get("default") or ApprovalAnswer.REJECT, timed=by is not None)
-    due_by = problems.of(resolve_moment, by, now=now, zone=zone, argument="approval.by") if by is not None else None
+    due_by = problems.of(resolve_end, by, now=now, zone=zone, argument="approval.by") if by is not None else None
     if problems or default is None:
         raise problems.error()
     ends_at = due_by.instant if due_by else None

@@ -12,7 +12,7 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.chain.steps import StepRequest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.intake.deadlines import deadline_of
-from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -119,7 +119,7 @@ def instant_of(times: TimeReader, request: Request, now: datetime) -> datetime:
 def at_instants(times: TimeReader, request: Request, now: datetime) -> Request:
     """Return a request whose times are instants: a step in another zone has them as the chain's zone has them."""
     zone, frame = times.zone_of(request), times.frame(request.timezone)
-    at = partial(resolve_moment, now=now, zone=zone, frame=frame)
+    at = partial(resolve_end, now=now, zone=zone, frame=frame)
     when = None if request.when is None else instant_of(times, request, now)
     deadline, approval = request.deadline, request.approval
     if deadline is not None:

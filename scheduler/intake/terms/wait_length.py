@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.instants import resolve_end
 from duetime.scheduler.rules.time.times import parse_duration
 
 _TIMEOUT = "timeout"
@@ -24,5 +24,5 @@ def with_length(wait_for: Any, now: datetime, zone: str | None) -> Any:
         parse_duration(given, argument=_ARGUMENT)
         return wait_for
     with suppress(InvalidArgument):
-        return {**wait_for, _TIMEOUT: resolve_moment(given, now=now, zone=zone, argument=_ARGUMENT).instant - now}
+        return {**wait_for, _TIMEOUT: resolve_end(given, now=now, zone=zone, argument=_ARGUMENT).instant - now}
     return wait_for

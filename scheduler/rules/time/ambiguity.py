@@ -30,6 +30,8 @@ _CLOSE = re.compile(
     r"\b(?:(?:by|at|before) )?(?:the )?(?:end of (?:the )?business|close of business|cob|eob)(?: on)?\b"
 )
 _MIDDLE = re.compile(r"\bmid[ -](?:of )?([a-z]+)\b")
+_MIDDLE_OF_WEEK = re.compile(r"\b(?:in (?:the )?)?(?:the )?mid(?:dle(?: of)?)?[ -]?(?:the )?(next )?week\b")
+_ALWAYS = "24/7"
 _SAME_DAY = re.compile(r"(?:the )?same day (next (?:week|month))")
 _NAMES = "|".join(sorted(_CLOCKS, key=len, reverse=True))
 _OCCASION = re.compile(rf"\b(?:(before|at|over|during|around|after) )?(?:the )?({_NAMES})\b(?! days?)")
@@ -62,9 +64,9 @@ def refuse_vague(clean: str, now: datetime) -> None:
         raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now), *_dotted(clean))
     if clean in _VAGUE:
         raise Vague(f"{clean!r} is not a time", "in 1 hour")
-    middle = _MIDDLE.search(clean)
-    if middle and middle[1] in MONTHS:
-        raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    _refuse_middle(clean)
+    if clean == _ALWAYS:
+        raise Vague(f"{clean} is a day of July, or all times", "24 july")
     if early := _EARLY.fullmatch(clean):
         raise Vague(f"{early[1]} is at no fixed time of day", f"{early[2]} at {_EARLY_CLOCKS[early[1]]}")
     if around := _AROUND_HOUR.search(clean):
@@ -72,6 +74,15 @@ def refuse_vague(clean: str, now: datetime) -> None:
     if same := _SAME_DAY.fullmatch(clean):
         raise Vague(f"{clean!r} does not say at which time of day", f"same time {same[1]}")
     refuse_occasions(clean)
+
+
+def _refuse_middle(clean: str) -> None:
+    middle = _MIDDLE.search(clean)
+    if middle and middle[1] in MONTHS:
+        raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    if week := _MIDDLE_OF_WEEK.search(clean):
+        named = f"wednesday{' next week' if week[1] else ''}"
+        raise Vague(f"{week[0]} names no day", clean.replace(week[0], named))
 
 
 def _around(found: re.Match[str]) -> Iterator[str]:

@@ -9,8 +9,9 @@ from duetime.scheduler.rules.time.days.calendar_day import Day, add_months
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock
 from duetime.scheduler.rules.time.tokens import WEEKDAYS, Misread, Tokens
+from duetime.scheduler.rules.time.viewpoint import Frame
 
-END_WORDS = frozenset({"by", "until", "till", "til"})
+END_WORDS = frozenset({"by", "until", "till", "til", "before"})
 """Words before the time at which something has to have ended."""
 
 _SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
@@ -69,6 +70,14 @@ def refuse_bare_hour(row: Tokens) -> None:
     later = int(hour) % _HALF_DAY_HOURS + _HALF_DAY_HOURS
     both = (row.replaced(start, f"{found:02}:00") for found in (later, int(hour) % _HALF_DAY_HOURS))
     raise Misread("it is not clear which half of the day is meant", *both)
+
+
+def refuse_limit(clean: str, frame: Frame) -> None:
+    """Raise `Misread` for `before friday` and `until friday` where a time is asked for, and not the end of one."""
+    word, _, rest = clean.partition(" ")
+    if rest and word in END_WORDS and not frame.end:
+        days = (f"the day before {rest}",) if word == "before" else ()
+        raise Misread(f"{clean[:40]!r} names an end, and no time", *days, rest)
 
 
 def the_day(row: Tokens) -> Span | None:

@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_
 from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour
+from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour, refuse_limit
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, OutOfPart, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
@@ -178,6 +178,7 @@ def _wall(clean: str, view: Viewpoint) -> Reading:
     today = view.today
     clock, day = clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
+        refuse_limit(clean, view.frame)
         refuse_month_alone(tokens(clean), today)
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
@@ -210,6 +211,8 @@ def _clock(row: Tokens) -> Clock | None:
 def _day(row: Tokens, today: date, frame: Frame) -> Day | None:
     if not frame.end:
         return dates.read_day(row, today, frame.holidays)
+    if row.accept("before"):
+        return dates.read_day_before(row, today, frame.holidays)
     whole = row.accept("through", "thru")
     _ = row.accept("until", "till", "til")
     return dates.read_last_day(row, today, frame.holidays, whole=whole)

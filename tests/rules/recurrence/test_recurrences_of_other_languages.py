@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
@@ -308,6 +309,11 @@ def test_a_recurrence_without_a_twin_is_refused(text: str) -> None:
         ("deux fois par jour", "every day at 9:00 and 17:00"),
         ("um 8 Uhr abends", "every day at 8:00 in the evening"),
         ("every night at 2", "every day at 02:00"),
+        ("24/7", "every hour or every 15 minutes"),
+        ("rund um die Uhr", "every hour or every 15 minutes"),
+        ("every day 24/7", "every hour or every 15 minutes"),
+        ("ogni giorno dopo pranzo", "every day at 13:00"),
+        ("jeden Tag zum Mittagessen", "every day at 12:30"),
     ],
 )
 def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) -> None:
@@ -325,6 +331,21 @@ def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) ->
         ("spätestens morgen um 12", "by tomorrow at 12:00"),
         ("bis 17 Uhr", "by 17:00"),
         ("avant vendredi 17h", "by friday 17:00"),
+        ("avant vendredi", "before friday"),
+        ("vor Freitag", "before friday"),
+        ("antes del viernes", "before friday"),
+        ("prima di venerdì", "before friday"),
+        ("antes de sexta", "before friday"),
+        ("voor vrijdag", "before friday"),
+        ("vor dem 4. Dezember", "before 4 december"),
+        ("vor nächster Woche", "before next week"),
+        ("avant la fin du mois", "by the end of the month"),
+        ("avant 17h", "by 17:00"),
+        ("vor 17 Uhr", "by 17:00"),
+        ("antes das 17h", "by 17:00"),
+        ("bis Juni", "until june"),
+        ("avant juin", "before june"),
+        ("entro giugno 2027", "until june 2027"),
         ("d'ici la fin du mois", "by the end of the month"),
         ("para el viernes", "by friday"),
         ("entro fine mese", "by the end of the month"),
@@ -375,3 +396,86 @@ def test_a_time_of_day_as_a_deadline_is_the_first_after_the_run_is_due() -> None
     due = datetime(2026, 11, 30, 9, tzinfo=UTC)
     found, twin = (deadline_of(said, due=due, now=NOW, zone=ZONE, recurring=False) for said in ("um 17 Uhr", "17:00"))
     assert found.at == twin.at == datetime(2026, 11, 30, 16, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [
+        ("before friday", "2026-12-03T23:59:59"),
+        ("before tomorrow", "2026-11-28T23:59:59"),
+        ("before next week", "2026-11-29T23:59:59"),
+        ("before christmas", "2026-12-24T23:59:59"),
+        ("before 3 december", "2026-12-02T23:59:59"),
+        ("before june", "2027-05-31T23:59:59"),
+        ("before friday 17:00", "2026-12-04T17:00:00"),
+        ("before friday evening", "2026-12-04T18:00:00"),
+        ("before 17:00", "2026-11-28T17:00:00"),
+        ("by friday", "2026-12-04T23:59:59"),
+        ("until friday", "2026-12-04T23:59:59"),
+    ],
+)
+def test_before_a_day_is_the_end_of_the_day_before_it(text: str, wall: str) -> None:
+    due = NOW + timedelta(minutes=5)
+    found = deadline_of(text, due=due, now=NOW, zone=ZONE, recurring=False).at
+    assert found is not None
+    assert found.astimezone(ZoneInfo(ZONE)).replace(tzinfo=None) == datetime.fromisoformat(wall)
+
+
+@pytest.mark.parametrize("text", ["before friday", "avant vendredi", "vor Freitag", "antes de sexta"])
+def test_an_end_where_a_time_is_asked_for_is_refused_with_both_days(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert refused.value.example == "the day before friday or friday"
+
+
+def test_the_weekend_that_is_now_has_no_time_before_it() -> None:
+    with pytest.raises(InvalidArgument, match="is in the past"):
+        deadline_of("before the weekend", due=NOW, now=NOW, zone=ZONE, recurring=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("every 15 minutes 24/7", "every 15 minutes"),
+        ("24/7, every hour", "every hour"),
+        ("every hour around the clock", "every hour"),
+        ("terça sim, terça não", "every other tuesday"),
+        ("terça sim, terça não às 9h", "every other tuesday at 9:00"),
+        ("lunes sí, lunes no a las 9", "every other monday at 9"),
+        ("lunedì sì lunedì no alle 9", "every other monday at 9"),
+    ],
+)
+def test_words_for_all_times_and_for_every_second_day_are_read(text: str, english: str) -> None:
+    assert rule_of(text) == rule_of(english)
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("24/7", "repeat='every hour' or repeat='every 15 minutes' or when='24 july'"),
+        ("around the clock", "repeat='every hour' or repeat='every 15 minutes'"),
+        ("domani a pranzo", "tomorrow at 12:30"),
+        ("domani dopo pranzo", "tomorrow at 13:00"),
+        ("morgen zum Mittagessen", "tomorrow at 12:30"),
+        ("demain après le déjeuner", "tomorrow at 13:00"),
+        ("mañana después de comer", "tomorrow at 13:00"),
+        ("amanhã na hora do almoço", "tomorrow at 12:30"),
+        ("morgen nach Feierabend", "tomorrow at 18:00"),
+        ("en fin de semaine", "this weekend or end of week"),
+        ("Mitte der Woche", "wednesday"),
+        ("the middle of next week", "wednesday next week"),
+    ],
+)
+def test_an_occasion_is_refused_with_a_time_that_means_it(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert refused.value.example == example
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [("24/7 at 9:00", "2027-07-24"), ("24/7/2027", "2027-07-24"), ("en début de semaine", "2026-11-30")],
+)
+def test_a_date_of_july_and_the_start_of_a_week_stay_days(text: str, wall: str) -> None:
+    found = resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert f"{found.wall:%Y-%m-%dT%H:%M}" == f"{wall}T09:00"

@@ -325,7 +325,7 @@ def test_the_last_business_day_of_a_month_is_no_public_holiday() -> None:
     [
         ("by 5 tomorrow", "by 17:00 tomorrow or by 05:00 tomorrow"),
         ("by 5", "by 17:00 or by 05:00"),
-        ("before 03/04/2027", "2027-04-03 or 2027-03-04"),
+        ("before 03/04/2027", "before 2027-04-03 or before 2027-03-04"),
         ("tomorrow after lunch", "tomorrow at 13:00"),
         ("31 june 2027", "2027-06-30"),
         ("blah", "deadline='2 hours'"),

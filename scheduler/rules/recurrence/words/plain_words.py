@@ -16,6 +16,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     YEARLY,
     Rule,
 )
+from duetime.scheduler.rules.recurrence.words.all_times import check_all_times, without_all_times
 from duetime.scheduler.rules.recurrence.words.begins import begins
 from duetime.scheduler.rules.recurrence.words.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
@@ -49,7 +50,7 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
     Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
     """
     refuse_occasions(normal(text))
-    row = tokens(text.replace(RARE_NOTE, ""))
+    row = tokens(without_all_times(text.replace(RARE_NOTE, "")))
     draft = Draft(calendar=holidays, today=start.date())
     row.attempt(_times, draft)
     _head(row, draft)
@@ -60,7 +61,9 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
         mixed = draft.monthdays and draft.weekdays
         if days and draft.day_lists > days and not listed and not mixed:
             raise Misread("names its days twice", f"every {row.since(began).removeprefix('on ')}")
-    return _rule(draft)
+    rule = _rule(draft)
+    check_all_times(text, rule)
+    return rule
 
 
 def _head(row: Tokens, draft: Draft) -> None:

@@ -62,6 +62,17 @@ def read_last_day(row: Tokens, today: date, holidays: str = "", *, whole: bool =
     return row.attempt(read_day, today, holidays) or row.attempt(read_month_as_end, today, whole=whole)
 
 
+def read_day_before(row: Tokens, today: date, holidays: str = "") -> Day | None:
+    """Read what something has to end before: the last day before a day or a month; with a time of day, the day."""
+    day = row.attempt(read_day, today, holidays)
+    if day is None:
+        return row.attempt(read_month_as_end, today, whole=False)
+    if day.clock or not row.done:
+        return day
+    begins = (found for found in day.candidates if found - _DAY not in day.candidates)  # a weekend has two days
+    return Day(tuple(found - _DAY for found in begins), "read as by the end of {day}")
+
+
 def _iso(row: Tokens, _today: date) -> Day | None:
     start, token = row.position, row.take()
     if not _ISO.fullmatch(token):

@@ -12,7 +12,7 @@ PhraseParts = Mapping[str, Sequence[Word]]
 """The named parts of a phrase, each with its words."""
 
 MINUTES: Final = re.compile("[0-5][0-9]")
-FIRST_THING: Final = "first thing"
+_WITHOUT_AT: Final = ("first thing", "before ", "after ")
 MAX_CLOCK_HOURS: Final = 23
 _NAMED_HOURS: Final = {"noon": 12, "midnight": 0}
 _MINUTES_PER_DAY: Final = 24 * 60
@@ -50,6 +50,11 @@ def _moved(words: Sequence[Word]) -> str:
         of_day = _HALF_DAY_HOURS + 1
     found = (of_day * 60 + shift) % _MINUTES_PER_DAY
     return f"{found // 60}:{found % 60:02}"
+
+
+def with_at(clock: str) -> str:
+    """Return a time of day with the English word before it, where it has one."""
+    return clock if clock.startswith(_WITHOUT_AT) else f"at {clock}"
 
 
 def in_part(clock: str, parts: Sequence[str]) -> str:

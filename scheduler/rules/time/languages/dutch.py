@@ -39,6 +39,8 @@ DUTCH: Final = Language(
         "next month": "volgende maand",
         "this weekend": "dit weekend/in het weekend/het weekend",
         "next weekend": "volgend weekend/komend weekend",
+        "start of week": "begin van de week/aan het begin van de week",
+        "mid week": "midden van de week/midden in de week",
         "end of week": "eind van de week/einde van de week/aan het eind van de week/het eind van de week",
         "end of next week": "eind volgende week",
         "end of month": (
@@ -64,6 +66,15 @@ DUTCH: Final = Language(
         "night": "'s nachts",
     },
     times={"midnight": "middernacht", "the same time": "dezelfde tijd/op dezelfde tijd/dezelfde tijd"},
+    occasions={
+        "lunch": "tijdens de lunch/bij de lunch",
+        "before lunch": "voor de lunch",
+        "after lunch": "na de lunch",
+        "dinner": "bij het avondeten/tijdens het avondeten",
+        "after dinner": "na het avondeten",
+        "breakfast": "bij het ontbijt",
+        "after work": "na het werk",
+    },
     lengths={
         "30 minutes": "een half uur/half uur",
         "15 minutes": "een kwartier/kwartier",
@@ -89,6 +100,7 @@ DUTCH: Final = Language(
     exceptions="behalve, behalve op, maar niet op, uitgezonderd",
     holidays="feestdagen/op feestdagen",
     rules={
+        "around the clock": "dag en nacht",
         "every day": "dagelijks",
         "every weekday": (
             "doordeweeks/elke werkdag/iedere werkdag/op werkdagen/maandag tot en met vrijdag/"

@@ -36,6 +36,9 @@ FRENCH: Final = Language(
         "next month": "le mois prochain",
         "this weekend": "ce week-end/ce weekend/le week-end/le weekend/pendant le week-end",
         "next weekend": "le week-end prochain/le weekend prochain",
+        "start of week": "en début de semaine/début de semaine/au début de la semaine",
+        "mid week": "en milieu de semaine/milieu de semaine/au milieu de la semaine/à mi-semaine",
+        "this weekend or end of week": "en fin de semaine/fin de semaine/cette fin de semaine",
         "end of week": "la fin de la semaine/fin de la semaine/à la fin de la semaine",
         "end of month": "fin du mois/la fin du mois/à la fin du mois/en fin de mois/fin de mois",
         "end of next month": "la fin du mois prochain/fin du mois prochain/à la fin du mois prochain",
@@ -57,6 +60,15 @@ FRENCH: Final = Language(
         "night": "de la nuit",
     },
     times={"noon": "midi", "midnight": "minuit", "the same time": "la même heure"},
+    occasions={
+        "lunch": "au déjeuner/à l'heure du déjeuner/pendant le déjeuner",
+        "before lunch": "avant le déjeuner/avant déjeuner",
+        "after lunch": "après le déjeuner/après déjeuner",
+        "dinner": "au dîner/à l'heure du dîner",
+        "after dinner": "après le dîner/après dîner",
+        "breakfast": "au petit déjeuner/au petit-déjeuner",
+        "after work": "après le travail/après le boulot",
+    },
     lengths={
         "30 minutes": "une demi-heure/une demi heure",
         "15 minutes": "un quart d'heure",
@@ -64,7 +76,7 @@ FRENCH: Final = Language(
     },
     after_hour={"30": "et demie/et demi", "15": "et quart", "-15": "moins le quart"},
     by="au plus tard, au plus tard le, jusqu'au, jusqu'à",
-    before="avant, avant le",
+    before="avant, avant le, avant la, avant les, avant l'",
     within="dans les, sous, en moins de",
     limit={"in": "d'ici/d'ici à/d'ici le"},
     edges={"end of": "fin/à la fin du mois de", "start of": "début/au début du mois de"},
@@ -82,6 +94,7 @@ FRENCH: Final = Language(
     exceptions="sauf, sauf le, sauf les, excepté, excepté le, excepté les, à l'exception du",
     holidays="jours fériés/fériés",
     rules={
+        "around the clock": "24h sur 24/24 heures sur 24/jour et nuit",
         "every day": "quotidiennement",
         "every weekday": (
             "en semaine/du lundi au vendredi/chaque jour ouvrable/tous les jours ouvrables/chaque jour ouvré/"

@@ -37,6 +37,8 @@ GERMAN: Final = Language(
         "next month": "nächsten monat",
         "this weekend": "am wochenende/dieses wochenende/das wochenende/an diesem wochenende/wochenende",
         "next weekend": "nächstes wochenende/am nächsten wochenende/kommendes wochenende/am kommenden wochenende",
+        "start of week": "anfang der woche/am anfang der woche",
+        "mid week": "mitte der woche/in der mitte der woche/mitten in der woche",
         "end of week": "ende der woche/am ende der woche/ende dieser woche",
         "end of next week": "ende nächster woche/ende der nächsten woche",
         "end of month": "ende des monats/am ende des monats/monatsende/am monatsende/zum monatsende/ende dieses monats",
@@ -65,6 +67,17 @@ GERMAN: Final = Language(
         "midnight": "mitternacht",
         "the same time": "dieselbe zeit/dieselbe uhrzeit/die gleiche zeit/zur selben zeit/zur gleichen zeit",
     },
+    occasions={
+        "lunch": "zum mittagessen/beim mittagessen",
+        "before lunch": "vor dem mittagessen/vor dem essen",
+        "after lunch": "nach dem mittagessen/nach dem essen",
+        "dinner": "zum abendessen/beim abendessen",
+        "after dinner": "nach dem abendessen",
+        "breakfast": "zum frühstück/beim frühstück",
+        "after breakfast": "nach dem frühstück",
+        "before work": "vor der arbeit",
+        "after work": "nach der arbeit/nach feierabend/zum feierabend",
+    },
     lengths={
         "30 minutes": "einer halben stunde/eine halbe stunde",
         "15 minutes": "einer viertelstunde/eine viertelstunde",
@@ -80,7 +93,7 @@ GERMAN: Final = Language(
         "evening": "abend",
     },
     by="bis, bis zum, bis zur, spätestens, spätestens am, bis spätestens",
-    before="",
+    before="vor, vor dem, vor der",
     within="innerhalb von, binnen, innerhalb der nächsten",
     limit={},
     edges={"end of": "ende", "start of": "anfang", "mid": "mitte"},
@@ -98,6 +111,7 @@ GERMAN: Final = Language(
     exceptions="außer, außer an, außer am, ausser, nur nicht, aber nicht",
     holidays="feiertags/feiertagen/an feiertagen/feiertage",
     rules={
+        "around the clock": "rund um die uhr/tag und nacht",
         "every day": "täglich",
         "every weekday": (
             "werktags/jeden werktag/an werktagen/an jedem werktag/montag bis freitag/von montag bis freitag/"

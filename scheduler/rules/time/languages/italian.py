@@ -39,6 +39,8 @@ ITALIAN: Final = Language(
             "questo fine settimana/nel fine settimana/il fine settimana/questo weekend/nel weekend/nel week-end"
         ),
         "next weekend": "il prossimo fine settimana/il fine settimana prossimo/il prossimo weekend",
+        "start of week": "inizio settimana/a inizio settimana/all'inizio della settimana",
+        "mid week": "metà settimana/a metà settimana",
         "end of week": "fine della settimana/la fine della settimana/alla fine della settimana",
         "end of month": "fine mese/a fine mese/fine del mese/la fine del mese/alla fine del mese",
         "end of next month": "alla fine del prossimo mese/alla fine del mese prossimo/fine del prossimo mese",
@@ -66,6 +68,15 @@ ITALIAN: Final = Language(
         "1:00": "all'una",
         "the same time": "la stessa ora/alla stessa ora",
     },
+    occasions={
+        "lunch": "a pranzo/per pranzo/all'ora di pranzo/durante il pranzo",
+        "before lunch": "prima di pranzo",
+        "after lunch": "dopo pranzo/dopo il pranzo",
+        "dinner": "a cena/per cena/all'ora di cena",
+        "after dinner": "dopo cena",
+        "breakfast": "a colazione/per colazione",
+        "after work": "dopo il lavoro/dopo lavoro",
+    },
     lengths={
         "30 minutes": "mezz'ora/mezzora",
         "15 minutes": "un quarto d'ora",
@@ -75,7 +86,7 @@ ITALIAN: Final = Language(
     },
     after_hour={"30": "e mezza/e mezzo", "15": "e un quarto", "-15": "meno un quarto"},
     by="entro il, entro le, entro la, fino a, fino al, non oltre",
-    before="prima di, prima del",
+    before="prima di, prima del, prima della, prima dell', prima delle",
     within="entro le prossime, in meno di",
     limit={"within": "entro"},
     edges={
@@ -95,6 +106,7 @@ ITALIAN: Final = Language(
     exceptions="tranne, tranne il, tranne la, eccetto, eccetto il, eccetto la, salvo",
     holidays="festivi/i festivi/giorni festivi/i giorni festivi",
     rules={
+        "around the clock": "24 ore su 24/giorno e notte",
         "every day": "giornalmente/quotidianamente",
         "every weekday": (
             "nei giorni feriali/dal lunedì al venerdì/ogni giorno feriale/tutti i giorni feriali/"
@@ -117,6 +129,7 @@ ITALIAN: Final = Language(
         "twice a week": "due volte a settimana/due volte alla settimana",
     },
     alternate="sì e uno no/sì e un no/alternati/sì, uno no/sì e una no",
+    every_other="{} sì, {} no/{} sì {} no/{} sì e {} no",
     idioms={
         "otto giorni": ("8 days", "1 week"),
         "8 giorni": ("8 days", "1 week"),

@@ -14,6 +14,7 @@ class Language:
     `oclock` is no length of time. `numbers` go from 1 to 20. `idioms` count both the day that they begin and the one
     that they end on, or not. `before_hour` and `after_hour` move the hour that they stand next to by so many minutes.
     A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
+    `occasions` are at no fixed time of day (`zum Mittagessen`). `every_other` has a weekday for each `{}`.
     `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
     `adds_minutes`, the conjunction stands between an hour and its minutes (`las nueve y diez`) as well as between two.
     """
@@ -30,6 +31,7 @@ class Language:
     days: Mapping[str, str]
     parts: Mapping[str, str]
     times: Mapping[str, str]
+    occasions: Mapping[str, str]
     lengths: Mapping[str, str]
     by: str
     before: str
@@ -58,3 +60,4 @@ class Language:
     later: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     adds_minutes: bool = False
+    every_other: str = ""

@@ -96,6 +96,8 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
     }
     for kind, phrases in kinds.items():
         yield from ((phrase, Word(kind, "")) for phrase in phrases.split(", "))
+    if words.ago in words.before.split(", "):
+        yield words.ago, Word("ago", "before")
     yield from ((phrase, Word("next", "next")) for phrase in words.following.split(", "))
     forms = {
         "every": words.every,
@@ -129,7 +131,13 @@ def _tables(words: Language) -> Iterator[tuple[str, Word]]:
     hours = {"hours": words.hours.replace(", ", "/")}
     tables: tuple[tuple[str, Mapping[str, str]], ...] = (
         *(("number", words.more_numbers), ("hours", hours), ("unit", words.units), ("day", words.days)),
-        *(("part", words.parts), ("habit", words.habits), ("time", words.times), ("length", words.lengths)),
+        *(
+            ("part", words.parts),
+            ("habit", words.habits),
+            ("time", words.times),
+            ("time", words.occasions),
+            ("length", words.lengths),
+        ),
         *(("beforehour", words.before_hour), ("afterhour", words.after_hour), ("edge", words.edges)),
         *(("limit", words.limit), ("later", words.later), ("rule", words.rules)),
     )
@@ -140,11 +148,15 @@ def _tables(words: Language) -> Iterator[tuple[str, Word]]:
 
 
 def _compounds(words: Language) -> Iterator[tuple[str, Word]]:
-    """Yield weekdays with a part of the day in one word: `samstagabend`."""
+    """Yield weekdays with a part of the day in one word, `samstagabend`, or said twice: `terça sim, terça não`."""
     for weekday, each in zip(WEEKDAY_NAMES, words.weekdays.split(", "), strict=True):
         for part, ends in words.compounds.items():
             word = Word("weekday", f"{weekday.lower()} {part}")
             yield from ((name + end, word) for name in each.split("/") for end in ends.split("/"))
+        other = Word("rule", f"every other {weekday.lower()}")
+        yield from (
+            (form.format(name, name), other) for name in each.split("/") for form in words.every_other.split("/")
+        )
 
 
 def _words(text: str, lexicon: _Lexicon) -> tuple[Word, ...]:

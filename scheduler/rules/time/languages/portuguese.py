@@ -39,6 +39,8 @@ PORTUGUESE: Final = Language(
         "next month": "no próximo mês/mês que vem/no mês que vem",
         "this weekend": "este fim de semana/neste fim de semana/no fim de semana/fim de semana",
         "next weekend": "no próximo fim de semana/próximo fim de semana/fim de semana que vem",
+        "start of week": "início da semana/no início da semana/no começo da semana",
+        "mid week": "meio da semana/no meio da semana/a meio da semana",
         "end of week": "fim da semana/no fim da semana/o fim da semana/no final da semana/final da semana",
         "end of month": "fim do mês/no fim do mês/o fim do mês/no final do mês/final do mês/o final do mês",
         "end of next month": "fim do próximo mês/no fim do próximo mês/no final do próximo mês",
@@ -64,6 +66,15 @@ PORTUGUESE: Final = Language(
         "midnight": "meia-noite/à meia-noite/meia noite/à meia noite",
         "the same time": "mesma hora/à mesma hora/na mesma hora",
     },
+    occasions={
+        "lunch": "no almoço/na hora do almoço/ao almoço/à hora do almoço",
+        "before lunch": "antes do almoço",
+        "after lunch": "depois do almoço/após o almoço",
+        "dinner": "no jantar/na hora do jantar/ao jantar",
+        "after dinner": "depois do jantar",
+        "breakfast": "no café da manhã/ao pequeno-almoço",
+        "after work": "depois do trabalho/após o trabalho",
+    },
     lengths={
         "30 minutes": "meia hora",
         "15 minutes": "um quarto de hora",
@@ -72,7 +83,7 @@ PORTUGUESE: Final = Language(
     },
     after_hour={"30": "e meia", "15": "e um quarto/e quinze"},
     by="até, até a, até o, até às, até as, no máximo até",
-    before="antes de, antes do, antes da",
+    before="antes de, antes do, antes da, antes das",
     within="em até, em menos de, nas próximas",
     limit={},
     edges={
@@ -95,6 +106,7 @@ PORTUGUESE: Final = Language(
     exceptions="exceto, exceto no, exceto na, menos, menos no, menos na, salvo, fora",
     holidays="feriados/nos feriados/em feriados",
     rules={
+        "around the clock": "24 horas por dia/dia e noite",
         "every day": "diariamente",
         "every weekday": (
             "nos dias úteis/todos os dias úteis/todo dia útil/em dias úteis/de segunda a sexta/"
@@ -116,6 +128,7 @@ PORTUGUESE: Final = Language(
         "twice a week": "duas vezes por semana/2 vezes por semana",
     },
     alternate="sim e outra não/sim e outro não/sim, outra não/sim, outro não/alternadas/alternados",
+    every_other="{} sim, {} não/{} sim {} não/{} sim e {} não",
     hours="h, hora/horas",
     idioms={
         "oito dias": ("8 days", "1 week"),

@@ -146,7 +146,7 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
         if minutes:
             yield f"{rule}{left_out} at {minutes}{end}"
         if not minutes or int(second) <= clock_words.MAX_CLOCK_HOURS:
-            yield f"{rule}{left_out} at {clock_words.in_part(clock, parts)}{both}{end}"
+            yield f"{rule}{left_out} {clock_words.in_part(clock_words.with_at(clock), parts)}{both}{end}"
 
 
 def _added_minutes(clock: str, said: PhraseParts) -> str:

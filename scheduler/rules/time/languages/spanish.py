@@ -36,6 +36,8 @@ SPANISH: Final = Language(
         "next month": "el próximo mes/el mes que viene",
         "this weekend": "este fin de semana/el fin de semana/en el fin de semana",
         "next weekend": "el próximo fin de semana/el fin de semana que viene",
+        "start of week": "principio de semana/a principio de semana/a principios de semana",
+        "mid week": "mitad de semana/a mitad de semana/a mediados de semana",
         "end of week": "final de la semana/a final de la semana/al final de la semana/a finales de semana",
         "end of month": (
             "fin de mes/a fin de mes/final de mes/a final de mes/finales de mes/a finales de mes/al final del mes/"
@@ -65,6 +67,15 @@ SPANISH: Final = Language(
         "the same time": "la misma hora/a la misma hora",
         "first thing": "a primera hora",
     },
+    occasions={
+        "lunch": "en el almuerzo/a la hora de comer/a la hora del almuerzo/durante el almuerzo",
+        "before lunch": "antes de comer/antes del almuerzo",
+        "after lunch": "después de comer/después del almuerzo/tras la comida",
+        "dinner": "en la cena/a la hora de cenar/a la hora de la cena",
+        "after dinner": "después de cenar/después de la cena",
+        "breakfast": "en el desayuno/a la hora del desayuno",
+        "after work": "después del trabajo/después de trabajar",
+    },
     lengths={
         "30 minutes": "media hora",
         "15 minutes": "un cuarto de hora",
@@ -73,7 +84,7 @@ SPANISH: Final = Language(
     },
     after_hour={"30": "y media", "15": "y cuarto", "-15": "menos cuarto"},
     by="para, para el, hasta, hasta el, a más tardar, a más tardar el",
-    before="antes de, antes del, antes de las",
+    before="antes de, antes del, antes de la, antes de las",
     within="en menos de, en las próximas, dentro de las próximas",
     limit={},
     edges={
@@ -95,6 +106,7 @@ SPANISH: Final = Language(
     exceptions="excepto, excepto el, salvo, salvo el, menos, menos el",
     holidays="festivos/los festivos/días festivos/los días festivos/feriados/los feriados",
     rules={
+        "around the clock": "las 24 horas/las 24 horas del día/día y noche",
         "every day": "diariamente/a diario",
         "every weekday": (
             "entre semana/de lunes a viernes/cada día laborable/todos los días laborables/cada día hábil/"
@@ -116,6 +128,7 @@ SPANISH: Final = Language(
         "twice a week": "dos veces a la semana/dos veces por semana",
     },
     alternate="sí y otro no/sí, otro no/alternos/por medio",
+    every_other="{} sí, {} no/{} sí {} no/{} sí y {} no",
     hours="h, hora/horas",
     idioms={
         "ocho días": ("8 days", "1 week"),

@@ -25,7 +25,7 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, ordinal_te
 MAX_TRANSLATED_CHARS: Final = 60
 """Longer phrases are in English, or in nothing that is read."""
 
-_BY: Final = "(?P<by> [by limit before])?"
+_BY: Final = "(?P<by> [by limit before ago])?"
 _DATE: Final = "(?:weekday article?)? unit? (?:[ordinal number] article? month article? year? | date year?)"
 _DAY: Final = (
     "article? (?P<day> day | next? weekday next? | weekday article? nextweek | nextweek article? weekday | nextweek"
@@ -41,6 +41,7 @@ _TIMES: Final = tuple(
             f"ago (?P<past> {LENGTH_ORDER}) | (?P<past_before> {LENGTH_ORDER}) ago",
             f"(?P<lead> [into within limit]) {_SPAN} (?:{TIME_ORDER})?",
             f"article? (?P<base> weekday | day) (?:{_FROM}) (?:{TIME_ORDER})?",
+            "(?P<by> [by limit before]) article? (?P<month> month year?)",
             f"article? (?P<late> late) (?:{TIME_ORDER})?",
             f"article (?P<nth> number) {TIME_ORDER}",
             f"{_BY} {_DAY} {PART_ORDER} (?:{TIME_ORDER} (?P<part_behind> [part habit])?)?",
@@ -52,6 +53,9 @@ _TIMES: Final = tuple(
 
 _LENGTHS: Final = (order(_SPAN), order(f"within {_SPAN}"))
 _CALENDAR_UNITS: Final = ("day", "days", "week", "weeks", "month", "months")
+_OR: Final = " or "
+"""Stands between the English of words that mean two days."""
+
 _TO_MIDNIGHT: Final = frozenset({"today", "this evening", "tonight"})
 
 
@@ -114,6 +118,8 @@ def _time_phrases(said: PhraseParts) -> Iterator[str]:
     elif "base" in said:
         distance = said["later"][0].english if "later" in said else clock_words.counted(said["distance"])
         yield from _with_clock(f"{distance} from {_day(said['base'])}", said)
+    elif "month" in said:
+        yield f"{'before' if said['by'][0].kind == 'before' else 'until'} {_day(said['month'])}"
     elif "late" in said:
         yield from (
             clock_words.at_night(clock_words.clock(said, named=True)) if "clock" in said else ("tonight at 23:00",)
@@ -140,17 +146,22 @@ def _length(said: PhraseParts) -> Iterator[str]:
 
 
 def _day_and_time(said: PhraseParts) -> Iterator[str]:
-    day, by = _day(said.get("day", ())), said.get("by", (Word("", ""),))[0].kind
+    days, by = _day(said.get("day", ())), _limit(said.get("by", (Word("", ""),))[0])
     parts = [said[name][0].english for name in ("part", "part_behind") if name in said]
-    clock = clock_words.clock(said, named=bool(day or parts or by == "by"))
-    if len(parts) > 1 or ("clock" in said and not clock):
+    clock = clock_words.clock(said, named=bool(days or parts or by in {"by", "before"}))
+    if len(parts) > 1 or ("clock" in said and not clock) or by == "ago":
         return
-    found = _placed(day, parts, clock)
-    if found and by == "before" and not clock and not parts and not day.startswith("end of"):
-        yield f"the day before {day}"
-        yield found
-    elif found:
-        yield f"by {found.removeprefix('at ')}" if by and not found.startswith("end of") else found
+    for day in days.split(_OR):
+        found = _placed(day, parts, clock)
+        if found and by == "before" and not clock and not parts and not day.startswith("end of"):
+            yield f"before {day}"
+        elif found:
+            yield f"by {found.removeprefix('at ')}" if by and not found.startswith("end of") else found
+
+
+def _limit(word: Word) -> str:
+    """Return the kind of a word before an end; German `vor` stands before a length of time ago as well."""
+    return word.english if word.kind == "ago" and word.english else word.kind
 
 
 def _placed(day: str, parts: Sequence[str], clock: str) -> str:
@@ -158,9 +169,8 @@ def _placed(day: str, parts: Sequence[str], clock: str) -> str:
     if clock == "midnight" and day in _TO_MIDNIGHT:
         return "tonight at midnight"
     if day:
-        at = clock if clock == clock_words.FIRST_THING else f"at {clock}"
-        return " ".join((day, *parts, *((at,) if clock else ())))
-    return clock_words.in_part(clock if clock == clock_words.FIRST_THING else f"at {clock}", parts) if clock else ""
+        return " ".join((day, *parts, *((clock_words.with_at(clock),) if clock else ())))
+    return clock_words.in_part(clock_words.with_at(clock), parts) if clock else ""
 
 
 def _day(words: Sequence[Word]) -> str:

@@ -186,6 +186,8 @@ WRONG = [
     (S, {"when": "tomorrow", "approval": {"default": "approve"}}),
     (S, {"when": "tomorrow", "approval": {"question": "Pay?", "by": "yesterday"}}),
     (S, {"when": "tomorrow", "approval": {"question": "Pay?", "by": "whenever"}}),
+    (S, {"when": "tomorrow", "approval": {"question": "Pay?", "by": "en fin de semaine"}}),
+    (S, {"when": "24/7"}),
     (S, {"when": "tomorrow", "approval": {"question": "Pay?", "default": "maybe"}}),
     (S, {"when": "tomorrow", "approval": {"ask": "Pay?"}}),
     (S, {"repeat": "daily", "approval": {"question": "Pay 90 EUR?", "by": "tomorrow"}}),
@@ -487,6 +489,11 @@ MEANT = [
         "approval={'question': 'Send?', 'by': 'noon', 'default': 'reject'}",
     ),
     (S, {"approval": {"message": "Send?"}}, "approval={'question': 'Send?'}"),
+    (
+        S,
+        {"approval": {"question": "Send?", "by": "3/12"}},
+        "approval={'question': 'Send?', 'by': '3 december'} or approval={'question': 'Send?', 'by': '12 march'}",
+    ),
     (
         S,
         {"steps": [{"name": "import a"}, {"name": "report", "after": ["import a"]}]},
