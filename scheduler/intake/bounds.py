@@ -64,7 +64,10 @@ class Bounds:
         for name in sorted(given, key=lambda name: name not in FORWARD_BOUNDS):  # the end first: others are read by it
             bound, end = given[name], instants.get("before", LAST_BOUND if to_come else None)
             if bound is not None:
-                instants[name] = resolve_bound(bound, now=now, zone=zone, argument=name, end=end, holidays=holidays)
+                whole = name in FORWARD_BOUNDS and bound == given.get("after")  # `today` and `today` are all of it
+                instants[name] = resolve_bound(
+                    bound, now=now, zone=zone, argument=name, end=end, holidays=holidays, whole=whole
+                )
         _refuse_reversed(instants, zone)
         return cls(instants, cursor, now if words else None)
 
@@ -98,14 +101,18 @@ def resolve_bound(
     argument: str,
     end: datetime | None = None,
     holidays: str = "",
+    whole: bool = False,
 ) -> datetime:
     """Return the instant that `given` means, read as a bound named `argument` of a filter with this `end`.
+
+    A day is its start, or with `whole` its end.
 
     Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
     """
     home = zones.find(zone or "UTC", argument=argument)
     words = given if isinstance(given, str) else given.isoformat()
-    read = partial(read_bound, now=now, zone=home, ahead=argument in FORWARD_BOUNDS, end=end, holidays=holidays)
+    ahead = argument in FORWARD_BOUNDS
+    read = partial(read_bound, now=now, zone=home, ahead=ahead, end=end, holidays=holidays, whole=whole)
     try:
         if isinstance(given, datetime):
             return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)

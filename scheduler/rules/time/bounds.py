@@ -1,18 +1,21 @@
 """The bounds of filters: `friday`, `last night`, `12h`. They point into the past, unless they say otherwise.
 
 A day is its start here, and so is a part of a day, a week or a month. `since yesterday evening` hides nothing that
-happened that evening. An end that may lie ahead (`ahead`) is read forwards instead.
+happened that evening. An end that may lie ahead (`ahead`) is read forwards instead, and the present week, `by friday`
+and `end of month` are all of that.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, start_of
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, next_start, start_of
 from duetime.scheduler.rules.time.days.numeric_dates import iso_date
+from duetime.scheduler.rules.time.days.periods import END_OF_DAY
 from duetime.scheduler.rules.time.durations import UNITS, Span
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
 from duetime.scheduler.rules.time.tokens import (
@@ -28,8 +31,9 @@ from duetime.scheduler.rules.time.tokens import (
 )
 from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
 
-_DAY = timedelta(days=1)
-_LEADS = ("since", "from", "after", "before", "until", "till", "starting")
+_DAY, _DAY_HOURS = timedelta(days=1), 24
+_LEAD = re.compile(r"(?:since|from|after|before|starting|(until|till?|by|through|thru|up to|not? later than)) ")
+_UNITS = {name: name for name in ("day", "week", "month", "quarter", "year")}
 _EARLIER_DAYS = {"week": (0, 7), "month": (0, 31, 62), "year": (0, 365, 1461, 2922)}
 """Days back in which a day that comes every week, month or year is looked for; 29 February comes in eight years."""
 
@@ -42,8 +46,9 @@ def read_bound(
     ahead: bool = False,
     end: datetime | None = None,
     holidays: str = "",
+    whole: bool = False,
 ) -> datetime:
-    """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
+    """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`. With `whole` a day is its end.
 
     `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`. A day or a time of day is also
     read so where it then lies before the `end` of the filter. From 14:00 to 18:00 are hours of one day.
@@ -52,7 +57,8 @@ def read_bound(
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
     phrase, named, _ = zones.split_zone(text.strip(), None)
     view = Viewpoint(now.astimezone(UTC), named or zone, Frame(holidays=holidays))
-    clean = _led(normal(phrase))
+    lead = _LEAD.match(normal(phrase))
+    clean = normal(phrase)[lead.end() if lead else 0 :]
     refuse_vague(clean, view.now)
     if clean == "now":
         return view.now
@@ -60,12 +66,9 @@ def read_bound(
     if exact is not None:
         return exact.candidates[0][0].astimezone(UTC)
     found = _distance(clean, view, ahead=ahead)
-    return found or _started(iso_date(clean), view, ahead=ahead, end=end)
-
-
-def _led(clean: str) -> str:
-    lead, _, rest = clean.partition(" ")
-    return rest if lead in _LEADS else clean
+    through = whole or bool(lead and (lead[1] or "").startswith("thr"))
+    whole = whole or (ahead and bool(lead and lead[1]))
+    return found or _started(iso_date(clean), view, ahead=ahead, end=end, whole=whole, through=through)
 
 
 def _distance(clean: str, view: Viewpoint, *, ahead: bool) -> datetime | None:
@@ -108,24 +111,43 @@ def _moved(span: Span, view: Viewpoint, sign: int) -> datetime:
     return (instant if span.months or span.days else view.now) + sign * span.elapsed
 
 
-def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None) -> datetime:
-    """Read a day, a part of a day, a period or a time of day, and return its start."""
+def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, whole: bool, through: bool) -> datetime:
+    """Read a day, a part of a day, a period or a time of day, and return its start, or with `whole` its end."""
     row = tokens(clean)
     today = view.wall.date()
     months = _months(tokens(clean), today)
     if months:
+        months = [add_months(month, int(through)) for month in months]
         return _nearest(months, time(), view, ahead, end) if len(months) > 1 else _placed(months[0], time(), view)
-    past = row.attempt(_last, today) or row.attempt(_this, today)
+    this = row.attempt(_this, today)
+    past = this or row.attempt(_last, today)
     clock, day = (past.clock, past) if past else (None, None)
     if not row.done:
         clock, later = parser.clock_and_day(row, today, view)
         day = past or later
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
+    whole = whole or _is_end(day) or (ahead and bool(this and this.period))
+    start, beyond = _end(clock, day) if whole else (_start(clock, day), timedelta())
     if day is None or day.every:
         days = _repeated(clean, day, today, view)
-        return _nearest(days, _start(clock, day), view, ahead, end)
-    return _placed(day.candidates[0], _start(clock, day), view)
+        return _nearest([found + beyond for found in days], start, view, ahead, end)
+    found = day.candidates[-1 if whole else 0]  # a weekend has two days
+    return _placed(next_start(day.period, found) if beyond and day.period else found + beyond, start, view)
+
+
+def _is_end(day: Day | None) -> bool:
+    """Whether a day is the `end of month`, which a time of day stands for elsewhere."""
+    return day is not None and day.clock is not None and day.clock.time == END_OF_DAY
+
+
+def _end(clock: Clock | None, day: Day | None) -> tuple[time, timedelta]:
+    """Return when all of a day, or of a part of it, is over: a time of day, and how far behind that day."""
+    given = None if _is_end(day) else clock or (day.clock if day else None)
+    hour = PART_HOURS[given.part][1] if given and given.part else _DAY_HOURS
+    if given and not given.part:
+        return given.time, timedelta()
+    return (time(), _DAY) if hour == _DAY_HOURS else (time(hour), timedelta())
 
 
 def _last(row: Tokens, today: date) -> Day | None:
@@ -141,8 +163,8 @@ def _last(row: Tokens, today: date) -> Day | None:
     if row.accept("weekend"):
         monday = start_of("week", today)
         return Day((monday - 2 * _DAY,))
-    unit = row.one_of({name: name for name in ("week", "month", "year")})
-    return Day((start_of(unit, start_of(unit, today) - _DAY),)) if unit else None
+    unit = row.one_of(_UNITS) if row.peek() != "day" else None
+    return Day((start_of(unit, start_of(unit, today) - _DAY),), period=unit) if unit else None
 
 
 def _this(row: Tokens, today: date) -> Day | None:
@@ -152,8 +174,8 @@ def _this(row: Tokens, today: date) -> Day | None:
     weekday = row.one_of(WEEKDAYS)
     if weekday is not None:
         return Day((start_of("week", today) + timedelta(days=weekday),))
-    unit = row.one_of({name: name for name in ("day", "week", "month", "year")})
-    return Day((start_of(unit, today),)) if unit else None
+    unit = row.one_of(_UNITS)
+    return Day((start_of(unit, today),), period=unit) if unit else None
 
 
 def _months(row: Tokens, today: date) -> list[date]:

@@ -89,7 +89,7 @@ def test_a_bound_is_the_latest_such_time_that_is_past(text: str, means: str, arg
         ("next friday", "2026-11-27 00:00"),
         ("next week", "2026-11-23 00:00"),
         ("2026-12-24", "2026-12-24 00:00"),
-        ("end of month", "2026-11-30 23:59"),
+        ("end of month", "2026-12-01 00:00"),
     ],
 )
 def test_a_phrase_that_says_that_it_lies_ahead_does(text: str, means: str) -> None:
@@ -161,3 +161,50 @@ def test_whenever_it_is_asked_a_bound_is_past_and_for_before_ahead(text: str, at
 
     assert since <= now
     assert text == "last night" or before > now - timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("this week", "2026-11-23 00:00"),
+        ("diese Woche", "2026-11-23 00:00"),
+        ("this month", "2026-12-01 00:00"),
+        ("this quarter", "2027-01-01 00:00"),
+        ("end of month", "2026-12-01 00:00"),
+        ("fin du mois", "2026-12-01 00:00"),
+        ("by friday", "2026-11-28 00:00"),
+        ("until friday", "2026-11-28 00:00"),
+        ("bis Freitag", "2026-11-28 00:00"),
+        ("no later than friday", "2026-11-28 00:00"),
+        ("before friday", "2026-11-27 00:00"),
+        ("avant vendredi", "2026-11-27 00:00"),
+        ("by friday 17:00", "2026-11-27 17:00"),
+        ("by tonight", "2026-11-22 00:00"),
+        ("by next week", "2026-11-30 00:00"),
+        ("through june", "2027-07-01 00:00"),
+        ("until june", "2027-06-01 00:00"),
+        ("today", "2026-11-21 00:00"),
+    ],
+)
+def test_an_end_is_behind_all_of_the_day_or_period_that_it_names(text: str, means: str) -> None:
+    assert bound(text, "before") == means
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "ends"),
+    [
+        ("today", "2026-11-21 00:00", "2026-11-22 00:00"),
+        ("friday", "2026-11-27 00:00", "2026-11-28 00:00"),
+        ("2026-12-03", "2026-12-03 00:00", "2026-12-04 00:00"),
+        ("this week", "2026-11-16 00:00", "2026-11-23 00:00"),
+        ("last week", "2026-11-09 00:00", "2026-11-16 00:00"),
+        ("this weekend", "2026-11-21 00:00", "2026-11-23 00:00"),
+        ("june", "2027-06-01 00:00", "2027-07-01 00:00"),
+        ("tomorrow morning", "2026-11-22 00:00", "2026-11-22 12:00"),
+        ("tonight", "2026-11-21 18:00", "2026-11-22 00:00"),
+    ],
+)
+def test_the_same_words_for_both_bounds_mean_all_of_that_day_or_period(text: str, begins: str, ends: str) -> None:
+    found = Bounds.of(None, NOW.astimezone(UTC), HOME, after=text, before=text).instants
+    walls = [f"{found[name].astimezone(zones.load(HOME)):%Y-%m-%d %H:%M}" for name in ("after", "before")]
+    assert walls == [begins, ends]

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.time.tokens import (
 
 _DAY = timedelta(days=1)
 _FRIDAY_WEEKDAY = 4
-_END = time(23, 59)
+END_OF_DAY = time(23, 59)
 PERIOD_WORDS = {"next": "next", "this": "this", "coming": "coming"}
 
 
@@ -55,7 +55,7 @@ def read_end_of(row: Tokens, today: date) -> Day | None:
     start = start_of(unit, _named_day(row, today) if unit == "day" and not later else today)
     for _step in range(later + 1):
         start = next_start(unit, start)
-    return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
+    return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(END_OF_DAY, f"end of the {unit} read as 23:59"))
 
 
 def _named_day(row: Tokens, today: date) -> date:
@@ -97,7 +97,7 @@ def _end_of_month(row: Tokens, month: int, today: date) -> Day:
         first = add_months(first, 12)
     name = MONTH_NAMES[month - 1]
     note = f"end of {name} read as {{day}}"
-    return Day((add_months(first, 1) - _DAY,), note, Clock(_END, f"end of {name} read as 23:59"))
+    return Day((add_months(first, 1) - _DAY,), note, Clock(END_OF_DAY, f"end of {name} read as 23:59"))
 
 
 def read_month_as_end(row: Tokens, today: date, *, whole: bool) -> Day | None:
