@@ -50,6 +50,7 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
 
 _WEEKDAY = r"(?:(?:next|last|this) )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _DAY: Final = re.compile(rf"today|tomorrow|yesterday|{_WEEKDAY}|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}", re.IGNORECASE)
+_OF_A_DAY: Final = ("date", "day", "when", "due_date", "due", "due_on", "on", "period", "timeframe", "range")
 _PERIOD: Final = re.compile(r"(?:next|last|this) (?:week|month|year)", re.IGNORECASE)
 
 
@@ -58,10 +59,8 @@ def _on_a_day(name: str) -> Callable[[Json], InvalidArgument]:
 
     def problem(given: Json) -> InvalidArgument:
         words = given if isinstance(given, str) else ""
-        day = words if _DAY.fullmatch(words) else "tomorrow"
-        example = f"after={day!r}, before={f'{day} 23:59'!r}"
-        if _PERIOD.fullmatch(words):
-            example = f"after={words!r}, before={f'end of {words}'!r}"
+        day = words if _DAY.fullmatch(words) or _PERIOD.fullmatch(words) else "tomorrow"
+        example = f"after={day!r}, before={day!r}"
         return InvalidArgument(name, "a list has no day", accepted="after and before", example=example)
 
     return problem
@@ -98,5 +97,5 @@ LIST_TASKS = Definition(
     card=TASK_LIST,
     output="list",
     describes_output=True,
-    elsewhere={**{name: _on_a_day(name) for name in ("date", "day", "when", "due_date")}, "task_id": _one},
+    elsewhere={**{name: _on_a_day(name) for name in _OF_A_DAY}, "task_id": _one},
 )

@@ -129,6 +129,12 @@ _WORDS_FOR_TEXT: Final = frozenset({"text", "body", "content", "subject", "note"
 """Names that stand for the one text of a payload, where it has no other field."""
 
 _BODY: Final = "body"
+_WORDS_FOR: Final = {
+    "every": {"interval", "frequency", "period", "poll", "poll_interval", "check_every", "check_interval", "repeat"},
+    "until": {"timeout", "deadline", "end", "end_time", "expires", "stop_at", "give_up_after"},
+}
+"""By field: what other schedulers call it."""
+
 _WORDS_FOR_BODY: Final = frozenset({"json", "data", "payload", "form", "content"})
 """Names that HTTP clients have for what is sent."""
 
@@ -198,6 +204,7 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
     names = _names(model) if model else []
     meant = difflib.get_close_matches(given, names, n=1)
     meant = meant or (names if len(names) == 1 and given.lower() in _WORDS_FOR_TEXT else [])
+    meant = meant or [name for name in names if given.lower() in _WORDS_FOR.get(name, ())]
     is_body = not meant and given.lower() in _WORDS_FOR_BODY and _BODY in names
     meant = [_BODY] if is_body else meant
     if not meant or meant[0] in taken or not (isinstance(value, str) or is_body):

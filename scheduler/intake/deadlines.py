@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time.durations import parse_exact, parse_span
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
-from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
+from duetime.scheduler.rules.time.tokens import Misread, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 
@@ -33,6 +33,14 @@ _BY = re.compile(
     re.IGNORECASE,
 )
 """A word before a deadline; before an hour alone it says of which half of the day that may be."""
+_AFTER_DUE = re.compile(
+    r"\s+(?:after(?:wards)?(?: (?:it|the (?:task|run|reminder)))?(?: (?:is due|starts?|runs?|begins?))?"
+    r"|(?:of|from|after) (?:the |its )?(?:start|run|begin(?:ning)?))$",
+    re.IGNORECASE,
+)
+"""Words behind a length of time that counts from when a run is due, as one without them does."""
+
+_END_OF_ITS_DAY = re.compile(r"eod|(?:the )?end of (?:the )?day")
 _BEFORE = re.compile(r"^\s*before\s+", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -146,7 +154,7 @@ def _after(given: Moment) -> timedelta | None:
     """Return the duration of a deadline that is a bare duration, else None."""
     if isinstance(given, str):
         try:
-            found = parse_exact(_WITHIN.sub("", _length_text(given)))
+            found = parse_exact(_WITHIN.sub("", _length_text(_AFTER_DUE.sub("", given))))
         except Unknown:
             return None
         except Misread as error:
@@ -196,10 +204,11 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
 
 
 def _is_time_of_day(text: str) -> bool:
-    """Whether a text is a clock time and nothing else: `17:00`, `at noon`."""
+    """Whether a text is a time of the day on which a run is due, and nothing else: `17:00`, `at noon`, `eod`."""
     try:
-        row = tokens(_BEFORE.sub("", _BY.sub("", translation.twin(text) or text)))
-        return read_clock(row) is not None and row.done
+        said = _BEFORE.sub("", _BY.sub("", translation.twin(text) or text))
+        row = tokens(said)
+        return bool(_END_OF_ITS_DAY.fullmatch(normal(said))) or (read_clock(row) is not None and row.done)
     except Misread:
         return False
 

@@ -37,6 +37,12 @@ _EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"
 _LAST_WORKDAY = "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9"
 _DAY = re.compile(r"([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU)")
 _UNTIL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z?))?")
+_START = re.compile(
+    r"\bDTSTART(?:;TZID=([A-Za-z_/+-]{1,60}))?[:=]([0-9]{4})-?([0-9]{2})-?([0-9]{2})"
+    r"(?:T([0-9]{2}):?([0-9]{2})(?::?[0-9]{2})?(Z?))?;?",
+    re.IGNORECASE,
+)
+_RULE = re.compile(r"(?:RRULE:)?[A-Z]+=[A-Z0-9,;=+-]+", re.IGNORECASE)
 _MAX_YEAR = 9000
 
 
@@ -47,6 +53,7 @@ def looks_like(text: str) -> bool:
 
 def parse(text: str) -> Rule:
     """Read an RRULE; raise `Misread` naming the part that is wrong."""
+    _refuse_start(text)
     parts = _parts(text)
     freq = parts.pop("FREQ", "")
     if freq not in FREQUENCIES:
@@ -61,6 +68,20 @@ def parse(text: str) -> Rule:
         freq, given["interval"] = largest_unit(freq, given.get("interval", 1))
         _check_seconds(freq, parts)
     return Rule(freq, **given)
+
+
+def _refuse_start(text: str) -> None:
+    """Raise `Misread` for a rule with its start, as calendars write it; the example has it as `when`."""
+    found = _START.search(text)
+    if found is None:
+        return
+    rule = _START.sub("", text).strip(" ;\n")
+    when = f"{found[2]}-{found[3]}-{found[4]}" + (
+        f"T{found[5]}:{found[6]}{(found[7] or '').upper()}" if found[5] else ""
+    )
+    zone = f", timezone={found[1]!r}" if found[1] and not found[7] else ""
+    example = f"repeat={rule!r}, when={when!r}{zone}" if _RULE.fullmatch(rule) else _EXAMPLE
+    raise Misread("the start of a recurrence is `when`, not DTSTART", example)
 
 
 def _parts(text: str) -> dict[str, str]:

@@ -29,6 +29,10 @@ _RFC3339 = re.compile(
 _SPARE_TIME = re.compile(r"\b((?:second|minute|hour|day|week|month|year)s?)['\u2019]?s? time$")
 _SPARE_MINUTES = re.compile(r"^((?:in|after|within|\+) ?[0-9]{1,3} ?h ?[0-5][0-9])$")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
+_BASIC = re.compile(r"^([0-9]{4})([0-9]{2})([0-9]{2})t([0-9]{2})([0-9]{2})([0-9]{2})(?=$|[ z+-])(.*)$")
+"""The basic form of ISO 8601, as calendars write it: `20261201T090000Z`."""
+
+_LATER_TODAY = re.compile(r"^later (?=(?:today|this (?:morning|afternoon|evening)),? (?:at )?[0-9])")
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 NO_DATE = "no date given: "
 _TO = re.compile(r"^(?:back )?to (?=[^ ])")
@@ -60,6 +64,7 @@ def read_exact(clean: str, view: Viewpoint) -> Reading | None:
 def _plain(clean: str) -> str:
     """Leave out what adds nothing, as a part of a second, and write out `2026-11-24T09` and `in 1h30`."""
     clean = _SPARE_MINUTES.sub(r"\1m", _SPARE_TIME.sub(r"\1", clean))
+    clean = _LATER_TODAY.sub("", _BASIC.sub(r"\1-\2-\3t\4:\5:\6\7", clean))
     return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me ")))
 
 

@@ -36,6 +36,9 @@ _MINUTES_PER_DAY = 24 * 60
 _NIGHT, _LAST_NIGHT_HOURS = "at night", 5
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": _NIGHT}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
+_LATE_AFTERNOON_HOURS = 21
+"""`las 8 de la tarde` is 20:00; a filter of the afternoon ends before."""
+
 DAY_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
@@ -96,6 +99,8 @@ def within(part: str, clock: Clock) -> Clock:
     8 in the evening is 20:00.
     """
     start, end = PART_HOURS[part]
+    if part == "afternoon" and not clock.halved:
+        end = _LATE_AFTERNOON_HOURS
     meant = clock.time
     if not clock.halved and meant.hour < _HALF_DAY_HOURS <= start:
         meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)

@@ -344,6 +344,12 @@ def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) ->
         ("vor 17 Uhr", "by 17:00"),
         ("antes das 17h", "by 17:00"),
         ("bis Juni", "until june"),
+        ("Ende des Tages", "end of day"),
+        ("fin de la journée", "end of day"),
+        ("fim do dia", "end of day"),
+        ("2 hours after", "2 hours"),
+        ("2 hours after it starts", "2 hours"),
+        ("within 2 hours of the start", "2 hours"),
         ("avant juin", "before june"),
         ("entro giugno 2027", "until june 2027"),
         ("d'ici la fin du mois", "by the end of the month"),
@@ -479,3 +485,55 @@ def test_an_occasion_is_refused_with_a_time_that_means_it(text: str, example: st
 def test_a_date_of_july_and_the_start_of_a_week_stay_days(text: str, wall: str) -> None:
     found = resolve_moment(text, now=NOW, zone=ZONE, argument="when")
     assert f"{found.wall:%Y-%m-%dT%H:%M}" == f"{wall}T09:00"
+
+
+@pytest.mark.parametrize("text", ["end of day", "by the end of the day", "eod", "Ende des Tages", "before eod"])
+def test_the_end_of_day_is_that_of_the_day_on_which_a_run_is_due(text: str) -> None:
+    due = NOW + timedelta(days=2)
+    found = deadline_of(text, due=due, now=NOW, zone=ZONE, recurring=False).at
+    assert found == datetime(2026, 11, 30, 22, 59, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [
+        ("mañana a las 7 de la tarde", "2026-11-29T19:00"),
+        ("amanhã às 8 da tarde", "2026-11-29T20:00"),
+        ("tomorrow at 7 in the afternoon", "2026-11-29T19:00"),
+        ("20261201T090000", "2026-12-01T09:00"),
+        ("20261201T080000Z", "2026-12-01T09:00"),
+        ("20261201T090000+0100", "2026-12-01T09:00"),
+        ("later today at 18:00", "2026-11-28T18:00"),
+        ("later this evening at 8", "2026-11-28T20:00"),
+        ("last day of this month at noon", "2026-11-30T12:00"),
+    ],
+)
+def test_forms_of_calendars_and_late_afternoons_are_read(text: str, wall: str) -> None:
+    found = resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert f"{found.wall:%Y-%m-%dT%H:%M}" == wall
+
+
+def test_a_day_of_this_month_that_is_over_is_not_one_of_the_next() -> None:
+    with pytest.raises(InvalidArgument, match="is in the past: Fri 27 Nov 2026 12:00"):
+        resolve_moment("the last friday of this month at noon", now=NOW, zone=ZONE, argument="when")
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        (
+            "DTSTART:20261201T090000 RRULE:FREQ=DAILY;COUNT=5",
+            "repeat='RRULE:FREQ=DAILY;COUNT=5', when='2026-12-01T09:00'",
+        ),
+        (
+            "DTSTART;TZID=America/New_York:20261201T090000\nRRULE:FREQ=DAILY",
+            "repeat='RRULE:FREQ=DAILY', when='2026-12-01T09:00', timezone='America/New_York'",
+        ),
+        ("FREQ=DAILY;DTSTART=20261201", "repeat='FREQ=DAILY', when='2026-12-01'"),
+        ("R/2026-12-01T09:00/P1D", "every weekday at 9:00"),
+    ],
+)
+def test_a_rule_with_its_start_is_refused_with_both_apart(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        recurrence.parse(text, zone=ZONE, anchor=NOW)
+    assert refused.value.example == example

@@ -16,7 +16,7 @@ _ALL_TIMES: Final = re.compile(
 def without_all_times(text: str) -> str:
     """Return a recurrence without such words. Raises `Misread` for these alone, as they do not say how often."""
     rest = _ALL_TIMES.sub(" ", text).strip()
-    if not rest:
+    if not rest and text.strip():
         raise Misread("it does not say how often", "every hour", "every 15 minutes")
     return rest
 

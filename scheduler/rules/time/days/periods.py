@@ -146,10 +146,10 @@ def read_day_of_month(row: Tokens, today: date, calendar: str) -> Day | None:
     which, month = row.one_of(PERIOD_WORDS), row.one_of(MONTHS)
     if (numbered and month is not None) or (month is None and not row.accept("month")):
         return None
-    first, step, dated = start_of("month", today), 1, which is not None and which != "this"
+    first, step, dated = start_of("month", today), 1, which is not None
     if month is not None:
         (first, dated), step = _first_of(row, month, today), 12
-    elif dated:
+    elif dated and which != "this":
         first = add_months(first, 1)
     days = (_nth_of(add_months(first, ahead), nth, kind) for ahead in range(0, 1 if dated else 2 * step, step))
     found = tuple(day for day in days if day is not None and (dated or day >= today))

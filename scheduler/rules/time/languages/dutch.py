@@ -39,6 +39,7 @@ DUTCH: Final = Language(
         "next month": "volgende maand",
         "this weekend": "dit weekend/in het weekend/het weekend",
         "next weekend": "volgend weekend/komend weekend",
+        "end of day": "einde van de dag/eind van de dag/aan het eind van de dag",
         "start of week": "begin van de week/aan het begin van de week",
         "mid week": "midden van de week/midden in de week",
         "end of week": "eind van de week/einde van de week/aan het eind van de week/het eind van de week",

@@ -36,6 +36,7 @@ FRENCH: Final = Language(
         "next month": "le mois prochain",
         "this weekend": "ce week-end/ce weekend/le week-end/le weekend/pendant le week-end",
         "next weekend": "le week-end prochain/le weekend prochain",
+        "end of day": "la fin de la journée/fin de la journée/à la fin de la journée/en fin de journée",
         "start of week": "en début de semaine/début de semaine/au début de la semaine",
         "mid week": "en milieu de semaine/milieu de semaine/au milieu de la semaine/à mi-semaine",
         "this weekend or end of week": "en fin de semaine/fin de semaine/cette fin de semaine",

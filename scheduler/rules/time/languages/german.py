@@ -37,6 +37,7 @@ GERMAN: Final = Language(
         "next month": "nächsten monat",
         "this weekend": "am wochenende/dieses wochenende/das wochenende/an diesem wochenende/wochenende",
         "next weekend": "nächstes wochenende/am nächsten wochenende/kommendes wochenende/am kommenden wochenende",
+        "end of day": "ende des tages/am ende des tages",
         "start of week": "anfang der woche/am anfang der woche",
         "mid week": "mitte der woche/in der mitte der woche/mitten in der woche",
         "end of week": "ende der woche/am ende der woche/ende dieser woche",

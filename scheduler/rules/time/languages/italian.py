@@ -39,6 +39,7 @@ ITALIAN: Final = Language(
             "questo fine settimana/nel fine settimana/il fine settimana/questo weekend/nel weekend/nel week-end"
         ),
         "next weekend": "il prossimo fine settimana/il fine settimana prossimo/il prossimo weekend",
+        "end of day": "fine giornata/a fine giornata/fine della giornata",
         "start of week": "inizio settimana/a inizio settimana/all'inizio della settimana",
         "mid week": "metà settimana/a metà settimana",
         "end of week": "fine della settimana/la fine della settimana/alla fine della settimana",

@@ -39,6 +39,7 @@ PORTUGUESE: Final = Language(
         "next month": "no próximo mês/mês que vem/no mês que vem",
         "this weekend": "este fim de semana/neste fim de semana/no fim de semana/fim de semana",
         "next weekend": "no próximo fim de semana/próximo fim de semana/fim de semana que vem",
+        "end of day": "fim do dia/no fim do dia/o fim do dia/no final do dia/final do dia",
         "start of week": "início da semana/no início da semana/no começo da semana",
         "mid week": "meio da semana/no meio da semana/a meio da semana",
         "end of week": "fim da semana/no fim da semana/o fim da semana/no final da semana/final da semana",

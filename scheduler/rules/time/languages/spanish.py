@@ -36,6 +36,7 @@ SPANISH: Final = Language(
         "next month": "el próximo mes/el mes que viene",
         "this weekend": "este fin de semana/el fin de semana/en el fin de semana",
         "next weekend": "el próximo fin de semana/el fin de semana que viene",
+        "end of day": "fin del día/final del día/al final del día",
         "start of week": "principio de semana/a principio de semana/a principios de semana",
         "mid week": "mitad de semana/a mitad de semana/a mediados de semana",
         "end of week": "final de la semana/a final de la semana/al final de la semana/a finales de semana",
