@@ -15,7 +15,7 @@ from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_tim
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.summary import comes_again_at, look, why_expired
+from duetime.widgets.text.summary import comes_again_at, look, runs_apart_now, why_expired
 
 FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}",
@@ -119,8 +119,7 @@ def _upstreams(waits: list[WaitPart]) -> str:
 
 def _more(task: TaskPayload, found: str, times: _Times) -> Iterator[str]:
     """Yield what is worth a second sentence, what matters most first."""
-    if again := comes_again_at(task):
-        yield f"It comes again {times.at(again)}"
+    yield from _apart(task, times)
     if found in _TO_COME:
         yield from _of_waits(task, times)
     if found == "blocked":
@@ -134,6 +133,14 @@ def _more(task: TaskPayload, found: str, times: _Times) -> Iterator[str]:
     if found in _TO_COME:
         yield from _of_the_last_run(task, times)
         yield from _terms(task, times)
+
+
+def _apart(task: TaskPayload, times: _Times) -> Iterator[str]:
+    """Say when a run comes that is next to those of its series."""
+    if again := comes_again_at(task):
+        yield f"It comes again {times.at(again)}"
+    elif runs_apart_now(task):
+        yield "An extra run of it is due now"
 
 
 def _of_waits(task: TaskPayload, times: _Times) -> Iterator[str]:

@@ -80,7 +80,7 @@ def look(task: TaskPayload) -> str:
 def first_sentence(task: TaskPayload) -> str:
     """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`.
 
-    A snoozed outcome of a series that comes again before its next run comes first.
+    What comes before the next run of a series comes first: a snoozed outcome, or a run that was asked for.
     """
     looks = look(task)
     found = _fuller(looks, task)
@@ -102,8 +102,10 @@ def first_sentence(task: TaskPayload) -> str:
     }
     again = comes_again_at(task)
     when = moment(datetime.fromisoformat(again), task.when.timezone, now) if again else ""
-    snoozed = f"{it.capitalize()} comes again {when}. " if again else ""
-    return f"{snoozed}{sentence.format(**words)}"
+    apart = f"{it.capitalize()} comes again {when}. " if again else ""
+    if runs_apart_now(task):
+        apart = f"An extra run of {it} is due now. "
+    return f"{apart}{sentence.format(**words)}"
 
 
 def comes_again_at(task: TaskPayload) -> str | None:
@@ -112,6 +114,11 @@ def comes_again_at(task: TaskPayload) -> str | None:
         return None
     again = max(task.snoozed_until, task.paused_until or "")
     return again if task.now < again < task.when.utc else None
+
+
+def runs_apart_now(task: TaskPayload) -> bool:
+    """Whether a run next to those of the series is due: one by *run now*, or a snooze that is over."""
+    return task.snoozed_until is not None and not task.paused and task.snoozed_until <= task.now < task.when.utc
 
 
 def _due(due: datetime, now: datetime, time: str) -> str:

@@ -207,6 +207,18 @@ def test_a_snoozed_outcome_comes_before_the_next_run_of_its_series(ask: Ask, sto
     )
 
 
+def test_a_run_next_to_its_series_is_said_before_the_next_run_of_that(ask: Ask) -> None:
+    _, made = ask("schedule_task", title="Stand up", repeat="every day at 00:30", timezone="UTC")
+    series = "The reminder is scheduled for Sun 22 Nov 2026 00:30 UTC, in 90 minutes."
+    said, payload = ask("act_on_task", task_id=made["id"], action="run_now")
+    assert said.splitlines()[0] == f"An extra run of the reminder is due now. {series}"
+    assert speech(TaskPayload.model_validate(payload)).endswith(". An extra run of it is due now.")
+    assert ask("get_task", task_id=made["id"])[0].startswith("An extra run of the reminder is due now. ")
+    assert ask("list_tasks")[1]["tasks"][0]["when"] == "2026-11-21T23:00:00Z", "the list has it where it comes next"
+    said, _ = ask("reschedule_task", task_id=made["id"], pause=True)
+    assert "is due now" not in said
+
+
 def test_a_snoozed_outcome_does_not_come_before_the_end_of_a_pause(ask: Ask, store: Store, clock: Clock) -> None:
     _, made = ask("schedule_task", title="Stand up", repeat="every day at 00:30", timezone="UTC")
     clock.now = NOW + timedelta(minutes=90)
