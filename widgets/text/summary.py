@@ -80,7 +80,7 @@ def look(task: TaskPayload) -> str:
 def first_sentence(task: TaskPayload) -> str:
     """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`.
 
-    What comes before the next run of a series comes first: a snoozed outcome, or a run that was asked for.
+    A snoozed outcome, or a run that was asked for, is said first where it comes before the next run of its series.
     """
     looks = look(task)
     found = _fuller(looks, task)
