@@ -52,7 +52,8 @@ class Guard:
         if not settings.auth:
             return None
         limits = CallLimits(settings.tenant_calls_per_minute)
-        verifier = Verifier(_providers(settings, store), limits, settings.operator_tenant)
+        workers = bool(settings.external_actions)
+        verifier = Verifier(_providers(settings, store), limits, settings.operator_tenant, workers=workers)
         return cls(verifier, _auth_settings(settings))
 
 

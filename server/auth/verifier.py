@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.server.auth.call_limits import CallLimits
 from duetime.tools.threads import cross
 from mcp.server.auth.provider import AccessToken
@@ -59,21 +59,36 @@ class Provider(Protocol):
 
 
 class Verifier:
-    """Verifies tokens by the providers that are configured; the SDK's `TokenVerifier`."""
+    """Verifies tokens by the providers that are configured; the SDK's `TokenVerifier`.
 
-    def __init__(self, providers: Sequence[Provider], limits: CallLimits, operator_tenant: str = LOCAL.tenant) -> None:
+    With `workers`, tokens with the scope `worker` alone are let in too.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        limits: CallLimits,
+        operator_tenant: str = LOCAL.tenant,
+        *,
+        workers: bool = False,
+    ) -> None:
         self._providers = providers
         self._limits = limits
         self._operator_tenant = operator_tenant
+        self._workers = workers
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whose the token of a call is, as `identify` does.
 
-        Counts the call; raises TooManyCalls when its tenant has made too many.
+        Counts the call; raises TooManyCalls when its tenant has made too many. The SDK lets in who has the scope
+        `tasks`, so a worker's token has it for the SDK alone: methods and tools ask the principal.
         """
         found = await self.identify(token)
-        if found is not None:
-            self._limits.take(found.principal.tenant)
+        if found is None:
+            return None
+        self._limits.take(found.principal.tenant)
+        if self._workers and found.principal.may(Scope.WORKER):
+            return found.model_copy(update={"scopes": sorted({*found.scopes, Scope.TASKS})})
         return found
 
     async def identify(self, token: str) -> CallerToken | None:

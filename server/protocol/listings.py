@@ -1,4 +1,4 @@
-"""Lists that depend on who asks: the buttons as a tool where no card has them, and the open tasks as resources."""
+"""Lists and methods that depend on who asks: by scopes, by the cards of a host, and the open tasks as resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import ACTIONS_OF_AGENTS
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskFilter
@@ -20,7 +20,8 @@ from duetime.tools.results import refusal
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
-from mcp.types import Completion, ResourceTemplateReference
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST, Completion, ResourceTemplateReference
 from pydantic import BaseModel
 
 _ONLY_THE_USER = (
@@ -30,6 +31,13 @@ _ONLY_THE_USER = (
 MAX_TASKS_LISTED = 50
 MAX_ARGUMENT_COMPLETIONS = 20
 _OPEN = "open"
+_SCOPES = {tool.name: tool.scope for tool in (*ADMIN_TOOLS, *WORKER_TOOLS)}
+"""The scopes of tools that need another one than `tasks`."""
+
+_WELCOMES = frozenset({"initialize", "server/discover"})
+_METHODS_OF_EVERYONE = _WELCOMES | {"ping", "logging/setLevel", "tools/list", "tools/call"}
+_OFFERS_OF_TASKS = frozenset({"resources", "prompts", "completions", "extensions"})
+"""Capabilities that are all about tasks."""
 
 
 async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -63,15 +71,35 @@ async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_nex
 
 
 def showing_scoped_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
-    """Return the middleware that leaves out the tools of administrators and workers for callers without their scope."""
+    """Return the middleware that leaves out the tools of whose scope the caller has none."""
 
     async def leave_out(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         by, found = caller(), _as_dict(await call_next(ctx))
-        hidden = {tool.name for tool in (*ADMIN_TOOLS, *WORKER_TOOLS) if not by.may(tool.scope)}
-        found["tools"] = [tool for tool in found.get("tools", ()) if tool["name"] not in hidden]
-        return found
+        shown = [tool for tool in found.get("tools", ()) if by.may(_SCOPES.get(tool["name"], Scope.TASKS))]
+        return {**found, "tools": shown}
 
     return leave_out
+
+
+def refusing_methods_of_tasks(caller: Callable[[], Principal], instructions: str) -> ServerMiddleware[Any]:
+    """Return the middleware that leaves callers without the scope `tasks` the tools of their other scopes alone.
+
+    These callers get `instructions` of their own. Methods that are not known here are refused too.
+    """
+
+    async def refuse(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if caller().may(Scope.TASKS):
+            return await call_next(ctx)
+        if ctx.method not in _METHODS_OF_EVERYONE and not ctx.method.startswith("notifications/"):
+            raise MCPError(code=INVALID_REQUEST, message=f"{ctx.method} needs a token with the scope {Scope.TASKS}.")
+        result = await call_next(ctx)
+        if ctx.method not in _WELCOMES:
+            return result
+        found = _as_dict(result)
+        offered = {name: each for name, each in found["capabilities"].items() if name not in _OFFERS_OF_TASKS}
+        return {**found, "capabilities": offered, "instructions": instructions}
+
+    return refuse
 
 
 def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principal]) -> ServerMiddleware[Any]:

@@ -52,10 +52,11 @@ class TasksExtension(Extension):
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        given = params.arguments or {}
-        if params.name != GET_TASK.name or given.get(WAIT.name) is None or not _declared(ctx):
+        given, by = params.arguments or {}, self._caller()
+        waits = params.name == GET_TASK.name and given.get(WAIT.name) is not None
+        if not waits or not _declared(ctx) or not by.may(GET_TASK.scope):
             return await call_next(ctx)
-        begun = await cross(WaitHandle.of_call, given, self._scheduler(), self._caller())
+        begun = await cross(WaitHandle.of_call, given, self._scheduler(), by)
         if begun is None:
             return await call_next(ctx)
         return {"resultType": "task", **_working(*begun)}

@@ -17,6 +17,7 @@ import pytest
 from duetime.scheduler.principal import Principal
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.protocol.tasks_extension import TASKS_EXTENSION
 from duetime.tools.definition import Sender
 from duetime.tools.registration import WORKER_TOOLS
 from duetime.tools.worker import claim_runs
@@ -25,13 +26,17 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests import blank
-from tests.flow.auth.conftest import Site, bearer, serving
+from tests.flow.auth.conftest import HELLO, MODERN, Site, bearer, serving
 from tests.flow.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.anyio
 
 CANARY = "canary7f3a"
 SCOPES = ("tasks", "worker")
+COMPLETION = {
+    "ref": {"type": "ref/resource", "uri": "duetime://tasks/{task_id}"},
+    "argument": {"name": "task_id", "value": "t"},
+}
 NAMES = [tool.name for tool in WORKER_TOOLS]
 SCHEMA = {"required": ["url"], "properties": {"url": {"type": "string"}, "speed": {"enum": ["fast", "slow"]}}}
 ACTIONS = {
@@ -114,7 +119,7 @@ async def test_the_program_of_the_page_works_through_what_is_due_also_after_the_
         site.app.start()
         key, over = site.key(), Away(site.http._transport)
         task_id = await scheduled(site, key)
-        headers = bearer(site.key("acme", "bot", scopes=SCOPES))
+        headers = bearer(site.key("acme", "bot", scopes=("worker",)))
         async with httpx2.AsyncClient(transport=over, headers=headers) as http:
             work = asyncio.ensure_future(shown["serve"](http))
             ended = await site.call(key, "get_task", task_id=task_id, wait="30 s")
@@ -228,6 +233,61 @@ async def test_there_are_no_worker_tools_where_no_action_is_external(tmp_path: P
     async with serving(tmp_path, auth="keys") as plain:
         worker = plain.key(scopes=SCOPES)
         assert not {tool["name"] for tool in await listed(plain, worker)} & set(NAMES)
+        alone = await plain.modern(plain.key(scopes=("worker",)), "tools/list")
+        assert (alone.status_code, alone.json()["error"]) == (403, "insufficient_scope")
+
+
+async def test_a_key_with_the_scope_worker_alone_is_shown_the_worker_tools_and_calls_nothing_else(site: Site) -> None:
+    task_id = await scheduled(site, site.key("acme", "ann"), title=CANARY)
+    alone = site.key("acme", "bot", scopes=("worker",))
+    assert [tool["name"] for tool in await listed(site, alone)] == NAMES
+    meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+    for tool in (each["name"] for each in await listed(site, site.key())):
+        of = {"name": tool, "arguments": {"task_id": task_id, "wait": "1 s"}}
+        for more in (MODERN, meta):  # the second as a client that would get a handle of its wait
+            refused = (await site.modern(alone, "tools/call", **of, _meta=more)).json()["result"]
+            assert refused["isError"]
+            assert f"{tool} needs a token with the scope tasks" in refused["content"][0]["text"]
+    methods: list[tuple[str, dict[str, Any]]] = [
+        ("resources/list", {}),
+        ("resources/read", {"uri": f"duetime://tasks/{task_id}"}),
+        ("resources/templates/list", {}),
+        ("prompts/list", {}),
+        ("prompts/get", {"name": "plan_my_day"}),
+        ("completion/complete", COMPLETION),
+        ("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["duetime://inbox"]}}),
+        ("tasks/get", {"taskId": task_id, "_meta": meta}),
+    ]
+    for method, params in methods:
+        answer = await site.modern(alone, method, **params)
+        assert f"{method} needs a token with the scope tasks" in answer.text, (method, answer.text)
+        assert CANARY not in answer.text
+        assert answer.status_code < 500
+    assert (await site.http.get("/v1/tasks", headers=bearer(alone))).status_code == 403
+    assert site.app.store.tasks.get("acme", task_id).run.state.value in {"pending", "ready"}
+
+
+async def test_a_key_with_the_scope_worker_alone_is_told_of_tools_and_claims_in_both_eras_of_the_protocol(
+    site: Site,
+) -> None:
+    alone = site.key("acme", "bot", scopes=("worker",))
+    await scheduled(site, site.key("acme", "ann"))
+    async with connected(site, alone) as client:
+        [claimed] = (await called(client, "claim_runs", wait="20 s"))["claims"]
+        done = await called(client, "finish_run", claim=claimed["claim"], outcome="done")
+    assert done["run_state"] == "succeeded"
+    found = (await site.modern(alone, "server/discover")).json()["result"]
+    hello = (await site.post(alone, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})).json()
+    for told in (found, hello["result"]):
+        assert set(told["capabilities"]) <= {"tools", "experimental"}
+        assert "claim_runs" in told["instructions"]
+        assert "schedule_task" not in told["instructions"]
+    session = await site.session(alone)
+    body = {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "duetime://inbox"}}
+    assert "needs a token with the scope tasks" in (await site.post(alone, body, **session)).text
+    for method in ("tools/list", "ping"):
+        answer = (await site.post(alone, {"jsonrpc": "2.0", "id": 3, "method": method}, **session)).json()
+        assert "result" in answer, answer
 
 
 async def test_the_local_user_has_the_worker_tools_where_the_settings_declare_external_actions(site: Site) -> None:
