@@ -174,7 +174,7 @@ class Parts:
             known=partial(any_worker_handles, store) if shared else remote_queue.knows,
             silent=SilentWorkers(store) if shared else None,
         )
-        found.external = self.handlers.external
+        found.leases = {name: self.handlers[name].lease or timedelta(0) for name in self.handlers.external}
         return found
 
     def _placement(self) -> Placement:

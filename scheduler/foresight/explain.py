@@ -22,7 +22,6 @@ from duetime.scheduler.foresight.reasons.threads import threads_in_use
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
-from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.moved_overlap import waits_for
@@ -50,7 +49,8 @@ class RunFacts:
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
     after a resume, and `known` whether one has a handler for the action. `claimers` are the workers elsewhere of an
     external action. `left_running` says what is known of the process of a run that is stored as running, where that
-    does not run any more. `taken_by` is the worker that has taken the run and is silent. `upstreams` are what the task
+    does not run any more. `taken_by` is the worker that has taken the run and is silent, `held_by` the worker elsewhere
+    that holds it. `upstreams` are what the task
     comes after, `approval` is what is asked, `awaited` an event. `side_approvals` is what runs next to it ask.
     """
 
@@ -64,6 +64,7 @@ class RunFacts:
     claimers: processes.Claimers | None = None
     left_running: processes.LeftRunning | None = None
     taken_by: RunHolder | None = None
+    held_by: RunHolder | None = None
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
@@ -84,7 +85,7 @@ def wait_reasons(record: TaskRecord, now: datetime, facts: RunFacts | None = Non
         return ()
     approval = facts.approval if facts else None
     left = facts.left_running if facts and record.run.state is State.RUNNING else None
-    found = list(_held(record, now, left_running=left is not None))
+    found = list(_held(record, now, facts.held_by if facts else None)) if left is None else []
     found += [processes.lost_process_reason(record, left, now)] if left else []
     side_approvals = facts.side_approvals if facts else ()
     found += approval_reasons(record, approval, side_approvals, now) if approval or side_approvals else ()
@@ -116,7 +117,7 @@ def is_due(record: TaskRecord, now: datetime) -> bool:
 
 def explain_state(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
     """Return why the run is in its state, in at least one sentence: for a user who requested it."""
-    return wait_sentences(record, now, facts) or (_plainly(record, now),)
+    return wait_sentences(record, now, facts) or (_plainly(record, now, facts.held_by),)
 
 
 def expiry_cause(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
@@ -133,13 +134,14 @@ def expiry_cause(found: Explanation | None, record: TaskRecord, now: datetime) -
     return f"it waited for {first}{having}"
 
 
-def _plainly(record: TaskRecord, now: datetime) -> str:
+def _plainly(record: TaskRecord, now: datetime, holder: RunHolder | None) -> str:
     run, zone = record.run, record.task.timezone
     if run.state in TERMINAL:
         when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
         return f"it waits for nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
     if run.state is State.RUNNING:
-        return f"it waits for nothing: it is running, {attempt_in_words(run, record.task.retry)}"
+        attempt = attempt_in_words(run, record.task.retry)
+        return f"it waits for nothing: it is running, {attempt}{processes.held_elsewhere(holder, now)}"
     due = due_at(run)
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){waits_once_due(record)}"
 
@@ -153,12 +155,12 @@ _ENDED = {
 }
 
 
-def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[WaitReason]:
+def _held(record: TaskRecord, now: datetime, holder: RunHolder | None) -> Iterator[WaitReason]:
     run = record.run
     if is_held_by_pause(run.state, paused=record.task.paused):
         yield pause_reason(record.task, run, now)
-    if run.state is State.RUNNING and run.cancel_requested and not left_running:
-        yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")
+    if run.state is State.RUNNING and run.cancel_requested:
+        yield processes.stop_reason(run, holder, now)
 
 
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:

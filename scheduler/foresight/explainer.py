@@ -10,7 +10,12 @@ from typing import Protocol
 from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
-from duetime.scheduler.foresight.reasons.processes import Claimers, LeftRunning, is_due_now
+from duetime.scheduler.foresight.reasons.processes import (
+    SILENT_PART_OF_LEASE,
+    Claimers,
+    LeftRunning,
+    is_due_now,
+)
 from duetime.scheduler.queue import Explanation, Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import RunHolder
@@ -64,8 +69,8 @@ class Explainer:
         self._drained = drained
         self._known = known
         self._silent = silent
-        self.external: Collection[str] = ()
-        """The actions that workers elsewhere execute."""
+        self.leases: Mapping[str, timedelta] = {}
+        """The leases of the actions that workers elsewhere execute."""
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name."""
@@ -84,6 +89,9 @@ class Explainer:
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
         if record.run.state is State.RUNNING:
+            held = self._held_elsewhere([record]).get(record.run.id)
+            if held is not None and (record.run.cancel_requested or not self._is_silent(held, record.task.action)):
+                return RunFacts(held_by=held)
             left = self.left_running([record]).get(record.run.id)
             return (
                 replace(self._workers(record), left_running=left)
@@ -107,12 +115,34 @@ class Explainer:
 
         Where workers are processes of their own, each is asked for its heartbeat; else one process runs all or none.
         """
-        runs = [record.run.id for record in records if record.task.action not in self.external]
+        runs = [record.run.id for record in records if record.task.action not in self.leases]
+        actions = {record.run.id: record.task.action for record in records}
+        elsewhere = {
+            run_id: LeftRunning(holder)
+            for run_id, holder in self._held_elsewhere(records).items()
+            if self._is_silent(holder, actions[run_id])
+        }
         if self._silent is not None:
-            return {run_id: LeftRunning(holder) for run_id, holder in self._silent.holders(runs).items()}
+            return elsewhere | {run_id: LeftRunning(holder) for run_id, holder in self._silent.holders(runs).items()}
         if not runs or self._remote_queue.explain(runs[0])[0] is not NoAnswer.NO_PROCESS:
-            return {}
-        return dict.fromkeys(runs, LeftRunning())
+            return elsewhere
+        return elsewhere | dict.fromkeys(runs, LeftRunning())
+
+    def _held_elsewhere(self, records: Sequence[TaskRecord]) -> Mapping[str, RunHolder]:
+        """Return the workers elsewhere that hold running tasks, by run; each was seen when it renewed its lease."""
+        leases = {each.run.id: self.leases[each.task.action] for each in records if each.task.action in self.leases}
+        found, now = self._store.workers.holders(list(leases)) if leases else {}, self._store.now()
+        return {
+            run_id: replace(holder, seen_at=min(now, holder.lease_until - leases[run_id]))
+            for run_id, holder in found.items()
+            if holder.lease_until is not None
+        }
+
+    def _is_silent(self, holder: RunHolder, action: str) -> bool:
+        """Whether a worker elsewhere should have renewed its lease by now."""
+        return holder.seen_at is not None and self._store.now() - holder.seen_at > (
+            self.leases[action] * SILENT_PART_OF_LEASE
+        )
 
     def _silent_taker(self, found: Explanation | None) -> RunHolder | None:
         """Return the worker that has taken a run, if it is silent: it may never start it."""
@@ -124,7 +154,7 @@ class Explainer:
 
     def _workers(self, record: TaskRecord) -> RunFacts:
         action, tenant = record.task.action, record.task.tenant
-        if action in self.external:
+        if action in self.leases:
             return RunFacts(claimers=Claimers(self._store.external_workers.last_seen(action, tenant)))
         working = self._working()
         drained = not working and self._drained()

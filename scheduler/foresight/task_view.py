@@ -202,7 +202,7 @@ def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: da
 
 
 def _waits_of_row(view: TaskView, facts: RunFacts, now: datetime) -> tuple[WaitReason, ...]:
-    if facts.approval or facts.awaited or facts.queue:
+    if facts.approval or facts.awaited or facts.queue or facts.held_by:
         return wait_reasons(view.record, now, facts)
     return (*approval_reasons(view.record, None, facts.side_approvals, now), *view.waits)
 

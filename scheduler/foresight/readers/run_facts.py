@@ -45,7 +45,7 @@ class RunFactReader:
 
     def after_change(self, record: TaskRecord) -> RunFacts | None:
         """Return the facts about a task that was changed just now: the queue does not know of that yet."""
-        if record.run.state is State.WAITING:
+        if record.run.state is State.WAITING or _stops(record.run):
             return self.of(record)
         found = self.open_waits([record]).get(record.run.id)
         served = self._explainer.served(record) if self._explainer else RunFacts()
@@ -82,8 +82,13 @@ class RunFactReader:
         found = dict(self.open_waits(records))
         if self._explainer is None:
             return found
-        ready = [each for each in records if each.run.state is State.READY]
-        for each in ready[:MAX_RUNS_ASKED_ABOUT]:
+        elsewhere = self._explainer.leases
+        asked = [
+            each
+            for each in records
+            if each.run.state is State.READY or (_stops(each.run) and each.task.action in elsewhere)
+        ]
+        for each in asked[:MAX_RUNS_ASKED_ABOUT]:
             known = found.get(each.run.id, RunFacts())
             found[each.run.id] = replace(self._explainer.facts(each), side_approvals=known.side_approvals)
         return found
@@ -102,6 +107,11 @@ class RunFactReader:
             run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, side_approvals=wait.side_approvals)
             for run_id, wait in open_waits(self._store, records).items()
         }
+
+
+def _stops(run: Run) -> bool:
+    """Whether a run was asked to stop, and runs."""
+    return run.state is State.RUNNING and run.cancel_requested
 
 
 def last_skipped(store: Store, record: TaskRecord) -> Run | None:

@@ -7,14 +7,18 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import RunHolder
+from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.time.times import describe, relative, rough_length
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord, due_at
 
 CLAIMERS_SILENT_AFTER = timedelta(minutes=5)
 """Time since the last call of a worker elsewhere after which runs that it could claim say so."""
+
+SILENT_PART_OF_LEASE = 2 / 3
+"""Part of a lease without a heartbeat after which its worker elsewhere counts as silent: it should have renewed it."""
 
 START_A_PROCESS = "start `duetime serve` or open a chat client"
 
@@ -78,6 +82,32 @@ def lost_process_reason(record: TaskRecord, found: LeftRunning, now: datetime) -
     else:
         text = f"the end of {attempt}: its worker {holder.worker} {_silence(holder, now)}, {_lease(holder, now)}"
     return WaitReason(WaitKind.NO_WORKER, text)
+
+
+def stop_reason(run: Run, holder: RunHolder | None, now: datetime) -> WaitReason:
+    """Describe a running run that was asked to stop; `holder` is the worker elsewhere that has it.
+
+    That one may act until its lease ends, so the run ends no sooner unless it reports.
+    """
+    why = f", as {OVERTAKEN_REASON}" if run.gives_way else ""
+    if holder is None or holder.lease_until is None or holder.seen_at is None:
+        return WaitReason(WaitKind.STOP, f"its handler to stop{why}")
+    if holder.lease_until <= now:
+        then = "its lease has expired, so the run ends in seconds"
+    else:
+        then = (
+            f"its next heartbeat asks it to; without one the run ends when its lease expires, "
+            f"{relative(holder.lease_until, now)}, since it may act until then "
+            f"(its last call was {relative(holder.seen_at, now)})"
+        )
+    return WaitReason(WaitKind.STOP, f"its worker {holder.worker} to stop{why}: {then}", until=holder.lease_until)
+
+
+def held_elsewhere(holder: RunHolder | None, now: datetime) -> str:
+    """Name the worker elsewhere that holds a running run, and its last call; empty where none does."""
+    if holder is None or holder.seen_at is None:
+        return ""
+    return f", by worker {holder.worker} (its last call was {relative(holder.seen_at, now)})"
 
 
 def silent_worker_reason(holder: RunHolder, now: datetime) -> WaitReason:

@@ -14,6 +14,7 @@ from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
+from duetime.scheduler.view_parts import WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.scheduler.waits.approval import is_of_answer
 from duetime.server.cli import output
@@ -72,7 +73,7 @@ def _following(task: TaskPayload) -> Iterator[str]:
         yield deadline
     if task.paused:
         yield _held(task)
-    elif task.state is State.WAITING:
+    elif task.state is State.WAITING or any(wait.kind == WaitKind.STOP and wait.until for wait in task.waits or ()):
         yield f"it waits for {waiting_in_words(task)}"
     if task.delivery and task.delivery.held_until:
         yield f"delivery to {held_channels(task.delivery)}{held_in_words(task.delivery, task.when.timezone)}"

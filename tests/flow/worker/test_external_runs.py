@@ -20,7 +20,8 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.rebuild import adopt_running
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.handlers.contract.external_action import external_action
@@ -40,6 +41,7 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, Run, State, Tier
+from duetime.scheduler.view_parts import WaitKind
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.external import completion
 from duetime.scheduler.worker.external.answers import ClaimedRun, Directive, FinishedClaim
@@ -47,12 +49,15 @@ from duetime.scheduler.worker.external.claim_id import ClaimLost
 from duetime.scheduler.worker.external.external_runs import ExternalRuns
 from duetime.scheduler.worker.external.held_runs import OVER_LIMIT
 from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
+from duetime.server.cli.formats.task_facts import task_line
+from duetime.widgets.payload import task_payload
 
 from tests.builders import TENANT, Clock, added
 from tests.flow.waiting import eventually
 
 BOT = Principal(TENANT, "bot", frozenset({"worker"}))
 TWIN = Principal("globex", "bot", frozenset({"worker"}))
+ALICE = Principal(TENANT, "alice")
 OPERATOR = Principal("ops", "root", frozenset({"worker"}), operator=True)
 LEASE, LIMIT = timedelta(seconds=60), timedelta(minutes=10)
 CANARY = "canary7f3a"
@@ -106,6 +111,11 @@ class Installation:
 
     def change(self, record: TaskRecord, kind: EventKind, decide: Callable[[TaskRecord], Change]) -> None:
         self.store.tasks.change(TENANT, record.task.id, actor="alice", kind=kind, decide=decide)
+
+    def scheduler(self) -> Scheduler:
+        explainer = Explainer(self.store, RemoteQueue(self._ask), dict)
+        explainer.leases = dict.fromkeys(self.handlers.external, LEASE)
+        return Scheduler(self.store, Planner(self.handlers, "UTC"), explainer=explainer)
 
     def run(self, record: TaskRecord) -> Run:
         return self.store.tasks.get(record.task.tenant, record.task.id).run
@@ -386,10 +396,10 @@ def test_pools_are_held_while_a_run_is_claimed_and_real_use_is_settled(here: Ins
 
 
 def test_the_next_step_of_a_chain_is_free_after_the_finish_and_has_the_result(here: Installation) -> None:
-    scheduler = Scheduler(here.store, Planner(here.handlers, "UTC"))
+    scheduler = here.scheduler()
     second: StepArguments = {"name": "text", "title": "Translate", "action": "translate", "after": ["sound"]}
     first: StepArguments = {"name": "sound", "title": "Transcribe", "action": "transcribe"}
-    scheduler.schedule("Both", steps=[first, second], by=Principal(TENANT, "alice"))
+    scheduler.schedule("Both", steps=[first, second], by=ALICE)
     here.dispatch()
     [claimed] = here.claim(most=9)
     assert claimed.claim.task.action == "transcribe"
@@ -629,3 +639,50 @@ def test_two_programs_with_one_key_are_known_by_what_both_ask_for(here: Installa
     at[0] += 300
     here.runs.claim(["translate"], by=BOT)
     assert [each.actions for each in workers.all()] == [("translate",)]
+
+
+def test_a_cancelled_run_whose_worker_is_silent_says_until_when_it_waits_and_ends_then_once(
+    here: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = here.due()
+    claimed = here.one()
+    scheduler, task_id = here.scheduler(), record.task.id
+    reader = scheduler.tasks
+    assert reader.explain(task_id, by=ALICE)[1] == (
+        "it waits for nothing: it is running, attempt 1 of 4, by worker mcp:acme/bot (its last call was now)",
+    )
+    here.clock.forward(seconds=45)
+    [silent] = reader.explain(task_id, by=ALICE)[1]
+    assert silent == (
+        "the end of attempt 1 of 4: its worker mcp:acme/bot has been silent for 45 s, and a server or another worker "
+        "ends the attempt when its lease expires, in 15 s"
+    )
+    stalled = reader.list(by=ALICE).overdue
+    assert stalled == "1 is not running any more: its worker is silent, and its attempt ends when the lease does"
+    changed = scheduler.cancel(task_id, by=ALICE)
+    waits = (
+        "its worker mcp:acme/bot to stop: its next heartbeat asks it to; without one the run ends when its lease "
+        "expires, in 15 s, since it may act until then (its last call was 45 s ago)"
+    )
+    [stop] = changed.waits
+    assert (stop.kind, stop.sentence, stop.until) == (WaitKind.STOP, waits, claimed.lease_until)
+    task_line("Stop requested:", task_payload(changed))
+    assert f"\n  it waits for {waits}\n" in capsys.readouterr().out
+    assert reader.explain(task_id, by=ALICE)[1] == (waits,)
+    assert [wait.sentence for wait in reader.list(by=ALICE).views[0].waits] == [waits]
+    here.clock.forward(seconds=15)
+    here.maintain()
+    assert here.run(record).state is State.RUNNING
+    here.clock.forward(seconds=1)
+    assert "its lease has expired, so the run ends in seconds" in reader.explain(task_id, by=ALICE)[1][0]
+    for _ in range(3):
+        here.maintain()
+    run = here.run(record)
+    assert (run.state, run.ended_at, here.outcomes(record)) == (State.CANCELLED, here.clock(), ["crashed"])
+    [attempt] = here.store.history.attempts(TENANT, task_id)
+    assert attempt.reason == (
+        "cancelled; its external worker (mcp:acme/bot) sent no heartbeat within its lease, before it stopped"
+    )
+    assert "its lease ended without a heartbeat" in refused(lambda: here.finish(claimed))
+    found = here.store.history.events(TENANT, EventFilter(task_id=task_id), limit=99).events
+    assert [each.kind for each in found if each.to_state is State.CANCELLED] == [EventKind.CRASHED]
