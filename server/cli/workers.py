@@ -20,8 +20,8 @@ from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.server.session import Session, cli_caller, session
 
 NO_WORKER = (
-    "No worker has reported lately. With PostgreSQL and Redis `duetime worker` starts one; without Redis there are "
-    "none, and one process runs the tasks: `duetime serve`, or a chat client. `duetime stats` shows its threads."
+    "No worker process has reported lately. With PostgreSQL and Redis `duetime worker` starts one; without Redis there "
+    "are none, and one process runs the tasks: `duetime serve`, or a chat client. `duetime stats` shows its threads."
 )
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
@@ -61,19 +61,18 @@ def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, silent:
     if as_json:
         output.as_json({**found, "workers": known})
     else:
-        external = [] if here else found.get("external", [])
-        _show(alive, [each for each in known if each["state"] == SILENT], now, silent=silent)
+        gone, external = [each for each in known if each["state"] == SILENT], [] if here else found.get("external", [])
+        if shown := [*alive, *(gone if silent else ())]:
+            columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "WITHHELD", "HEARD OF")
+            output.table(columns, (_row(worker, now) for worker in shown))
         _show_external(external, now)
+        _say_missing(shown, gone, silent=silent)
     if here and not alive:
         raise typer.Exit(1)
 
 
-def _show(alive: list[Any], gone: list[Any], now: datetime, *, silent: bool) -> None:
-    shown = [*alive, *(gone if silent else ())]
-    if shown:
-        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "WITHHELD", "HEARD OF")
-        output.table(columns, (_row(worker, now) for worker in shown))
-    else:
+def _say_missing(shown: list[Any], gone: list[Any], *, silent: bool) -> None:
+    if not shown:
         output.say(NO_WORKER)
     if gone and not silent:
         output.say(f"{len(gone)} silent, --all shows them")

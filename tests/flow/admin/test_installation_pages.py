@@ -222,7 +222,7 @@ async def test_a_worker_is_drained_and_resumed_with_a_reason(admin_page: Open) -
 async def test_without_a_process_that_runs_tasks_the_use_is_said_to_be_unknown(admin_page: Open) -> None:
     admin = await admin_page(pools={"gpu": {"capacity": 2}})
     assert "the use of pools is not known now" in (await admin.get("/pools")).text
-    assert "No worker has reported lately" in (await admin.get("/workers")).text
+    assert "No worker process has reported lately" in (await admin.get("/workers")).text
 
 
 async def test_an_unknown_pool_is_not_found(admin_page: Open) -> None:

@@ -50,9 +50,10 @@ from duetime.scheduler.worker.external.external_runs import ExternalRuns
 from duetime.scheduler.worker.external.held_runs import OVER_LIMIT
 from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
 from duetime.server.cli.formats.task_facts import task_line
+from duetime.server.cli.workers import show_workers
 from duetime.widgets.payload import task_payload
 
-from tests.builders import TENANT, Clock, added
+from tests.builders import NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
 
 BOT = Principal(TENANT, "bot", frozenset({"worker"}))
@@ -625,6 +626,22 @@ def test_workers_are_known_by_what_they_ask_for_and_when_they_last_called(here: 
         ("mcp:globex/bot", ("translate",), here.clock()),
     ]
     assert workers.last_seen("transcribe", "globex") is None
+
+
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_list_of_external_workers_alone_says_below_it_that_no_process_has_reported(
+    capsys: pytest.CaptureFixture[str], silent: int
+) -> None:
+    at = NOON.isoformat()
+    bot = {"id": "mcp:acme/bot", "state": "running", "running": 1, "actions": ["transcribe"], "seen_at": at}
+    gone = {"id": "w1", "state": "silent", "host": "h", "pid": 1, "running": 0, "threads": 4, "lost_threads": 0}
+    found = {"workers": [{**gone, "seen_at": at}][:silent], "external": [bot]}
+    show_workers(found, NOON, here=False, silent=False, as_json=False)
+    table, row, *rest = capsys.readouterr().out.splitlines()
+    assert table.startswith("EXTERNAL WORKER")
+    assert row.startswith("mcp:acme/bot")
+    assert rest[0].startswith("No worker process has reported lately")
+    assert rest[1:] == ["1 silent, --all shows them"][:silent]
 
 
 def test_two_programs_with_one_key_are_known_by_what_both_ask_for(here: Installation) -> None:
