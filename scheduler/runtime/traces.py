@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -87,6 +88,12 @@ class Tracing(Protocol):
     def attempt(self, claim: Claim, taken_at: float | None) -> AttemptTrace | None:
         """Record a run that was taken at this monotonic time and has just been claimed."""
 
+    def reported(self, claim: Claim, began_at: datetime | None) -> AttemptTrace | None:
+        """Continue the attempt of a worker elsewhere, which began then: it reports the end, perhaps to another process.
+
+        Without `began_at` it has not worked on it.
+        """
+
     def delivering(self, delivery: Delivery) -> AbstractContextManager[None]:
         """Record that a delivery is sent in the block."""
 
@@ -118,6 +125,9 @@ class NoTracing:
         return nullcontext(_UNTRACED)
 
     def attempt(self, claim: Claim, taken_at: float | None) -> AttemptTrace | None:  # noqa: ARG002 - as above
+        return None
+
+    def reported(self, claim: Claim, began_at: datetime | None) -> AttemptTrace | None:  # noqa: ARG002 - as above
         return None
 
     def delivering(self, delivery: Delivery) -> AbstractContextManager[None]:  # noqa: ARG002 - as above

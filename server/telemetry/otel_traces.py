@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from hashlib import blake2b
 from http import HTTPStatus
 from threading import Thread
@@ -18,25 +19,22 @@ from typing import Final
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.traces import AttemptTrace, requests_traced_by
 from duetime.scheduler.task import Delivery, Run, Task
+from duetime.server.telemetry.request_spans import W3C, RequestSpans, carried, mark_failed
 from duetime.version import __version__
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import Link, Span, SpanKind, Tracer, TracerProvider
 
-_W3C: Final = TraceContextTextMapPropagator()
 NANOSECONDS_PER_S: Final = 1_000_000_000
-MAX_TRACESTATE_CHARS: Final = 512
-"""Characters of a `tracestate` that is kept: as many as the W3C requires everyone to hand on."""
-
-MAX_MEMBER_CHARS: Final = 128
-"""A longer member of it goes first where all together are too long."""
-
 Attributes = Mapping[str, str | int]
 
-ROOT_RUN: Final[ContextVar[str | None]] = ContextVar("duetime_root_run", default=None)
-"""The run whose trace begins now: all attempts of a later occurrence share one trace, whose id is made of the run's."""
+TRACED_ATTEMPT: Final[ContextVar[tuple[str, int] | None]] = ContextVar("duetime_traced_attempt", default=None)
+"""The run and the number of the attempt whose span starts now.
+
+All attempts of a later occurrence share one trace, whose id is made of the run's. The span of an attempt has an id made
+of both, by which any process ends the span of a worker elsewhere.
+"""
 
 
 class OtelTracing:
@@ -68,7 +66,19 @@ class OtelTracing:
 
     def attempt(self, claim: Claim, taken_at: float | None) -> AttemptTrace:
         """Record a claimed run: it waited for admission until it was taken, and was then claimed."""
-        return _Attempt(self._tracer, claim, taken_at)
+        now = time.time_ns()
+        taken = now if taken_at is None else now - int((time.monotonic() - taken_at) * NANOSECONDS_PER_S)
+        made = _Attempt(self._tracer, claim, taken)
+        made.claimed(taken, now)
+        return made
+
+    def reported(self, claim: Claim, began_at: datetime | None) -> AttemptTrace:
+        """Continue what `attempt` began in any process, now that a worker elsewhere reports the end."""
+        began = time.time_ns() if began_at is None else _nanoseconds(began_at)
+        made = _Attempt(self._tracer, claim, began)
+        if began_at is not None:
+            made.handled(began)
+        return made
 
     @contextmanager
     def delivering(self, delivery: Delivery) -> Iterator[None]:
@@ -89,12 +99,12 @@ class OtelTracing:
             self._tracer.start_as_current_span(
                 f"deliver {kind}", context, SpanKind.PRODUCER, attributes, record_exception=False
             ) as span,
-            requests_traced_by(_Requests(self._tracer)),
+            requests_traced_by(RequestSpans(self._tracer)),
         ):
             try:
                 yield
             except Exception as error:
-                _failed(span, type(error).__name__)
+                mark_failed(span, type(error).__name__)
                 raise
 
     def flush(self, seconds: float) -> None:
@@ -113,13 +123,13 @@ class _Serving:
     def answered(self, status: int) -> None:
         self._span.set_attribute("http.response.status_code", status)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # what callers do wrong is no failure of the server
-            _failed(self._span, str(status))
+            mark_failed(self._span, str(status))
 
 
 class _Scheduling:
     def __init__(self, span: Span) -> None:
         self._span = span
-        self.traceparent, self.tracestate = _carried(trace.set_span_in_context(span))
+        self.traceparent, self.tracestate = carried(trace.set_span_in_context(span))
 
     def stored(self, task_ids: Sequence[str]) -> None:
         if len(task_ids) == 1:
@@ -129,25 +139,28 @@ class _Scheduling:
 class _Attempt:
     """One attempt of a run: a span for all of it, with one each for admission, claim, handler and settlement below."""
 
-    def __init__(self, tracer: Tracer, claim: Claim, taken_at: float | None) -> None:
+    def __init__(self, tracer: Tracer, claim: Claim, taken: int) -> None:
         self._tracer = tracer
         self._action = claim.task.action
-        now = time.time_ns()
-        taken = now if taken_at is None else now - int((time.monotonic() - taken_at) * NANOSECONDS_PER_S)
-        ready = min(_ready_at(claim.run, taken), taken)
-        self._span = _started(tracer, claim, ready)
+        self._ready = min(_ready_at(claim.run, taken), taken)
+        self._span = _started(tracer, claim, self._ready)
         self._context = trace.set_span_in_context(self._span, Context())
-        self.traceparent, self.tracestate = _carried(self._context)
+        self.traceparent, self.tracestate = carried(self._context)
         self._settlement: Span | None = None
-        self._child("admit", ready).end(taken)
+
+    def claimed(self, taken: int, now: int) -> None:
+        self._child("admit", self._ready).end(taken)
         self._child("claim", taken).end(now)
+
+    def handled(self, began: int) -> None:
+        self._child("handle", began).end()
 
     @contextmanager
     def handling(self) -> Iterator[None]:
         span = self._child("handle")
         token = otel_context.attach(trace.set_span_in_context(span))
         try:
-            with requests_traced_by(_Requests(self._tracer)):
+            with requests_traced_by(RequestSpans(self._tracer)):
                 yield
         finally:
             otel_context.detach(token)
@@ -162,45 +175,11 @@ class _Attempt:
             self._settlement.end()
         self._span.set_attributes({"duetime.outcome": end.outcome, "duetime.run.state": end.to})
         if end.error is not None and not end.unverified:
-            _failed(self._span, end.outcome)
+            mark_failed(self._span, end.outcome)
         self._span.end()
 
     def _child(self, word: str, start: int | None = None) -> Span:
         return self._tracer.start_span(f"{word} {self._action}", self._context, start_time=start)
-
-
-class _Requests:
-    """Spans of HTTP requests, as children of the current span."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-
-    @contextmanager
-    def request(self, method: str, host: str, port: int | None) -> Iterator[_Request]:
-        attributes: dict[str, str | int] = {"http.request.method": method, "server.address": host}
-        if port is not None:
-            attributes["server.port"] = port
-        with self._tracer.start_as_current_span(
-            method, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-        ) as span:
-            try:
-                yield _Request(span)
-            except Exception as error:
-                _failed(span, type(error).__name__)
-                raise
-
-
-class _Request:
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        traceparent, tracestate = _carried(trace.set_span_in_context(span))
-        state = {"tracestate": tracestate} if tracestate else {}
-        self.headers: Mapping[str, str] = {"traceparent": traceparent, **state}
-
-    def answered(self, status: int) -> None:
-        self._span.set_attribute("http.response.status_code", status)
-        if status >= HTTPStatus.BAD_REQUEST:
-            _failed(self._span, str(status))
 
 
 def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
@@ -213,7 +192,7 @@ def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
     scheduled = trace.get_current_span(caller).get_span_context()
     continues = scheduled.is_valid and run.number == 1 and run.generation == 1
     links = [Link(scheduled)] if scheduled.is_valid and not continues else []
-    token = ROOT_RUN.set(run.id)
+    token = TRACED_ATTEMPT.set((run.id, run.attempt))
     try:
         return tracer.start_span(
             f"run {claim.task.action}",
@@ -224,14 +203,18 @@ def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
             start_time=ready,
         )
     finally:
-        ROOT_RUN.reset(token)
+        TRACED_ATTEMPT.reset(token)
 
 
 def _ready_at(run: Run, taken: int) -> int:
     """Return since when a run waited, in nanoseconds; for a later attempt that is not known."""
     if run.attempt > 1 or run.first_ready_at is None:
         return taken
-    return int(run.first_ready_at.timestamp() * NANOSECONDS_PER_S)
+    return _nanoseconds(run.first_ready_at)
+
+
+def _nanoseconds(instant: datetime) -> int:
+    return int(instant.timestamp() * NANOSECONDS_PER_S)
 
 
 def _of_task(task: Task, name: str, kind: str) -> dict[str, str | int]:
@@ -266,29 +249,7 @@ def _of_run(claim: Claim) -> Attributes:
     }
 
 
-def _failed(span: Span, kind: str) -> None:
-    span.set_attribute("error.type", kind)
-    span.set_status(StatusCode.ERROR)
-
-
 def _remote(kept: Task | Delivery) -> Context:
     """Return the context that a task or a delivery keeps, an empty one where it keeps none."""
     found = {"traceparent": kept.traceparent, "tracestate": kept.tracestate}
-    return _W3C.extract({name: value for name, value in found.items() if value}, Context())
-
-
-def _carried(context: Context) -> tuple[str, str]:
-    """Return `traceparent` and `tracestate` of a context, each empty where there is none."""
-    carrier: dict[str, str] = {}
-    _W3C.inject(carrier, context)
-    return carrier.get("traceparent", ""), _shortened(carrier.get("tracestate", ""))
-
-
-def _shortened(tracestate: str) -> str:
-    """Leave out whole members until it is short enough: long ones first, then the oldest, as the W3C requires."""
-    members = tracestate.split(",")
-    while len(tracestate) > MAX_TRACESTATE_CHARS:
-        long = [member for member in members if len(member) > MAX_MEMBER_CHARS]
-        members.remove(long[-1] if long else members[-1])
-        tracestate = ",".join(members)
-    return tracestate
+    return W3C.extract({name: value for name, value in found.items() if value}, Context())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from duetime.server.telemetry.otel_traces import ROOT_RUN
+from duetime.server.telemetry.otel_traces import TRACED_ATTEMPT
 from duetime.version import __version__
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -19,13 +19,19 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 
 class RunTraceIds(RandomIdGenerator):
-    """Random ids, but for the trace of a run: all its attempts, in any process, are one trace."""
+    """Random ids, but for the trace of a run and the spans of its attempts, which are the same in any process."""
 
     def generate_trace_id(self) -> int:
-        run_id = ROOT_RUN.get()
-        if run_id is None:
-            return super().generate_trace_id()
-        return int.from_bytes(blake2b(run_id.encode(), digest_size=16).digest())
+        attempt = TRACED_ATTEMPT.get()
+        return super().generate_trace_id() if attempt is None else _made_of(attempt[0], 16)
+
+    def generate_span_id(self) -> int:
+        attempt = TRACED_ATTEMPT.get()
+        return super().generate_span_id() if attempt is None else _made_of(f"{attempt[0]}.{attempt[1]}", 8)
+
+
+def _made_of(name: str, size: int) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=size).digest())
 
 
 def make_provider() -> TracerProvider:

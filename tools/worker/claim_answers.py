@@ -94,6 +94,8 @@ def _claimed(each: ClaimedRun) -> dict[str, Json]:
         "checkpoint": context.checkpoint_state,
         "inputs": dict(each.inputs) or None,
         "event": dict(each.event) if each.event else None,
+        "traceparent": context.traceparent,
+        "tracestate": context.tracestate,
         "time_limit_seconds": each.time_limit.total_seconds(),
         "ends_by": times.utc(each.ends_by),
         "lease_until": times.utc(each.lease_until),

@@ -122,7 +122,7 @@ class ExternalCompletion:
 
 def attempt_of(claim: Claim, began: datetime, now: datetime, notifier: RunNotifier) -> ActiveRun:
     """Return a claim as its completer settles it: its worker elsewhere had it from `began` until now."""
-    held = ActiveRun(claim, notifier=notifier)
+    held = ActiveRun(claim, trace=notifier.tracing.reported(claim, began), notifier=notifier)
     times = iter((began.timestamp(), max(began, now).timestamp()))
     held.usage = AttemptUsage(claim.reserved, clock=times.__next__, taken_at=began.timestamp())
     held.usage.begin()

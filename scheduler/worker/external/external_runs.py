@@ -11,6 +11,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -97,11 +98,12 @@ class ExternalRuns:
         self._notes.asked(by, named, client)
         worker, queued = external_worker_name(by.tenant, by.user), self._queued(named, by)
         grants = self._queue.take(worker, min(most, MAX_CLAIMS_PER_CALL), TAKE_LEASE_MS, queued) if queued else []
+        taken_at = time.monotonic()
         began = self._store.now()  # leases and time limits in the database begin no sooner
         claims = self._start(grants, worker, named, by) if grants else []
         try:
             proven = self._proven(claims, worker, named)
-            return [self._claimed(claim, began) for claim in proven]
+            return [self._claimed(claim, began, taken_at) for claim in proven]
         except Exception:  # the worker does not learn of them; those that went back already are left as they are
             self._held.hand_back_later(claims, HAND_BACK_UNTOLD)
             raise
@@ -230,12 +232,15 @@ class ExternalRuns:
                 proven.append(claim)
         return proven
 
-    def _claimed(self, claim: Claim, began: datetime) -> ClaimedRun:
+    def _claimed(self, claim: Claim, began: datetime, taken_at: float) -> ClaimedRun:
         task, run, handler = claim.task, claim.run, self._actions[claim.task.action]
+        context = Context.of(task, run, worker=claim.worker, link=Link(now=self._store.now), needs=claim.reserved)
+        if (trace := self._notifier.tracing.attempt(claim, taken_at)) is not None and trace.traceparent:
+            context = replace(context, traceparent=trace.traceparent, tracestate=trace.tracestate or None)
         waited = self._store.signals.wait_of_run(task.tenant, task.id, run.id)
         return ClaimedRun(
             claim,
-            Context.of(task, run, worker=claim.worker, link=Link(now=self._store.now), needs=claim.reserved),
+            context,
             self._store.dependencies.results(task.tenant, task.id, run),
             waited.signal.to_json() if waited and waited.signal else None,
             handler.time_limit,

@@ -102,12 +102,15 @@ class HeldRuns:
 
     def hand_back(self, claims: Sequence[Claim], result: Yielded) -> None:
         """End attempts that no worker has, so that their runs start again. They have used nothing."""
-        self._completion.settle_all([(ActiveRun(claim, notifier=self._notifier), result) for claim in claims])
+        self._completion.settle_all([(self._unused(claim), result) for claim in claims])
 
     def hand_back_later(self, claims: Sequence[Claim], result: Yielded) -> None:
         """Hand back as soon as the database takes it, and wait for nothing."""
         for claim in claims:
-            self._completion.settle_later(ActiveRun(claim, notifier=self._notifier), result)
+            self._completion.settle_later(self._unused(claim), result)
+
+    def _unused(self, claim: Claim) -> ActiveRun:
+        return ActiveRun(claim, trace=self._notifier.tracing.reported(claim, None), notifier=self._notifier)
 
     def end_overdue(self) -> int:
         """End the attempts that are past their time limit; return how many there were."""

@@ -18,16 +18,20 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done, Outcome
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.traces import NO_TRACING
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView
+from duetime.scheduler.worker.external.answers import ClaimedRun
+from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
 from duetime.server.app import build
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.otel_traces import OtelTracing
 from duetime.server.telemetry.otlp import make_provider
 from duetime.server.telemetry.trace_setup import configured_tracing
+from duetime.tools.worker.claim_answers import claims_answer
 from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import (
@@ -69,6 +73,7 @@ class House:
                 "webhook_allow_http": True,
                 "webhook_allow_private": True,
                 "sqlite_synchronous": "OFF",
+                "external_actions": {"transcribe": {"description": "Transcribes"}},
                 "channels": {"team": {"webhook": receiver.url("/team"), "secret": SECRET}},
             }
         )
@@ -140,6 +145,38 @@ def test_a_task_is_one_trace_from_the_call_to_the_delivery(house: House) -> None
     assert len({span.trace for span in house.spans()}) == 1
     sent = [request.headers["traceparent"].split("-")[2] for request in house.receiver.received]
     assert sent == [span.id for span in house.named("POST")]
+
+
+def test_an_attempt_of_an_external_worker_is_in_the_trace_of_its_call_which_the_worker_continues(house: House) -> None:
+    with house.provider.get_tracer("agent").start_as_current_span("plan the day"):
+        house.schedule("Listen", action="transcribe", deliver_to=["webhook:team"])
+    runs, claimed = house.app.scheduler.external_runs, list[ClaimedRun]()
+    assert runs is not None
+
+    def claim() -> bool:
+        claimed[:] = runs.claim(by=LOCAL)
+        return bool(claimed)
+
+    eventually(claim, "it is claimed")
+    told = json.loads(claims_answer(claimed).content[0].text.splitlines()[1])["traceparent"]  # type: ignore[union-attr]
+    context = TraceContextTextMapPropagator().extract({"traceparent": told})
+    house.provider.get_tracer("worker").start_span("listen", context).end()
+    runs.finish(str(claimed[0].name), WorkerReport(ReportedOutcome.DONE), by=LOCAL)
+    eventually(lambda: len(house.named("deliver webhook")) == 1, "it is delivered")
+    assert tree(house.spans()) == [
+        "plan the day",
+        "  schedule transcribe",
+        "    run transcribe",
+        "      admit transcribe",
+        "      claim transcribe",
+        "      handle transcribe",
+        "      listen",
+        "      settle transcribe",
+        "      deliver webhook",
+        "        POST",
+    ]
+    (whole,) = house.named("run transcribe")
+    assert (whole.attributes["duetime.outcome"], whole.attributes["duetime.worker"]) == ("done", "mcp:local/local")
 
 
 def test_attributes_name_ids_and_outcomes_and_neither_titles_payloads_tenants_nor_errors(house: House) -> None:
