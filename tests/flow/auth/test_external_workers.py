@@ -104,15 +104,39 @@ async def test_the_client_of_the_sdk_claims_and_finishes_and_the_chain_goes_on_w
     assert whole["state"] == "succeeded", whole
 
 
-async def test_the_program_of_the_page_works_through_what_is_due_also_after_the_server_was_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the settings of the page, and nothing else."""
+def of_page() -> tuple[dict[str, Any], str]:
+    """Return the program of the page, as a module, and its settings."""
     page = (Path(__file__).parents[3] / "docs" / "external-workers.md").read_text("utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     [settings] = re.findall(r"^   ```toml\n(.*?)^   ```$", page, re.MULTILINE | re.DOTALL)
     shown: dict[str, Any] = {"__name__": "shown_worker"}
     exec(compile(code, "external-workers.md", "exec"), shown)
+    return shown, settings
+
+
+async def test_a_key_that_is_not_accepted_ends_the_program_of_the_page_with_one_sentence(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, _ = of_page()
+    client, transport = httpx2.AsyncClient, site.http._transport
+    monkeypatch.setattr(httpx2, "AsyncClient", lambda **given: client(transport=transport, **given))
+    for key, said in (
+        ("dt_wrong", "does not accept the key in WORKER_KEY (401): Authentication required"),
+        (site.key(scopes=("admin:read",)), "does not accept the key in WORKER_KEY (403): Required scope: tasks"),
+        (site.key(), "claim_runs needs a token with the scope worker."),
+    ):
+        monkeypatch.setenv("WORKER_KEY", key)
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(SystemExit) as ended:
+                await shown["main"]()
+        assert str(ended.value).endswith(said)
+
+
+async def test_the_program_of_the_page_works_through_what_is_due_also_after_the_server_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the settings of the page, and nothing else."""
+    shown, settings = of_page()
     pause = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _seconds: pause(0))
     async with serving(tmp_path, auth="keys", **tomllib.loads(settings)) as site:
