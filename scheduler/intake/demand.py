@@ -19,7 +19,7 @@ from duetime.scheduler.intake.deadlines import (
     kind_of,
     tier_of,
 )
-from duetime.scheduler.intake.needs import PoolsByName, check, merge_needs
+from duetime.scheduler.intake.needs import PoolsByName, check, check_declared, merge_needs
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, EstimateLookup, declared_estimate
@@ -122,19 +122,27 @@ class Demands:
     def _with_needs_of_new(self, found: Demand, arguments: UrgencyArguments, at: RunContext) -> Demand:
         needs = self._merged(arguments, at)
         if needs:
-            check(needs, found.priority, self.pools())
+            self._check(needs, found.priority, at)
         return replace(found, needs=needs) if needs else found
 
     def _with_needs(self, found: Demand, arguments: UrgencyArguments, at: RunContext) -> Demand:
         """Merge needs and check them against the current pools; unchanged needs of an existing task are not checked."""
         needs = self._merged(arguments, at) if arguments.needs is not None else found.needs
         if needs and (arguments.needs is not None or arguments.priority is not None):
-            check(needs, found.priority, self.pools())
+            self._check(needs, found.priority, at)
         return replace(found, needs=needs)
 
     def _merged(self, arguments: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
-        handler = self.handlers.get(at.action)
-        return merge_needs(handler.needs if handler else {}, arguments.needs, tenant=at.tenant)
+        return merge_needs(self._declared(at.action), arguments.needs, tenant=at.tenant)
+
+    def _declared(self, action: str) -> Mapping[str, int]:
+        handler = self.handlers.get(action)
+        return handler.needs if handler else {}
+
+    def _check(self, needs: Mapping[str, int], tier: Tier, at: RunContext) -> None:
+        pools, declared = self.pools(), self._declared(at.action)
+        check_declared(declared, needs, pools, at.action)
+        check(needs, tier, pools)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Check whether a run that starts when it is due can meet the deadline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -50,6 +51,19 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
             raise _unknown(name, needs, tier, pools)
         if pool is not None and pool.at_once and units > pool.largest(tier.rank):  # a capacity of 0 holds runs for now
             raise _too_much(pool, needs, name, tier, pools)
+
+
+def check_declared(declared: Mapping[str, int], needs: Mapping[str, int], pools: PoolsByName, action: str) -> None:
+    """Raise InvalidArgument for an unknown pool that the action declares: no argument of a call takes it away."""
+    for name in declared:
+        if name in needs and find_pool(pools, name) is None and not name.startswith(POOL_PREFIXES):
+            pool = json.dumps({"kind": "slots", "capacity": needs[name]})
+            raise InvalidArgument(
+                "action",
+                f"{action!r} needs the pool {name[:60]!r}, and there is no pool of this name",
+                accepted="another action, or this one once an administrator has declared the pool",
+                example=f"duetime pools set {name[:60]} '{pool}'",
+            )
 
 
 def _keys_of(tenant: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.request import Request, ScheduleArguments
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool import Pool, PoolKind
+from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 from hypothesis import given
 from hypothesis import strategies as st
@@ -385,3 +387,20 @@ def test_an_accepted_deadline_lies_after_the_run_is_due_and_a_hard_one_can_be_me
     assert in_time or (
         plan.task.deadline_type is DeadlineType.SOFT and any("cannot be met" in w for w in plan.warnings)
     )
+
+
+@pytest.mark.parametrize("needs", [None, {"key:customer-42": 1}, {"gpu": 2}])
+def test_an_action_whose_own_pool_is_missing_is_refused_with_what_an_administrator_does(
+    needs: Mapping[str, int] | None,
+) -> None:
+    pools: dict[str, Pool] = {"openai": POOLS["openai"]}
+    planner = Planner(INTAKE_HANDLERS, "America/Denver", pools=lambda: pools)
+    error = refused(planner, action="render", needs=needs)
+    units = (needs or {}).get("gpu", 1)
+    assert (error.argument, error.problem) == (
+        "action",
+        "'render' needs the pool 'gpu', and there is no pool of this name",
+    )
+    shown = error.example.removeprefix("duetime pools set gpu ").strip("'")
+    pools["gpu"] = read_pool("gpu", json.loads(shown))
+    assert planned(planner, action="render", needs=needs).task.needs["gpu"] == units
