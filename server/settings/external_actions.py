@@ -72,7 +72,7 @@ class ExternalActionSettings(BaseModel):
     )
     needs: dict[ExternalNeed, Annotated[int, Field(ge=1)]] = Field(
         default_factory=dict,
-        description="the units of pools that a run holds while it is claimed; a task may give other amounts and more pools",
+        description="the units of pools that a claimed run holds; a task may give other amounts and more pools",
         examples=["{gpu = 1}"],
     )
     time_limit: ExternalTimeLimit = Field(
