@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from duetime.scheduler.calls.origin import ORIGIN, is_client, read_origin
@@ -23,6 +23,8 @@ class CallOrigin:
 
     given: Any = None
     client: str | None = None
+    request: Any = field(default=None, compare=False, repr=False)
+    """The HTTP request of the call, None where it did not come so."""
 
     @classmethod
     def of_context(cls, context: Any) -> Self:
@@ -31,7 +33,8 @@ class CallOrigin:
             request = context.request_context
             params = request.session.client_params
             name = params.client_info.name if params is not None else None
-            return cls((request.meta or {}).get(ORIGIN_META), name if is_client(name) else None)
+            named = name if is_client(name) else None
+            return cls((request.meta or {}).get(ORIGIN_META), named, getattr(request, "request", None))
         return cls()
 
     @classmethod
@@ -39,6 +42,10 @@ class CallOrigin:
         """Read the `_meta` of a request, and what it says of its client."""
         name = client_info.get("name") if isinstance(client_info, Mapping) else None
         return cls(meta.get(ORIGIN_META), name if is_client(name) else None)
+
+    async def has_left(self) -> bool:
+        """Whether the caller has closed the connection over which the answer would go."""
+        return self.request is not None and await self.request.is_disconnected()
 
     def of_task(self, request: Request) -> Mapping[str, str] | None:
         """Return the origin of a task; one to which outcomes are to go back may be a client alone.

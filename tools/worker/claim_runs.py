@@ -49,23 +49,30 @@ class ClaimRuns:
 
 
 async def _until_claimed(call: ClaimRuns, sender: Sender) -> None:
-    """Claim, again and again until there is a run or the wait is over. No thread waits for it."""
+    """Claim, again and again until there is a run, the wait is over or the caller has left. No thread waits for it."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + _seconds(call.wait)
     try:
-        while True:
+        while not await sender.origin.has_left():
             await cross(_claim, call, sender)
             left = ends_at - loop.time()
             if call.claimed or left <= 0:
-                return
+                break
             await asyncio.sleep(min(left, CLAIM_POLL_INTERVAL_S))
+        if await sender.origin.has_left():
+            _leave(call, sender)
     except asyncio.CancelledError:
-        with call.handover:
-            call.gone, untold = True, call.claimed
-        if untold:
-            with suppress(ServerBusy):
-                begin(_HandBack(external_runs(sender), untold))
+        _leave(call, sender)
         raise
+
+
+def _leave(call: ClaimRuns, sender: Sender) -> None:
+    """Hand back what was claimed for a caller that has left, now or as soon as it is claimed."""
+    with call.handover:
+        call.gone, untold, call.claimed = True, call.claimed, ()
+    if untold:
+        with suppress(ServerBusy):
+            begin(_HandBack(external_runs(sender), untold))
 
 
 def _claim(call: ClaimRuns, sender: Sender) -> Sequence[ClaimedRun]:

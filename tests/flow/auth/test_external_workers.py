@@ -192,6 +192,51 @@ async def test_a_claim_and_its_reservation_outlive_a_restart_of_the_server(tmp_p
         assert (done["structuredContent"]["run_state"], free()) == ("succeeded", 1)
 
 
+@pytest.mark.parametrize("modern", [True, False])
+async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_closed_the_connection(
+    site: Site, modern: bool
+) -> None:
+    served, left = site.http._transport, asyncio.Event()
+    assert isinstance(served, httpx2.ASGITransport)
+    app, worker = served.app, site.key("acme", "bot", scopes=("worker",))
+
+    async def leaving(scope: Any, receive: Any, send: Any) -> None:
+        whole = False
+
+        async def received() -> Any:
+            nonlocal whole
+            if whole:
+                await left.wait()
+                return {"type": "http.disconnect"}
+            message = await receive()
+            whole = not message.get("more_body")
+            return message
+
+        await app(scope, received, send)
+
+    headers = {} if modern else await site.session(worker)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(leaving), base_url="http://127.0.0.1") as http:
+        there = Site(site.app, http)
+        params = {"name": "claim_runs", "arguments": {"wait": "20 s"}}
+        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        waiting = asyncio.ensure_future(
+            there.modern(worker, "tools/call", **params) if modern else there.post(worker, body, **headers)
+        )
+        await until_asked(site)
+        left.set()
+        task_id = await scheduled(site, site.key("acme", "ann"))
+        answer = (await waiting).json()["result"]
+    assert answer["structuredContent"]["claims"] == []
+    assert site.app.store.history.attempts("acme", task_id) == []
+
+
+async def until_asked(site: Site) -> None:
+    """Wait for a worker's call to be noted, which is before its first look for a run."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not site.app.store.external_workers.all():
+            await asyncio.sleep(0.02)
+
+
 async def test_a_run_that_is_claimed_for_a_caller_that_has_left_is_handed_back(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
