@@ -233,7 +233,9 @@ async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_close
 async def until_asked(site: Site) -> None:
     """Wait for a worker's call to be noted, which is before its first look for a run."""
     async with asyncio.timeout(PATIENCE_S):
-        while not site.app.store.external_workers.all():
+        known = []
+        while not known:
+            known = site.app.store.external_workers.all()
             await asyncio.sleep(0.02)
 
 
