@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.records import ExternalWorker
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.protocol.tasks_extension import TASKS_EXTENSION
@@ -233,7 +234,7 @@ async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_close
 async def until_asked(site: Site) -> None:
     """Wait for a worker's call to be noted, which is before its first look for a run."""
     async with asyncio.timeout(PATIENCE_S):
-        known = []
+        known: list[ExternalWorker] = []
         while not known:
             known = site.app.store.external_workers.all()
             await asyncio.sleep(0.02)
