@@ -24,6 +24,10 @@ AFTER_THE_ATTEMPT = Translatable.of(
 PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
     NoteKind.AFTER_THE_ATTEMPT, "the running attempt continues; the pause applies from the next one"
 )
+PAUSED_ELSEWHERE = (
+    "its external worker is asked to give way at its next heartbeat; if it does not, the pause applies from the next "
+    "attempt"
+)
 
 
 def terms_step(draft: ChangeDraft) -> ChangeDraft:
@@ -53,7 +57,8 @@ def running_attempt_note(draft: ChangeDraft) -> tuple[str, ...]:
         return ()
     changed = _terms(was) != _terms(task) or (was.deliver_to != task.deliver_to and not task.repeat)
     paused = (request.pause or request.pause_until is not None) and not was.paused
-    return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
+    then = PAUSED_ELSEWHERE if task.action in draft.planner.handlers.external else PAUSED_AFTER_THE_ATTEMPT
+    return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((then,) if paused else ()))
 
 
 def _terms(task: Task) -> tuple[object, ...]:

@@ -27,6 +27,7 @@ from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.handlers.contract.external_action import external_action
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.intake.changes.terms import PAUSED_ELSEWHERE
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import DispatchQueue, Kind, Limits
@@ -35,7 +36,7 @@ from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.queue.remote import Question, RemoteQueue, answer
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import StepArguments
-from duetime.scheduler.rules.changes import cancel, pause
+from duetime.scheduler.rules.changes import cancel
 from duetime.scheduler.run_records import StartsUnknown
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.service.scheduler import Scheduler
@@ -363,7 +364,8 @@ def test_a_paused_task_and_a_more_urgent_run_ask_its_worker_to_give_way(here: In
     first, second = here.one(), here.one()
     assert [each.claim.run.id for each in (first, second)] == [urgent.run.id, record.run.id]
     assert (second.claim.run.attempt, second.context.checkpoint_state) == (2, {"page": 3})
-    here.change(record, EventKind.PAUSED, lambda found: pause(found, here.clock()))
+    paused = here.scheduler().reschedule(record.task.id, pause=True, by=ALICE)
+    assert paused.warnings == (PAUSED_ELSEWHERE,)
     assert here.runs.heartbeat(str(second.name), by=BOT).reason == "its user paused the task"
 
 
