@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,7 +41,7 @@ def run(visit: Visit) -> Page:
     return Page("pages/run.html", found.record.task.title, values, tenant=found.run.tenant)
 
 
-def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
+def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Sequence[str]) -> dict[str, Any]:
     task, shown = found.record.task, found.run
     ended = shown.state in TERMINAL
     asks = next((wait for wait in view.waits if wait.kind is WaitKind.APPROVAL and wait.run == shown.id), None)
@@ -54,7 +54,7 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "repeat_text": view.repeat_text,
         "key": key_of_run(task, shown),
         "upcoming": view.upcoming,
-        "reasons": reasons if found.is_current and not ended and shown.state is not State.RUNNING else (),
+        "reasons": _reasons(found, view, reasons),
         "payload": redacted_json(dict(task.payload)),
         "result": redacted_json(shown.result) if shown.result is not None else None,
         "checkpoint": redacted_json(shown.checkpoint) if shown.checkpoint is not None else None,
@@ -70,6 +70,13 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "may_run": not (letter or asks) and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
         "may_move": found.is_current and not ended and shown.state is not State.RUNNING,
     }
+
+
+def _reasons(found: RunDetail, view: TaskView, reasons: Sequence[str]) -> Sequence[str]:
+    """Return why an open run does not run, or what one that runs waits for: its end after a stop, or a lost worker."""
+    if not found.is_current or found.run.state in TERMINAL:
+        return ()
+    return [wait.sentence for wait in view.waits] if found.run.state is State.RUNNING else reasons
 
 
 def _log(visit: Visit, found: RunDetail) -> RunLog:

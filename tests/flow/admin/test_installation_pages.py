@@ -169,7 +169,7 @@ async def test_workers_elsewhere_are_listed_with_what_each_holds(admin_page: Ope
     admin = await admin_page(external_actions={"transcribe": {"description": "Transcribes"}})
     app = admin.site.app
     app.start()
-    app.scheduler.schedule("Transcribe <b>it</b>", action="transcribe")
+    view = app.scheduler.schedule("Transcribe <b>it</b>", action="transcribe")
     runs = app.scheduler.external_runs
     assert runs is not None
     agent = Principal("acme", "<i>agent</i>", operator=True)
@@ -179,6 +179,12 @@ async def test_workers_elsewhere_are_listed_with_what_each_holds(admin_page: Ope
     assert "Transcribe" not in here
     for text in ("Transcribe &lt;b&gt;it&lt;/b&gt;", "&lt;i&gt;agent&lt;/i&gt;", "claude", 'data-state="running"'):
         assert text in elsewhere
+    run_page, title = f"/runs/{view.record.run.id}", '<h2 id="why" class="inline">What it waits for</h2>'
+    assert 'id="why"' not in (await admin.get(run_page)).text
+    app.scheduler.cancel(view.record.task.id)
+    stopping = unescape((await admin.get(run_page)).text)
+    assert title in stopping
+    assert "its worker mcp:acme/<i>agent</i> to stop: its next heartbeat asks it to" in stopping
 
 
 async def test_the_page_of_a_pool_says_what_its_removal_does_to_its_runs(admin_page: Open) -> None:
