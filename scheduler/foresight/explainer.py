@@ -11,7 +11,7 @@ from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.foresight.reasons.processes import (
-    SILENT_PART_OF_LEASE,
+    SILENT_LEASE_RATIO,
     Claimers,
     LeftRunning,
     is_due_now,
@@ -141,7 +141,7 @@ class Explainer:
     def _is_silent(self, holder: RunHolder, action: str) -> bool:
         """Whether a worker elsewhere should have renewed its lease by now."""
         return holder.seen_at is not None and self._store.now() - holder.seen_at > (
-            self.leases[action] * SILENT_PART_OF_LEASE
+            self.leases[action] * SILENT_LEASE_RATIO
         )
 
     def _silent_taker(self, found: Explanation | None) -> RunHolder | None:

@@ -17,7 +17,7 @@ from duetime.scheduler.views import TaskRecord, due_at
 CLAIMERS_SILENT_AFTER = timedelta(minutes=5)
 """Time since the last call of a worker elsewhere after which runs that it could claim say so."""
 
-SILENT_PART_OF_LEASE = 2 / 3
+SILENT_LEASE_RATIO = 2 / 3
 """Part of a lease without a heartbeat after which its worker elsewhere counts as silent: it should have renewed it."""
 
 START_A_PROCESS = "start `duetime serve` or open a chat client"

@@ -158,7 +158,7 @@ def test_an_attempt_of_an_external_worker_is_in_the_trace_of_its_call_which_the_
         return bool(claimed)
 
     eventually(claim, "it is claimed")
-    told = json.loads(claims_answer(claimed).content[0].text.splitlines()[1])["traceparent"]  # type: ignore[union-attr]
+    told = (claims_answer(claimed).structured_content or {})["claims"][0]["traceparent"]
     context = TraceContextTextMapPropagator().extract({"traceparent": told})
     house.provider.get_tracer("worker").start_span("listen", context).end()
     runs.finish(str(claimed[0].name), WorkerReport(ReportedOutcome.DONE), by=LOCAL)
