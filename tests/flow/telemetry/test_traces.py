@@ -271,6 +271,7 @@ def test_log_lines_of_a_handler_and_of_its_failure_name_the_trace_and_the_span(h
         house.ended(house.schedule("Fail once", action="flaky", retry=TWICE))
     finally:
         root.handlers[:], root.level = before, level
+    eventually(lambda: len(house.named("run flaky")) == 2, "the spans of both attempts have ended")
     (counted,), (failed, _) = house.named("count stock"), sorted(house.named("run flaky"), key=lambda it: it.start)
     lines = [line for line in logged.getvalue().splitlines() if "counting" in line or "attempt 1 failed" in line]
     if style == "text":
