@@ -34,7 +34,7 @@ from duetime.scheduler.rules.states import TERMINAL, cancelled, was_left_out
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.views import TaskRecord, due_at
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
 
 UNDO_WINDOW = timedelta(seconds=30)
 ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")
@@ -146,24 +146,25 @@ def _at_its_end(task: Task, run: Run) -> Task:
     return replace(task, repeat=None, until=None, max_runs=None, repeat_policy=None) if ends_series(run) else task
 
 
-def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:
+def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime, due: datetime | None = None) -> Change:
     """Snooze the outcome that just fired, or the occurrence that is about to fire; never to an earlier time.
 
     Where it recurs, also in its chain, these differ: the nearer one in time is snoozed. A length of time counts from
-    when it is due, if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
+    when it is `due` for its user, if that is still to come. A new snooze of a fired outcome replaces an earlier one.
     """
-    fired, run = record.last_run, record.run
+    fired, run, due = record.last_run, record.run, due or due_at(record.run)
     alone = not (record.task.repeat or record.renewed) or run.state in TERMINAL or has_started(run)
-    if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due_at(run) - now:
-        return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
+    if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due - now:
+        return _put_off(record, _later(record, () if run.state in TERMINAL else (due,), by, now), now)
     earlier = open_snoozes(record.side_runs)
-    extra = side_run(record.task, fired, _later(record, earlier, by, now))
+    again = [after_pause(record.task, run.wake_at or run.scheduled_for) for run in earlier]
+    extra = side_run(record.task, fired, _later(record, again, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_side_runs=earlier, kind=EventKind.SNOOZED)
 
 
-def _later(record: TaskRecord, waiting: Iterable[Run], by: timedelta | datetime, now: datetime) -> datetime:
-    """Return the time of a snooze of what is `waiting`; raise Refused for one before that is due."""
-    due = max((run.wake_at or run.scheduled_for for run in waiting), default=now)
+def _later(record: TaskRecord, times: Iterable[datetime], by: timedelta | datetime, now: datetime) -> datetime:
+    """Return the time of a snooze of what is due at these `times`; raise Refused for one before the last of them."""
+    due = max(times, default=now)
     if isinstance(by, timedelta):
         return max(due, now) + by
     if by < due:

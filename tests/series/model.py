@@ -281,14 +281,19 @@ class Model:
         fired, held = self.fired, self.run
         coming = self._past_pause()
         if self.rule is None or fired is None or coming.ended or now - _ended(fired) > coming.at - now:
-            self.move(max(now, now if coming.ended else coming.wake) + length, now)
+            self.move(max(now, now if coming.ended else self._shown(coming)) + length, now)
             return
         self.run, to = held, now
         for earlier in [run for run in self.beside if run.state == "scheduled" and not run.slot]:
-            to = max(to, earlier.wake)
+            to = max(to, self._shown(earlier))
             self._drop(earlier, now)
         to += length
         self._beside(fired, to)
+
+    def _shown(self, run: Run) -> datetime:
+        """Return when its user expects a run: what a pause holds until a time starts then, or is left out."""
+        left_out = self.rule is not None and run is self.run and not run.under_way
+        return run.wake if left_out else max(run.wake, self.paused_until or run.wake)
 
     def run_now(self, now: datetime) -> None:
         _refuse(self.run.state == "running" or self.paused)

@@ -12,7 +12,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.chain.link_change import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.changes.pause import past_pause, skip_next
+from duetime.scheduler.intake.changes.pause import moved_from, past_pause, seen_at, skip_next
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
@@ -100,14 +100,14 @@ def decide_action(
 def _snooze(record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str) -> Change:
     """Snooze an outcome or the next occurrence; of a series that a pause holds until a time, the one after that."""
     next_one = past_pause(record)
-    change = changes.snooze(next_one, _snooze_by(next_one, minutes, until, now, holidays), now)
+    change = changes.snooze(next_one, _snooze_by(next_one, minutes, until, now, holidays), now, seen_at(next_one))
     return replace(change, run=record.run) if change.run is next_one.run else change
 
 
 def _snooze_by(
     record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str
 ) -> timedelta | datetime:
-    frame = Frame(record.run.scheduled_for, holidays=holidays)
+    frame = Frame(moved_from(record), holidays=holidays)
     return snooze_by(record.task.timezone, minutes, until, now, frame)
 
 

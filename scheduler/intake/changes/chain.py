@@ -17,6 +17,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
 from duetime.scheduler.intake.changes.chain_rule import OF_A_NEW_CHAIN, RULE_ARGUMENTS, RUNS_ONCE
+from duetime.scheduler.intake.changes.pause import expected_after_pause
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
@@ -124,12 +125,12 @@ class ChainMove:
 
     @classmethod
     def to(
-        cls, given: Moment, due: datetime, zone: str, planner: Planner, now: datetime, *, early: bool = False
+        cls, given: Moment, due: datetime, zone: str, planner: Planner, now: datetime, *, seen: datetime | None = None
     ) -> ChainMove:
-        """Read the new time of the first step. Raises InvalidArgument."""
-        frame = planner.times.frame(zone, moved_from=due)
+        """Read the new time of the first step, which counts from when that is `seen`. Raises InvalidArgument."""
+        frame = planner.times.frame(zone, moved_from=seen or due)
         start = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame).instant
-        return cls(start, due, early)
+        return cls(start, due)
 
     def of(self, run: Run) -> datetime | None:
         """Return the new time of a step, None where it stays as it is."""
@@ -215,7 +216,8 @@ def move_chains(
         read = moves.get(record.task.id)
         if read is None:
             return decision.decide(record, last)
-        return _decided(record, Reschedule(when=read().of(record.run)), planner=planner, now=now)
+        change = _decided(record, Reschedule(when=read().of(record.run)), planner=planner, now=now)
+        return replace(change, was=expected_after_pause(record))
 
     return replace(decision, decide=decide)
 

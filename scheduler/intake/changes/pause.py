@@ -20,6 +20,8 @@ from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import skip_run
+from duetime.scheduler.rules.series.catch_up import catches_up
+from duetime.scheduler.rules.series.occurrence_approval import has_waited
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -81,6 +83,23 @@ def past_pause(record: TaskRecord) -> TaskRecord:
     if coming.id == run.id:
         return record
     return replace(record, run=replace(coming, id=run.id, generation=run.generation))
+
+
+def seen_at(record: TaskRecord) -> datetime:
+    """Return when a reader expects the current run of a task, past its pause: what that holds starts with its end.
+
+    The last occurrence of a series that the end of its pause leaves out keeps its own time.
+    """
+    task, run = record.task, record.run
+    may_run = task.repeat is None or changes.has_started(run) or catches_up(task.repeat_policy) or has_waited(task, run)
+    held = may_run and run.state is not State.RUNNING and run.state not in TERMINAL
+    return after_pause(task, due_at(run)) if held else due_at(run)
+
+
+def moved_from(record: TaskRecord) -> datetime:
+    """Return the time from which `2 hours later` counts: that of the run, or the end of a pause that holds it."""
+    seen = seen_at(record)
+    return seen if seen > due_at(record.run) else record.run.scheduled_for
 
 
 def left_out_note(record: TaskRecord, moved: Change) -> tuple[str, ...]:

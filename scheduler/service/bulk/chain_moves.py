@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,7 +15,7 @@ from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.intake.changes.chain import ChainMove, next_due
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import Moment
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, after_pause
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -30,10 +31,17 @@ class ChainMoves:
         """Return how a chain is moved. Raises Refused where all of it has ended, and InvalidArgument."""
         first = [step.record for step in front_steps(found)]
         early = any(each.awaited and each.awaited.wait.at_once for each in self._facts.open_waits(first).values())
-        due = self.due(found, now, only=first if early else None)
+        only = first if early else None
+        due, seen = self.due(found, now, only=only), self._seen(found, now, only)
         if due is None:
             raise _ended(found)
-        return ChainMove.to(to, due, zone, self._planner, now, early=early)
+        return replace(ChainMove.to(to, due, zone, self._planner, now, seen=seen), early=early)
+
+    def _seen(self, found: ChainRecord, now: datetime, only: Sequence[TaskRecord] | None) -> datetime | None:
+        """Return when a reader expects the next step of a chain that pauses hold until a time; None without one."""
+        every = [step.record for step in found.steps] if only is None else only
+        held = [record for record in every if record.task.paused and record.task.paused_until]
+        return self.due(found, now, only=[_past_pause(record) for record in every]) if held else None
 
     def due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
         """Return when a chain, or `only` some of its steps, continues or begins; None where all of it has ended."""
@@ -43,6 +51,13 @@ class ChainMoves:
         runs = [record.run for record in every]
         behind = [run for run in runs if run.id not in next_ones]
         return next_due([run for run in runs if run.id in next_ones], now, ends, behind=behind)
+
+
+def _past_pause(record: TaskRecord) -> TaskRecord:
+    """Return a step whose times are no earlier than the end of the pause that holds it."""
+    task, run = record.task, record.run
+    wake_at = run.wake_at and after_pause(task, run.wake_at)
+    return replace(record, run=replace(run, scheduled_for=after_pause(task, run.scheduled_for), wake_at=wake_at))
 
 
 def _ended(found: ChainRecord) -> Refused:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -104,6 +105,43 @@ def test_an_undo_of_many_names_no_time_at_which_a_pause_held_a_task(scheduler: S
     undone = scheduler.bulk.change("undo", undo=moved.undo)
     for result in (moved, undone):
         assert [(row.was, row.when) for row in bulk_payload(result).tasks] == [(None, "2026-11-23T12:30:00Z")]
+
+
+MOVES: dict[str, Callable[[Scheduler, str], object]] = {
+    "it is moved": lambda scheduler, task_id: scheduler.reschedule(task_id, when="2 hours later"),
+    "it is moved with others": lambda scheduler, task_id: scheduler.bulk.change(
+        "move", task_ids=[task_id], to="2 hours later"
+    ),
+    "it is snoozed": lambda scheduler, task_id: scheduler.act(task_id, "snooze", minutes=120),
+    "it is snoozed in words": lambda scheduler, task_id: scheduler.act(task_id, "snooze", until="2 hours later"),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [(what, how) for what in PAUSED for how in MOVES if "snoozed" not in how or "steps" not in PAUSED[what][0]],
+)
+def test_a_paused_task_is_moved_from_the_time_that_was_shown(
+    scheduler: Scheduler, clock: Clock, what: str, how: str
+) -> None:
+    given, shown = PAUSED[what]
+    made = scheduler.schedule("Report", **given)
+    task_id = made.chain.id if made.chain else made.record.task.id
+    scheduler.reschedule(task_id, pause_until="12:30")
+    clock.at = clock.at.replace(hour=10)
+    MOVES[how](scheduler, task_id)
+    later = datetime.fromisoformat(shown) + timedelta(hours=2)
+    assert datetime.fromisoformat(task_payload(scheduler.get(task_id)).when.utc) == later
+
+
+def test_a_move_of_many_says_when_a_pause_held_a_chain_before(scheduler: Scheduler) -> None:
+    made = scheduler.schedule("Report", **PAUSED["a chain that runs once"][0])
+    assert made.chain
+    scheduler.reschedule(made.chain.id, pause_until="12:30")
+    moved = scheduler.bulk.change("move", task_ids=[made.chain.id], to="2 hours later")
+    assert {(row.was, row.when) for row in bulk_payload(moved).tasks} == {
+        ("2026-11-23T12:30:00Z", "2026-11-23T14:30:00Z")
+    }
 
 
 def test_an_occurrence_that_is_moved_into_its_pause_is_said_to_be_left_out(scheduler: Scheduler) -> None:
