@@ -54,6 +54,9 @@ ANSWERS: Sequence[Literal["approve", "reject"]] = ("approve", "approve", "reject
 UNDONE_RATIO = 0.4
 """The part of the changes that are taken back at once."""
 
+UNDONE_NO_RATIO = 0.8
+"""The same of a no to several steps, which is rare."""
+
 MAX_RUNS = 10_000
 MAX_ROUNDS = 40
 COMPARISON_STEP_COUNT = 4
@@ -191,11 +194,12 @@ class Walk:
         """Answer for the chain."""
         how, now, act = self.draw.choice(ANSWERS), self.house.clock(), self.house.scheduler.act
         alone = not any(at == now for step in self.model.all for _, at in step.answered)  # no clock separates them
-        asked, back = alone and any(step.asks for step in self.model.all), self.model.remember()
+        asking, back = sum(step.asks for step in self.model.all), self.model.remember()
         view = self.ask(f"{how} all", lambda: act(self.chain_id, how), lambda: self.model.answer_all(how, now))
-        if asked and how == "approve":
+        if alone and asking and how == "approve":
             self.take_yes_back(self.chain_id, back, view)
-        if view is not None and view.undo and how == "reject" and self.draw.random() < UNDONE_RATIO:
+        undone_ratio = UNDONE_RATIO if asking < 2 else UNDONE_NO_RATIO
+        if view is not None and view.undo and how == "reject" and self.draw.random() < undone_ratio:
             token = view.undo
             undo = lambda: act(self.chain_id, "undo", undo=token)  # noqa: E731 - as above
             self.ask("undo that no", undo, lambda: self.model.undo_answers(now))

@@ -492,16 +492,16 @@ def test_a_chain_that_asks_one_question_is_answered_as_a_whole_and_its_rejection
 
 
 def test_a_rejected_chain_asks_again_after_the_undo(scheduler: Scheduler) -> None:
-    steps: list[StepArguments] = [{"name": "a"}, {"name": "b", "after": ["a"]}]
+    steps: list[StepArguments] = [{"name": "a"}, {"name": "b"}, {"name": "c", "after": ["a", "b"]}]
     made = scheduler.schedule("Ask", steps=steps, approval={"question": "Go?"})
     assert made.chain
     rejected = scheduler.reject(made.chain.id, reason="not today")
     assert rejected.chain
     assert rejected.undo
-    assert [step.state for step in rejected.chain.steps] == [State.CANCELLED, State.CANCELLED]
+    assert [step.state for step in rejected.chain.steps] == [State.CANCELLED] * 3
     back = scheduler.act(made.chain.id, "undo", undo=rejected.undo)
     assert back.chain
-    assert [step.state for step in back.chain.steps] == [State.WAITING, State.WAITING]
+    assert [step.state for step in back.chain.steps] == [State.WAITING] * 3
     assert back.waiting_for == ("approval of «Go?» by the user",)
 
 
