@@ -82,11 +82,12 @@ class Walk:
         common = self.question("Go?") if self.draw.random() < 0.4 else None
         for number in range(self.draw.randint(1, 6)):
             name = f"s{number}"
-            above = self.draw.sample(steps, min(len(steps), self.draw.choice([0, 1, 1, 2, 3])))
+            degrees = (0, 0, 0, 1, 2) if common else (0, 1, 1, 2, 3)  # most ask together: several first steps
+            above = self.draw.sample(steps, min(len(steps), self.draw.choice(degrees)))
             policy, schema = self.draw.choice(["fail", "fail", "skip", "run_anyway"]), self.draw.random() < 0.2
             at = now if recurs else now + self.draw.choice(SPANS)
             edges = [Edge(each, policy, schema) for each in above]
-            own = self.question(f"Go on to {name}?") if self.draw.random() < 0.2 else None
+            own = self.question(f"Go on to {name}?") if self.draw.random() < (0.1 if common else 0.2) else None
             step = Step(name, at, at, own or (None if above else common), after=edges)
             step.begin(now, later=recurs)
             steps.append(step)
