@@ -13,7 +13,7 @@ from duetime.scheduler.views import TaskView
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
-from tests.builders import restarted, settlement
+from tests.builders import Clock, restarted, settlement
 
 STEPS: list[StepArguments] = [
     {"name": "load"},
@@ -108,6 +108,31 @@ def test_the_cancel_of_a_chain_names_what_its_undo_does_not_bring_back(
     assert undone.chain
     assert {step.name for step in undone.chain.steps if step.state is State.CANCELLED} == set(left.split(", "))
     assert undone.warnings == (f"not taken back: {left} (a step had begun)",)
+
+
+@pytest.mark.parametrize("repeat", [None, "every day at 9:00"])
+def test_the_undo_of_the_cancel_of_a_chain_brings_back_a_step_that_was_to_run_after_the_end_of_the_one_before_it(
+    scheduler: Scheduler, clock: Clock, repeat: str | None
+) -> None:
+    steps: list[StepArguments] = [
+        {"name": "load"},
+        {"name": "tell", "after": ["load"], "after_failure": "skip"},
+        {"name": "clean"},
+    ]
+    view = scheduler.schedule("Report", when=None if repeat else "tomorrow 9:00", repeat=repeat, steps=steps)
+    assert view.chain
+    ids = {step.name: step.task_id for step in view.chain.steps}
+    scheduler.cancel(ids["load"])
+    clock.forward(minutes=1)
+    scheduler.reschedule(ids["tell"], when="tomorrow 10:00")
+    cancelled = scheduler.cancel(view.chain.id)
+    assert cancelled.warnings == ()
+    undone = scheduler.act(view.chain.id, "undo", undo=cancelled.undo)
+    assert undone.chain
+    assert {step.name: step.state for step in undone.chain.steps} == {
+        "load": State.CANCELLED, "tell": State.SCHEDULED, "clean": State.SCHEDULED,
+    }  # fmt: skip
+    assert undone.warnings == ()
 
 
 def test_a_repeated_cancel_of_a_chain_says_of_its_undo_what_the_first_one_said(
