@@ -459,8 +459,7 @@ class Group:
         self.house.dispatch()
         for walk in self.walks:
             walk.model.make_ready(self.house.clock())
-        if compared:
-            self.each(lambda walk: walk.compare())
+        self.each(lambda walk: walk.compare() if compared or walk.model.renewed else None)
         self.each(Walk.check_urgency)
         self.check_letters()
         self.check_questions()
