@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 HOUR = timedelta(hours=1)
 ATTEMPT_COUNT = 3
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
+PATIENCE = timedelta(hours=2)
+"""How long an attempt waits for its event, before it goes on without it."""
+
 MAX_LEFT_OUT_RUNS = 10
 """Generations that leave a run each when they are left out; the others are counted."""
 
@@ -35,7 +38,8 @@ class StepRun:
     """The run of a step in one generation: `at` is when it may start, `stop` whether it was asked to stop.
 
     A stop `by_user` ends the series with the run, unless that succeeds nonetheless. It ended `with_another` where it
-    has not run because of a step before it. `run_id` is that of its attempt. It is `asked` for until its `yes`.
+    has not run because of a step before it. `run_id` is that of its attempt. It is `asked` for until its `yes`. Its
+    attempt waits for an event `until` then.
     """
 
     plan: Plan
@@ -49,6 +53,7 @@ class StepRun:
     yes: bool = False
     run_id: str = ""
     ended_at: datetime | None = None
+    until: datetime | None = None
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +103,7 @@ class GenerationsModel:
     left_out: list[datetime] = field(default_factory=list)
     letters: dict[str, tuple[str, int]] = field(default_factory=dict)
     is_over: bool = False
+    paused: bool = False
 
     def __post_init__(self) -> None:
         self._begin(self.first)
@@ -109,8 +115,8 @@ class GenerationsModel:
     # -- what time and workers bring
 
     def tick(self, now: datetime) -> None:
-        """Open what is due, and let the next generation overtake one that is open."""
-        while True:
+        """Open what is due, and let the next generation overtake one that is open; a pause holds both."""
+        while not self.paused:
             one = self.current
             waiting = [run for run in one.runs.values() if run.state == "scheduled" and run.at <= now]
             if one.opened is None and waiting:
@@ -130,19 +136,26 @@ class GenerationsModel:
             (name, each.number)
             for each in self.generations
             for name, run in each.runs.items()
-            if run.state in ("scheduled", "retrying") and run.at <= now and run.may_start
+            if run.state in ("scheduled", "retrying", "suspended")
+            and run.at <= now
+            and run.may_start
+            and not self.paused
         }
 
     def start(self, name: str, number: int, run_id: str) -> None:
         run = self.of(number).runs[name]
-        run.state, run.run_id = "running", run_id
+        run.state, run.run_id, run.until = "running", run_id, None
 
     def finish(self, name: str, number: int, how: str, now: datetime) -> None:
-        """End an attempt: done, failed, or retry."""
+        """End an attempt: done, failed, retry, or wait."""
         run = self.of(number).runs[name]
         if how == "retry" and not run.stop and run.failures + 1 < ATTEMPT_COUNT:
             run.failures += 1
             run.state, run.at = "retrying", now + PAUSE_BETWEEN_ATTEMPTS
+            return
+        if how == "wait" and not run.stop:
+            run.state, run.until = "suspended", now + PATIENCE
+            run.at = run.until
             return
         run.state = "succeeded" if how == "done" else "cancelled" if run.stop else "failed"
         run.ended_at = now
@@ -167,6 +180,11 @@ class GenerationsModel:
         if not yes:
             run.state, run.ended_at = "skipped", now
             self._follow(self.of(number), now)
+
+    def send(self, name: str, number: int, now: datetime) -> None:
+        """Send the event for which an attempt waits."""
+        run = self.of(number).runs[name]
+        run.at, run.until = now, None
 
     def replay(self, run_id: str, now: datetime) -> None:
         """Run a failed step again, in its own generation, which is an earlier one."""

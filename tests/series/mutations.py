@@ -602,6 +602,17 @@ MUTATIONS = (
         GENERATIONS,
     ),
     Mutation(
+        "a pause of a chain lets the next generation start with the steps that had ended",
+        (
+            (
+                "changes/pause.py",
+                "        if record.task.id not in held or record.run.state not in TERMINAL:",
+                "        if record.task.id not in held or record.run.state in TERMINAL:",
+            ),
+        ),
+        GENERATIONS,
+    ),
+    Mutation(
         "an older generation loses its yes where its cancel is taken back",
         (
             (

@@ -1,16 +1,16 @@
 """Generations of chains overlap in every way that a policy allows, at random, and agree with the reference.
 
 Groups of chains on one clock, each with steps, a policy and operations of its own; a few go over PostgreSQL. Steps may
-ask in each generation, and failed ones run again next to the newest one. `SERIES_SEED`, `GENERATION_GROUPS` and
-`GENERATION_GROUPS_ON_POSTGRES` ask for other and more walks. On a difference the chain's own steps are printed.
-`mutations.py` shows which defects are found.
+ask in each generation, attempts wait for events, and failed ones run again next to the newest one. A pause holds all of
+a chain. `SERIES_SEED`, `GENERATION_GROUPS` and `GENERATION_GROUPS_ON_POSTGRES` ask for other and more walks. On a
+difference the chain's own steps are printed. `mutations.py` shows which defects are found.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.rules.settlement import refresh, settle
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.store import open_store
@@ -27,13 +27,13 @@ from duetime.scheduler.task import Run, State
 from sqlalchemy import bindparam, select
 
 from tests.builders import NOON, Clock
-from tests.series.generations_model import HOUR, PAUSE_BETWEEN_ATTEMPTS, GenerationsModel, Plan
+from tests.series.generations_model import HOUR, PATIENCE, PAUSE_BETWEEN_ATTEMPTS, GenerationsModel, Plan
 from tests.series.house import RETRY, House, traced
 from tests.series.test_series_walk import SEED
 
 GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS", "2"))
 POSTGRES_GROUP_COUNT = int(os.environ.get("GENERATION_GROUPS_ON_POSTGRES", "1"))
-CHAIN_COUNT, STEP_COUNT = 20, 20
+CHAIN_COUNT, STEP_COUNT = 17, 20
 POSTGRES_CHAIN_COUNT, POSTGRES_STEP_COUNT = 6, 12
 SPANS = tuple(timedelta(minutes=minutes) for minutes in (0, 10, 30, 60, 150))
 OVERLAPS = ("skip", "buffer_one", "buffer_all", "cancel_other", "allow_all", "allow_all")
@@ -61,7 +61,7 @@ class Walk:
         for number in range(self.draw.randint(1, 4)):
             above = self.draw.sample(plans, min(len(plans), self.draw.choice([0, 1, 1, 2])))
             policy = self.draw.choice(["fail", "fail", "skip", "run_anyway"]) if above else "fail"
-            asks = bool(plans) and self.draw.random() < 0.2
+            asks = bool(plans) and self.draw.random() < 0.3
             plans.append(Plan(f"s{number}", tuple(sorted(each.name for each in above)), policy, asks))
         overlap = self.draw.choice(OVERLAPS)
         steps: list[Any] = [
@@ -81,16 +81,12 @@ class Walk:
         self.compare()
 
     def operate(self) -> None:
-        """Change the policy, cancel the chain and take that back, answer, or run again what failed before, at times."""
-        what = self.draw.choices(["nothing", "policy", "cancel", "replay", "answer"], [8, 2, 2, 3, 4])[0]
-        if what == "policy":
-            self.change_policy()
-        elif what == "cancel":
-            self.cancel_and_undo()
-        elif what == "replay":
-            self.replay()
-        elif what == "answer":
-            self.answer()
+        """Change, pause, answer or cancel the chain, send what it waits for, or run again what failed, at times."""
+        operations: Sequence[tuple[Callable[[], None], float]] = (
+            (lambda: None, 6), (self.change_policy, 2), (self.cancel_and_undo, 4), (self.replay, 5), (self.answer, 4),
+            (self.pause, 8 if self.model.paused else 1), (self.send, 4),
+        )  # fmt: skip
+        self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]()
 
     def change_policy(self) -> None:
         overlap = self.draw.choice(OVERLAPS)
@@ -98,13 +94,42 @@ class Walk:
         self.house.scheduler.reschedule(self.chain_id, repeat_policy={"overlap": overlap})
         self.model.overlap = overlap
 
+    def pause(self) -> None:
+        """Pause all of the chain, or resume it."""
+        if self.model.current.ends_series:
+            return
+        hold = not self.model.paused
+        self.tell("pause" if hold else "resume")
+        self.house.scheduler.reschedule(self.chain_id, pause=hold)
+        self.model.paused = hold
+        self.compare()
+
+    def send(self) -> None:
+        """Send the event for which an attempt waits, in one generation."""
+        now = self.house.clock()
+        found = [(each.number, name, run) for each in self.model.generations for name, run in each.runs.items()]
+        waiting = [
+            (name, number) for number, name, run in found if run.state == "suspended" and run.until and run.until > now
+        ]
+        if waiting:
+            name, number = self.draw.choice(waiting)
+            self.tell(f"send the event of {name} of {number}")
+            assert self.house.scheduler.signals.send(f"go-{self.model.of(number).runs[name].run_id}").freed == 1
+            self.model.send(name, number, now)
+            self.compare()
+
     def cancel_and_undo(self) -> None:
-        """Cancel a chain and take that back, unless a step is between attempts; one that runs stays asked to stop.
+        """Cancel a chain and take that back, unless it is paused, or a step has begun and waits; what runs is to stop.
 
         A step comes back with its newest run: where that does not, older ones of it stay cancelled.
         """
+        if self.model.paused:
+            return
         runs = [run for each in self.model.generations for run in each.runs.values()]
-        if any(run.stop or run.failures for run in runs if run.is_open) or self.model.current.ends_series:
+        if (
+            any(run.stop or run.failures or run.state == "suspended" for run in runs if run.is_open)
+            or self.model.current.ends_series
+        ):
             return
         newest = self.model.current.runs
         waiting = {run.plan.name for run in runs if run.is_open and run.state != "running"}
@@ -144,7 +169,7 @@ class Walk:
             for run_id, (name, number) in self.model.letters.items()
             if number < newest.number and name not in busy
         ]
-        if not earlier or newest.ends_series:
+        if not earlier or newest.ends_series or self.model.paused:
             return
         run_id = self.draw.choice(earlier)
         name, number = self.model.letters[run_id]
@@ -159,7 +184,7 @@ class Walk:
         names = {task_id: name for name, task_id in self.model.task_ids.items()}
         started = {(names[claim.task.id], claim.run.number): claim for claim in claims}
         assert started.keys() == self.model.startable(self.house.clock()), "other steps started than should"
-        for (name, number), claim in started.items():
+        for (name, number), claim in sorted(started.items(), key=lambda each: each[0]):
             self.model.start(name, number, claim.run.id)
             self.held.append((claim, name))
             self.tell(f"{name} of {number} started")
@@ -168,9 +193,10 @@ class Walk:
         for claim, name in list(self.held):
             if self.draw.random() < chance:
                 self.held.remove((claim, name))
-                how = self.draw.choices(["done", "failed", "retry"], [6, 2, 1])[0] if chance < 1 else "done"
+                how = self.draw.choices(["done", "failed", "retry", "wait"], [6, 2, 1, 1])[0] if chance < 1 else "done"
                 self.tell(f"{name} of {claim.run.number} ends: {how}")
-                self.finish(claim, OUTCOMES[how])
+                waits = how == "wait"
+                self.finish(claim, Wait(event=f"go-{claim.run.id}", timeout=PATIENCE) if waits else OUTCOMES[how])
                 self.model.finish(name, claim.run.number, how, self.house.clock())
                 self.compare()
 
