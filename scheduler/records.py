@@ -225,10 +225,15 @@ class ExternalWorker:
         return action in self.actions and (self.everywhere or tenant == self.tenant)
 
 
-EXTERNAL_PREFIX = "mcp:"
+_EXTERNAL_PREFIX = "mcp:"
 """Begins the names of external workers: no process of this installation has one with a colon."""
 
 
 def external_worker_name(tenant: str, user: str) -> str:
     """Return the name that a caller has as the worker of runs."""
-    return f"{EXTERNAL_PREFIX}{tenant}/{user}"
+    return f"{_EXTERNAL_PREFIX}{tenant}/{user}"
+
+
+def is_external_worker(worker: object) -> bool:
+    """Whether a worker of runs, as stored, is an external one: a damaged row has no text there."""
+    return isinstance(worker, str) and worker.startswith(_EXTERNAL_PREFIX)

@@ -14,7 +14,7 @@ from typing import Any
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.worker_run import WorkerRun
-from duetime.scheduler.records import EXTERNAL_PREFIX, RunHolder, WorkerProcess
+from duetime.scheduler.records import RunHolder, WorkerProcess, is_external_worker
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -64,7 +64,7 @@ class WorkerNotFound(DuetimeError):
 
     def __init__(self, worker_id: str) -> None:
         text = f"no worker {worker_id[:80]!r}. `duetime workers` lists all."
-        if worker_id.startswith(EXTERNAL_PREFIX):
+        if is_external_worker(worker_id):
             text = (
                 f"{worker_id[:80]!r} is an external worker, which is not drained or resumed here: stop its program, or "
                 "revoke its key with `duetime keys revoke ID`."

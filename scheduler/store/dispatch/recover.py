@@ -13,7 +13,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
-from duetime.scheduler.records import EXTERNAL_PREFIX
+from duetime.scheduler.records import is_external_worker
 from duetime.scheduler.rules.limits.pool import Pool, costs_of, full_charge
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
@@ -189,7 +189,7 @@ def _ending(
 def _settlement(claim: Claim, now: datetime) -> Settlement:
     run, crashes = claim.run, claim.run.crashes + 1
     lost = f"its worker process ({claim.worker}) died or was paused longer than its lease"
-    if claim.worker.startswith(EXTERNAL_PREFIX):
+    if is_external_worker(claim.worker):
         lost = f"its external worker ({claim.worker}) sent no heartbeat within its lease"
     reason = f"{lost}, during the attempt (crash {crashes} of {MAX_CRASHES})"
     to = State.FAILED if crashes >= MAX_CRASHES else State.RETRYING

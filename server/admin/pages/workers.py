@@ -11,7 +11,7 @@ from duetime.scheduler.foresight.reasons.processes import Claimers
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.nodes.heartbeat import RUNNING, SILENT, state_of
 from duetime.scheduler.queue import ThreadUse
-from duetime.scheduler.records import EXTERNAL_PREFIX, ExternalWorker, WorkerProcess
+from duetime.scheduler.records import ExternalWorker, WorkerProcess, is_external_worker
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
@@ -84,7 +84,7 @@ def workers(visit: Visit) -> Answer:
     """List the workers of a shared installation, or the threads of the process that runs tasks here; or send them."""
     running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_SHOWN_RUNS)
     stats = visit.app.remote_queue.stats()
-    here = [run for run in running.runs if not (run.worker or "").startswith(EXTERNAL_PREFIX)]
+    here = [run for run in running.runs if not is_external_worker(run.worker)]
     found = _lines(visit, here, stats.threads if stats is not None else {})
     if file_format := wanted_format(visit):
         return exported(file_format, "workers", WORKER_COLUMNS, [_row(line) for line in found])
