@@ -19,8 +19,8 @@ export function failureNotice({ state, last_run: last }) {
   if (!FAILURES.has(state) || !last) return "";
   const reason = (last.summary ?? "").replace(/^[A-Z]\w*(Error|Exception|Timeout): /, "");
   return h("div", { class: "notice tone-danger", "data-failure": "" }, icon("cross"), h("div", {},
-    h("p", {}, t(`failure.${state}`, { count: last.attempts ?? 1 })),
-    reason ? h("p", { class: "why" }, h("bdi", {}, reason)) : ""));
+    h("p", {}, state === "failed" && !last.attempts ? t("state.failed") : t(`failure.${state}`, { count: last.attempts })),
+    reason && h("p", { class: "why" }, h("bdi", {}, reason))));
 }
 
 /** That a run is done and its result is not what was expected, and why. */
