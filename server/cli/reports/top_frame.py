@@ -83,9 +83,8 @@ def _workers(workers: Sequence[Mapping[str, Any]], width: int) -> Iterator[Rende
     yield _table(heads, rows, width, spare=("TASK", "TENANT", "TRY", "TIER", "STATE"))
     for worker in workers:
         if withheld := worker.get("withheld"):
-            yield _line(
-                f"{worker['id']}: {withheld} threads stay idle: its machine is short of memory or CPU", "yellow"
-            )
+            idle = "1 thread stays" if withheld == 1 else f"{withheld} threads stay"
+            yield _line(f"{worker['id']}: {idle} idle: its machine is short of memory or CPU", "yellow")
 
 
 def _of_worker(worker: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

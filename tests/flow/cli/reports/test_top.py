@@ -88,9 +88,10 @@ def test_a_frame_counts_the_runs_of_paused_tasks_apart() -> None:
     assert ["background", "1", "2", "35", "s", "late", "30", "s", "7", "1", "3"] in text
 
 
-def test_a_frame_names_the_workers_whose_machine_is_busy() -> None:
-    lines = drawn(120, workers=[{**FOUND["workers"][0], "withheld": 4}])
-    assert lines[-1] == "build-7-4711: 4 threads stay idle: its machine is short of memory or CPU"
+@pytest.mark.parametrize(("withheld", "idle"), [(1, "1 thread stays"), (4, "4 threads stay")])
+def test_a_frame_names_the_workers_whose_machine_is_busy(withheld: int, idle: str) -> None:
+    lines = drawn(120, workers=[{**FOUND["workers"][0], "withheld": withheld}])
+    assert lines[-1] == f"build-7-4711: {idle} idle: its machine is short of memory or CPU"
 
 
 def test_a_frame_fits_a_narrow_terminal() -> None:
