@@ -37,7 +37,7 @@ def runs(visit: Visit) -> Answer:
         "tiers": [*Tier],
         "costs": any(run.cost is not None for run in page.runs),
         "live": "cursor" not in visit.query,
-        "filtered": bool({*visit.query} - {"state", "tenant", "cursor"}),
+        "filtered": any(value.strip() for name, value in visit.query.items() if name not in {"tenant", "cursor"}),
         "all_tenants": visit.tenant is None,
     }
     return Page("pages/runs.html", "Runs", values)

@@ -103,6 +103,13 @@ async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None
     )
 
 
+async def test_a_list_without_rows_says_whether_there_are_any_elsewhere(admin: Admin) -> None:
+    ready = (await admin.get("/runs?state=skipped")).text
+    assert "No run matches these filters" in ready, "there are runs, if none in this state"
+    recent = unescape((await admin.get("/runs?q=nobody&priority=high")).text)
+    assert '<a href="/admin/runs?q=nobody&priority=high&state=to_come">to come</a>' in recent
+
+
 async def test_the_list_of_runs_has_its_filters_in_the_address(admin: Admin) -> None:
     found = await admin.get("/runs?q=invoice&priority=high")
     assert "Send invoice" in found.text
