@@ -315,6 +315,16 @@ def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Ch
     expect(chat.card.get_by_text("This cannot be undone")).to_have_count(0)
 
 
+def test_a_press_that_changed_nothing_is_not_said_to_have_changed_something(chat: Chat) -> None:
+    said = "it already has these values; nothing was changed"
+    same: dict[str, Any] = {"warnings": [said], "words": {"sentences": {said: {"kind": "unchanged"}}}}
+    chat.show_task(a_task(due=EARLIER, state="running", attempt=1, **same))
+    chat.press("Cancel")
+    expect(chat.said()).to_have_text("It was like that already; nothing was changed.")
+    expect(chat.card.get_by_text("This cannot be undone")).to_have_count(0)
+    assert chat.told_model() == []
+
+
 def test_a_final_change_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
     chat.press("Cancel")

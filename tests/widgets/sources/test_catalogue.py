@@ -73,7 +73,8 @@ def test_every_key_of_the_catalogue_is_used() -> None:
 
 @pytest.mark.parametrize("group", ENUMERATIONS)
 def test_every_name_of_the_wire_has_its_words(group: str) -> None:
-    assert [name for name in ENUMERATIONS[group] if f"{group}.{name}" not in ENGLISH] == []
+    groups = [group, "state"] if group == "event" else [group]  # an event that begins a state has its word
+    assert [name for name in ENUMERATIONS[group] if not any(f"{each}.{name}" in ENGLISH for each in groups)] == []
 
 
 @pytest.mark.parametrize("language", WORDS)

@@ -24,6 +24,8 @@ const LONG_AGO = 60_000;
 const QUIET = 60_000;
 const AWAY_PAUSE = 10_000;
 const FRESHLY = 3_600_000;
+const REPEATED = "repeated_call";
+const IDLE = new Set([REPEATED, "unchanged", "already_cancelled"]);
 
 /**
  * A card inside `host`. `env` gives what it stands in: bridge, clock, reader() (zone and language), announce(text),
@@ -76,7 +78,7 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   card.readAt = card.env.clock.now();
   if (isOlder(task, card.task)) return card.draw();
   const [same, undo] = [reread && task.revision === card.task?.revision, task.created ? undefined : task.undo];
-  const final = name && name !== "undo" && !undo && !isRepeated(task);
+  const final = name && name !== "undo" && !undo && !idleKind(task);
   if (!same) card.final = final ? (task.cancel_requested ? "stop" : name) : "";
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
   if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.undo_until) || Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
@@ -88,9 +90,9 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   if (fresh) card.env.changed?.(task, reread);
 }
 
-/** Whether an answer is that of an earlier call, which may have been made by another card, with its undo. */
-function isRepeated({ words }) {
-  return Object.values(words?.sentences ?? {}).some(({ kind }) => kind === "repeated_call");
+/** Why an answer changed nothing: it is that of an earlier call, maybe of another card with its undo, or all was so already. */
+function idleKind({ words }) {
+  return Object.values(words?.sentences ?? {}).find(({ kind }) => IDLE.has(kind))?.kind;
 }
 
 function isOlder(task, shown) {
@@ -229,6 +231,8 @@ async function keep(card) {
 
 function say(card, name) {
   const { task, env } = card;
+  const idle = idleKind(task);
+  if (idle && idle !== REPEATED) return env.announce(t(`note.${idle}`));
   const did = card.look === "stopping" ? "did.stop" : `did.${name}`;
   env.announce(inWords(card, t(did)));
   env.tell(task);

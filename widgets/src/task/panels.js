@@ -2,7 +2,7 @@
 
 import { find, h } from "../page/dom.js";
 import { city, moment, timeOfDay, wall } from "../texts/format.js";
-import { named, parts, t } from "../texts/language.js";
+import { isNamed, named, parts, t } from "../texts/language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
 import { editPanel } from "./edit.js";
 import { letterPanel } from "./letter.js";
@@ -102,7 +102,7 @@ function attemptEntry({ step, run, number, started, ended, outcome, reason }) {
 const ATTEMPTS = { done: "succeeded", failed: "failed", crashed: "failed", retry: "retrying", wait: "suspended", yielded: "suspended", cancelled: "cancelled" };
 
 function eventEntry({ at, step, kind, actor, reason, to, changes = {} }) {
-  return { at, look: to ?? "scheduled", text: named("event", kind), step, by: actor, reason, changes: Object.entries(changes) };
+  return { at, look: to ?? "scheduled", text: isNamed("event", kind) ? named("event", kind) : named("state", kind), step, by: actor, reason, changes: Object.entries(changes) };
 }
 
 function entryView({ at, look, text, step, by, reason, changes = [] }, env) {
