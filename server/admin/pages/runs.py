@@ -72,11 +72,12 @@ def change_many(visit: Visit) -> Moved:
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
     changed, same, problems = _each(visit, picked, change)
+    several = list(dict.fromkeys(problems))[:MAX_PROBLEMS_SHOWN]
     text = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
     if same:
         text += f" {same} {'was' if same == 1 else 'were'} so already."
     if problems:
-        text += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
+        text += f" {len(problems)} refused: {' '.join(several)}"
     return Moved(path_of(visit.form, "after"), text)
 
 

@@ -451,6 +451,14 @@ async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin)
     assert "Cancelled 0. 1 was so already." in (await admin.get("/runs")).text
 
 
+async def test_a_refusal_that_holds_for_many_is_told_once(admin: Admin) -> None:
+    picked = [admin.site.app.scheduler.schedule(f"Later {n}", when="in 3 hours").record.run.id for n in range(3)]
+    await admin.post("/runs/change", pick=picked, change="pause", until="yesterday", after="/admin/runs")
+    said = unescape((await admin.get("/runs")).text)
+    assert "Paused 0. 3 refused: pause_until: 'yesterday' is in the past" in said
+    assert said.count("'yesterday' is in the past") == 1
+
+
 async def test_a_schedule_that_was_changed_since_its_page_is_neither_paused_nor_resumed(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     task = scheduler.schedule("Water the plants", repeat="every weekday at 9:00").record.task.id
