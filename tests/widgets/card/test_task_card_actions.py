@@ -106,12 +106,15 @@ def test_an_occurrence_can_be_skipped_or_run_at_once(chat: Chat, button: str, ac
     assert chat.calls()[0] == ("act_on_task", {**TASK, "action": action})
 
 
-def test_only_a_task_that_repeats_has_an_occurrence_to_skip(chat: Chat) -> None:
-    chat.show_task(a_task())
+@pytest.mark.parametrize(
+    ("paused", "offered"), [(None, ["Edit", "Pause", "Run now", "History"]), (True, ["Edit", "Resume", "History"])]
+)
+def test_a_task_that_runs_once_has_nothing_to_skip_and_while_it_is_paused_nothing_to_run(
+    chat: Chat, paused: bool | None, offered: list[str]
+) -> None:
+    chat.show_task(a_task(paused=paused))
     chat.press("More")
-    expect(chat.card.get_by_role("group", name="More actions").get_by_role("button")).to_have_text(
-        ["Edit", "Pause", "Run now", "History"]
-    )
+    expect(chat.card.get_by_role("group", name="More actions").get_by_role("button")).to_have_text(offered)
 
 
 def test_an_outcome_that_was_seen_is_done(chat: Chat) -> None:

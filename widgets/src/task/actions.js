@@ -137,7 +137,7 @@ export function moreButtons(card) {
     opener(card, "edit", "pencil", t("button.edit")),
     pauseButton(card),
     task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
-    task.state === "running" || asksFirst(task) ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
+    task.paused || task.state === "running" || asksFirst(task) ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
     env.bridge.capabilities.downloadFile ? actButton(card, "calendar", "calendar", t("button.calendar"), () => card.keep()) : "",
     opener(card, "history", "history", t("button.history")),
   ];
