@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 ATTEMPT_COUNT = 3
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
 PATIENCE = timedelta(hours=2)
-"""How long an attempt waits for its event, before it goes on without it."""
+"""The longest wait of an attempt for its event; then the attempt continues without it."""
 
 MAX_LEFT_OUT_RUNS = 10
 """Generations that leave a run each when they are left out; the others are counted."""

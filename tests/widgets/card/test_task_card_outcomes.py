@@ -68,7 +68,7 @@ def test_a_reminder_that_came_says_so_and_offers_done_and_snooze(chat: Chat) -> 
     )
 
 
-def test_what_failed_without_an_attempt_counts_none(chat: Chat) -> None:
+def test_a_failure_without_an_attempt_counts_none(chat: Chat) -> None:
     why = "it did not run: t_00000000000c (Weekly report: fetch) failed"
     chat.show_task(failed(last_run={"state": "failed", "ended": stamp(EARLIER), "summary": why}))
 
