@@ -29,7 +29,7 @@ _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
 _WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
 _BY = re.compile(
-    r"^\s*(?:by|until|no(?:t)? later than|at the latest|latest)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))",
+    r"^\s*(?:by|until|before(?= +in )|no(?:t)? later than|at the latest|latest)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))",
     re.IGNORECASE,
 )
 """A word before a deadline; before an hour alone it says of which half of the day that may be."""

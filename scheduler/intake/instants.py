@@ -137,7 +137,7 @@ def _refuse_recurrence(
         example=" or ".join(
             [
                 *(one if one.startswith(("when=", "repeat=")) else f"repeat={one!r}" for one in example.split(" or ")),
-                *(f"when={one!r}" for one in meant if not _CALL_EXAMPLE.match(one)),
+                *(f"when={one!r}" for one in meant if not (_CALL_EXAMPLE.match(one) or _INSTANT.match(one))),
             ]
         ),
     )

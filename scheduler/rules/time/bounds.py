@@ -125,6 +125,9 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
     if not row.done:
         clock, later = parser.clock_and_day(row, today, view)
         day = past or later
+    if past and not row.done:  # `last friday of this month`
+        row = tokens(clean)
+        clock, day = parser.clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
     whole = whole or _is_end(day) or (ahead and bool(this and this.period))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months
-from duetime.scheduler.rules.time.durations import Span, read_span
+from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock
 from duetime.scheduler.rules.time.tokens import WEEKDAYS, Misread, Tokens
 from duetime.scheduler.rules.time.viewpoint import Frame
@@ -61,6 +61,7 @@ def refuse_bare_hour(row: Tokens) -> None:
     hour = row.peek()
     if (
         not hour.isdigit()
+        or row.peek(1) in UNITS
         or not (row.rest == hour or row.peek(-1) in END_WORDS)
         or not 1 <= int(hour[:3]) <= _HALF_DAY_HOURS
     ):

@@ -351,6 +351,11 @@ def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) ->
         ("2 hours after it starts", "2 hours"),
         ("within 2 hours of the start", "2 hours"),
         ("avant juin", "before june"),
+        ("vor Juni", "before june"),
+        ("antes de las 17", "by 17:00"),
+        ("antes das 17", "by 17:00"),
+        ("prima delle 17", "by 17:00"),
+        ("before in 2 hours", "in 2 hours"),
         ("entro giugno 2027", "until june 2027"),
         ("d'ici la fin du mois", "by the end of the month"),
         ("para el viernes", "by friday"),
@@ -434,6 +439,13 @@ def test_an_end_where_a_time_is_asked_for_is_refused_with_both_days(text: str) -
     assert refused.value.example == "the day before friday or friday"
 
 
+@pytest.mark.parametrize("text", ["antes de 2 horas", "prima di 2 ore", "before 2 hours"])
+def test_a_length_of_time_is_no_hour_that_something_ends_before(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        deadline_of(text, due=NOW, now=NOW, zone=ZONE, recurring=False)
+    assert refused.value.example == "deadline='2 hours'"
+
+
 def test_the_weekend_that_is_now_has_no_time_before_it() -> None:
     with pytest.raises(InvalidArgument, match="is in the past"):
         deadline_of("before the weekend", due=NOW, now=NOW, zone=ZONE, recurring=False)
@@ -476,6 +488,13 @@ def test_an_occasion_is_refused_with_a_time_that_means_it(text: str, example: st
     with pytest.raises(InvalidArgument) as refused:
         resolve_moment(text, now=NOW, zone=ZONE, argument="when")
     assert refused.value.example == example
+
+
+@pytest.mark.parametrize("text", ["every day after lunch", "jeden Tag nach dem Mittagessen"])
+def test_a_recurrence_at_an_occasion_is_refused_without_an_unrelated_time(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        resolve_moment(text, now=NOW, zone=ZONE, argument="when")
+    assert refused.value.example == "repeat='every day at 13:00'"
 
 
 @pytest.mark.parametrize(

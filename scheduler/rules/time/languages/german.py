@@ -95,6 +95,7 @@ GERMAN: Final = Language(
     },
     by="bis, bis zum, bis zur, spätestens, spätestens am, bis spätestens",
     before="vor, vor dem, vor der",
+    before_clock="",
     within="innerhalb von, binnen, innerhalb der nächsten",
     limit={},
     edges={"end of": "ende", "start of": "anfang", "mid": "mitte"},

@@ -87,7 +87,8 @@ ITALIAN: Final = Language(
     },
     after_hour={"30": "e mezza/e mezzo", "15": "e un quarto", "-15": "meno un quarto"},
     by="entro il, entro le, entro la, fino a, fino al, non oltre",
-    before="prima di, prima del, prima della, prima dell', prima delle",
+    before="prima di, prima del, prima della, prima dell'",
+    before_clock="prima delle",
     within="entro le prossime, in meno di",
     limit={"within": "entro"},
     edges={

@@ -13,6 +13,7 @@ class Language:
     `ago` stands before a length of time, or behind it. `hours` may stand after a time of day as well (`9 heures`);
     `oclock` is no length of time. `numbers` go from 1 to 20. `idioms` count both the day that they begin and the one
     that they end on, or not. `before_hour` and `after_hour` move the hour that they stand next to by so many minutes.
+    `before` stands before a day, and `before_clock` before a bare hour too (`antes de 2 horas` may be a length).
     A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
     `occasions` are at no fixed time of day (`zum Mittagessen`). `every_other` has a weekday for each `{}`.
     `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
@@ -35,6 +36,7 @@ class Language:
     lengths: Mapping[str, str]
     by: str
     before: str
+    before_clock: str
     within: str
     limit: Mapping[str, str]
     edges: Mapping[str, str]

@@ -40,6 +40,9 @@ _END_OF_SENTENCE: Final = re.compile(r"(?<!\.[0-9])(?<!\.[0-9]{2})[.!]+$")
 MINUTES_ADDED: Final = "minutes"
 """The English of an `and` that may stand before the minutes of an hour; that of another one is empty."""
 
+AT: Final = "at"
+"""The English of a `before` that may stand before a bare hour, as `at` may; that of another one is empty."""
+
 _ORDINAL_WORDS: Final = tuple(ORDINAL_INDEX)
 _MAX_NUMBER_VALUE: Final = 20
 
@@ -98,6 +101,7 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
         yield from ((phrase, Word(kind, "")) for phrase in phrases.split(", "))
     if words.ago in words.before.split(", "):
         yield words.ago, Word("ago", "before")
+    yield from ((phrase, Word("before", AT)) for phrase in words.before_clock.split(", "))
     yield from ((phrase, Word("next", "next")) for phrase in words.following.split(", "))
     forms = {
         "every": words.every,

@@ -84,7 +84,8 @@ PORTUGUESE: Final = Language(
     },
     after_hour={"30": "e meia", "15": "e um quarto/e quinze"},
     by="até, até a, até o, até às, até as, no máximo até",
-    before="antes de, antes do, antes da, antes das",
+    before="antes de, antes do, antes da",
+    before_clock="antes das",
     within="em até, em menos de, nas próximas",
     limit={},
     edges={

@@ -85,7 +85,8 @@ SPANISH: Final = Language(
     },
     after_hour={"30": "y media", "15": "y cuarto", "-15": "menos cuarto"},
     by="para, para el, hasta, hasta el, a más tardar, a más tardar el",
-    before="antes de, antes del, antes de la, antes de las",
+    before="antes de, antes del, antes de la",
+    before_clock="antes de las",
     within="en menos de, en las próximas, dentro de las próximas",
     limit={},
     edges={

@@ -12,7 +12,7 @@ from typing import Final
 
 from duetime.scheduler.rules.time.languages import clock_words, rule_words
 from duetime.scheduler.rules.time.languages.clock_words import PhraseParts
-from duetime.scheduler.rules.time.languages.lexicon import Word, words_of
+from duetime.scheduler.rules.time.languages.lexicon import AT, Word, words_of
 from duetime.scheduler.rules.time.languages.word_order import (
     LENGTH_ORDER,
     PART_ORDER,
@@ -41,7 +41,7 @@ _TIMES: Final = tuple(
             f"ago (?P<past> {LENGTH_ORDER}) | (?P<past_before> {LENGTH_ORDER}) ago",
             f"(?P<lead> [into within limit]) {_SPAN} (?:{TIME_ORDER})?",
             f"article? (?P<base> weekday | day) (?:{_FROM}) (?:{TIME_ORDER})?",
-            "(?P<by> [by limit before]) article? (?P<month> month year?)",
+            "(?P<by> [by limit before ago]) article? (?P<month> month year?)",
             f"article? (?P<late> late) (?:{TIME_ORDER})?",
             f"article (?P<nth> number) {TIME_ORDER}",
             f"{_BY} {_DAY} {PART_ORDER} (?:{TIME_ORDER} (?P<part_behind> [part habit])?)?",
@@ -119,7 +119,7 @@ def _time_phrases(said: PhraseParts) -> Iterator[str]:
         distance = said["later"][0].english if "later" in said else clock_words.counted(said["distance"])
         yield from _with_clock(f"{distance} from {_day(said['base'])}", said)
     elif "month" in said:
-        yield f"{'before' if said['by'][0].kind == 'before' else 'until'} {_day(said['month'])}"
+        yield f"{'before' if _limit(said['by'][0]) == 'before' else 'until'} {_day(said['month'])}"
     elif "late" in said:
         yield from (
             clock_words.at_night(clock_words.clock(said, named=True)) if "clock" in said else ("tonight at 23:00",)
@@ -146,15 +146,18 @@ def _length(said: PhraseParts) -> Iterator[str]:
 
 
 def _day_and_time(said: PhraseParts) -> Iterator[str]:
-    days, by = _day(said.get("day", ())), _limit(said.get("by", (Word("", ""),))[0])
+    (limit,) = said.get("by", (Word("", ""),))
+    days, by = _day(said.get("day", ())), _limit(limit)
     parts = [said[name][0].english for name in ("part", "part_behind") if name in said]
-    clock = clock_words.clock(said, named=bool(days or parts or by in {"by", "before"}))
+    if limit == Word("before", AT):
+        said = {"at": (limit,), **said}
+    clock = clock_words.clock(said, named=bool(days or parts or by == "by"))
     if len(parts) > 1 or ("clock" in said and not clock) or by == "ago":
         return
     for day in days.split(_OR):
         found = _placed(day, parts, clock)
-        if found and by == "before" and not clock and not parts and not day.startswith("end of"):
-            yield f"before {day}"
+        if found and by == "before" and not clock and not day.startswith("end of"):
+            yield f"before {found}"
         elif found:
             yield f"by {found.removeprefix('at ')}" if by and not found.startswith("end of") else found
 
