@@ -64,7 +64,7 @@ class Bounds:
         for name in sorted(given, key=lambda name: name not in FORWARD_BOUNDS):  # the end first: others are read by it
             bound, end = given[name], instants.get("before", LAST_BOUND if to_come else None)
             if bound is not None:
-                whole = name in FORWARD_BOUNDS and bound == given.get("after")  # `today` and `today` are all of it
+                whole = bound == given.get("after") == given.get("before")  # `today` and `today` are all of it
                 instants[name] = resolve_bound(
                     bound, now=now, zone=zone, argument=name, end=end, holidays=holidays, whole=whole
                 )
@@ -105,7 +105,7 @@ def resolve_bound(
 ) -> datetime:
     """Return the instant that `given` means, read as a bound named `argument` of a filter with this `end`.
 
-    A day is its start, or with `whole` its end.
+    A day is its start. With `whole` both bounds are of one day, whose end `before` is.
 
     Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
     """

@@ -48,7 +48,9 @@ def read_bound(
     holidays: str = "",
     whole: bool = False,
 ) -> datetime:
-    """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`. With `whole` a day is its end.
+    """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
+
+    With `whole` both bounds are of one day: with `ahead` its end, else its start, which is the last before `end`.
 
     `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`. A day or a time of day is also
     read so where it then lies before the `end` of the filter. From 14:00 to 18:00 are hours of one day.
@@ -66,7 +68,7 @@ def read_bound(
     if exact is not None:
         return exact.candidates[0][0].astimezone(UTC)
     found = _distance(clean, view, ahead=ahead)
-    through = whole or bool(lead and (lead[1] or "").startswith("thr"))
+    through = (whole and ahead) or bool(lead and (lead[1] or "").startswith("thr"))
     whole = whole or (ahead and bool(lead and lead[1]))
     return found or _started(iso_date(clean), view, ahead=ahead, end=end, whole=whole, through=through)
 
@@ -118,7 +120,9 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
     months = _months(tokens(clean), today)
     if months:
         months = [add_months(month, int(through)) for month in months]
-        return _nearest(months, time(), view, ahead, end) if len(months) > 1 else _placed(months[0], time(), view)
+        if len(months) == 1:
+            return _placed(months[0], time(), view)
+        return _nearest(months, time(), view, ahead=ahead, end=end, whole=whole)
     this = row.attempt(_this, today)
     past = this or row.attempt(_last, today)
     clock, day = (past.clock, past) if past else (None, None)
@@ -126,16 +130,18 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
         clock, later = parser.clock_and_day(row, today, view)
         day = past or later
     if past and not row.done:  # `last friday of this month`
-        row = tokens(clean)
+        this, row = None, tokens(clean)
         clock, day = parser.clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
-    whole = whole or _is_end(day) or (ahead and bool(this and this.period))
-    start, beyond = _end(clock, day) if whole else (_start(clock, day), timedelta())
+    ends = (whole and ahead) or _is_end(day) or (ahead and bool(this and this.period))
+    start, beyond = _end(clock, day) if ends else (_start(clock, day), timedelta())
     if day is None or day.every:
         days = _repeated(clean, day, today, view)
-        return _nearest([found + beyond for found in days], start, view, ahead, end)
-    found = day.candidates[-1 if whole else 0]  # a weekend has two days
+        if day and whole:
+            days = _outermost(days, last=ends)
+        return _nearest([found + beyond for found in days], start, view, ahead=ahead, end=end, whole=whole)
+    found = day.candidates[-1 if ends else 0]  # a weekend has two days
     return _placed(next_start(day.period, found) if beyond and day.period else found + beyond, start, view)
 
 
@@ -201,12 +207,22 @@ def _repeated(clean: str, day: Day | None, today: date, view: Viewpoint) -> list
     return sorted(found)
 
 
-def _nearest(days: list[date], start: time, view: Viewpoint, ahead: bool, end: datetime | None) -> datetime:
+def _outermost(days: list[date], *, last: bool) -> list[date]:
+    """Return the days with no other next to them on that side: a weekend has two."""
+    step = _DAY if last else -_DAY
+    return [day for day in days if day + step not in days]
+
+
+def _nearest(
+    days: list[date], start: time, view: Viewpoint, *, ahead: bool, end: datetime | None, whole: bool
+) -> datetime:
     """Return the latest that is past, or with `ahead` the first to come; a day alone is never today.
 
-    Without `ahead` it is also the first to come where that is before `end`.
+    Without `ahead` it is also the first to come where that is before `end`. With `whole` it is the last before that.
     """
     instants = [_placed(day, start, view) for day in days]
+    if whole and end is not None and not ahead:
+        return [at for at in instants if at < end][-1]
     today = datetime.combine(view.wall.date(), time())
     over = view.now if start != time() else zones.place(today, view.known()).instant - timedelta(microseconds=1)
     coming = next((at for at in instants if at > view.now), None)

@@ -204,6 +204,9 @@ def test_an_end_is_behind_all_of_the_day_or_period_that_it_names(text: str, mean
         ("this week", "2026-11-16 00:00", "2026-11-23 00:00"),
         ("last week", "2026-11-09 00:00", "2026-11-16 00:00"),
         ("this weekend", "2026-11-21 00:00", "2026-11-23 00:00"),
+        ("the weekend", "2026-11-21 00:00", "2026-11-23 00:00"),
+        ("november", "2026-11-01 00:00", "2026-12-01 00:00"),
+        ("9:00", "2026-11-21 09:00", "2026-11-22 09:00"),
         ("june", "2027-06-01 00:00", "2027-07-01 00:00"),
         ("tomorrow morning", "2026-11-22 00:00", "2026-11-22 12:00"),
         ("tonight", "2026-11-21 18:00", "2026-11-22 00:00"),
@@ -213,3 +216,10 @@ def test_the_same_words_for_both_bounds_mean_all_of_that_day_or_period(text: str
     found = Bounds.of(None, NOW.astimezone(UTC), HOME, after=text, before=text).instants
     walls = [f"{found[name].astimezone(zones.load(HOME)):%Y-%m-%d %H:%M}" for name in ("after", "before")]
     assert walls == [begins, ends]
+
+
+@pytest.mark.parametrize("text", ["saturday", "samedi", "the 21st", "21 november", "2026-11-21", "today"])
+def test_the_same_words_for_both_bounds_mean_today_on_that_day(text: str) -> None:
+    found = Bounds.of(None, NOW.astimezone(UTC), HOME, after=text, before=text).instants
+    walls = [f"{found[name].astimezone(zones.load(HOME)):%Y-%m-%d %H:%M}" for name in ("after", "before")]
+    assert walls == ["2026-11-21 00:00", "2026-11-22 00:00"]
