@@ -271,6 +271,7 @@ class Walk:
             reference()
         except Refuses:
             assert view is None, "the reference refuses"
+            before()
             return False
         assert view is not None, f"refused: {refused}"
         self.model.look_again()
