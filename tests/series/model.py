@@ -280,7 +280,8 @@ class Model:
         _refuse(length > MAX_SNOOZE)
         fired, held = self.fired, self.run
         coming = self._past_pause()
-        if self.rule is None or fired is None or coming.ended or now - _ended(fired) > coming.at - now:
+        alone = self.rule is None or coming.ended or coming.under_way
+        if alone or fired is None or now - _ended(fired) > coming.at - now:
             self.move(max(now, now if coming.ended else self._shown(coming)) + length, now)
             return
         self.run, to = held, now
