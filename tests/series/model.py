@@ -443,6 +443,8 @@ class Model:
         else:
             run.finish("cancelled", now)
             self.fired = self._later(run) if run.started else self.fired
+            for each in self.beside:  # what waited for its end is looked at with the one that comes
+                each.held = False
         self.run = Run(coming, run.number + 1, wake=coming)
 
     def make_ready(self, now: datetime) -> None:
