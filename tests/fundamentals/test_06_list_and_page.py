@@ -58,7 +58,7 @@ async def test_a_bound_is_past_unless_it_says_otherwise_and_the_answer_says_how_
     assert await titles(client, after="today noon", before="19:30") == ["Call John", "Buy milk"]
     assert await titles(client, before="last night") == []
     said = text_of(await client.call_tool("list_tasks", {"after": "friday", "before": "friday"}))
-    assert "Due from Fri 20 Nov 2026 00:00 to Fri 27 Nov 2026 00:00." in said
+    assert "It lists what is due from Fri 27 Nov 2026 00:00 to Sat 28 Nov 2026 00:00." in said
 
 
 async def test_open_tasks_are_those_still_to_come_and_ended_ones_the_others(client: Client) -> None:

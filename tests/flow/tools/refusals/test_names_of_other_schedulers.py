@@ -125,7 +125,7 @@ CALLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (C, {"change": "pause", "filter": {"title": "one"}}, {"change": "pause", "query": "one"}),
     (C, {"change": "pause", "query": "one", "until": "friday"}, {"change": "pause", "query": "one", "to": "friday"}),
     # lists and events
-    (L, {"date": "tomorrow"}, {"after": "tomorrow", "before": "tomorrow 23:59"}),
+    (L, {"date": "tomorrow"}, {"after": "tomorrow", "before": "tomorrow"}),
     (L, {"start": "tomorrow", "end": "friday"}, {"after": "tomorrow", "before": "friday"}),
     (L, {"status": "pending"}, {"state": "open"}),
     (L, {"filter": {"status": "completed"}}, {"state": "succeeded"}),
