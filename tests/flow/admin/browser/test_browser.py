@@ -308,7 +308,7 @@ def test_an_unfolded_part_stays_so_when_the_page_renews_itself(empty_window: Win
 
 def test_a_scheduled_task_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
     empty_window.open("/runs?state=to_come")
-    expect(empty_window.page.get_by_text("No runs yet")).to_be_visible()
+    expect(empty_window.page.get_by_role("heading", name="Nothing matches")).to_be_visible()
     empty_site.app.scheduler.schedule("Feed the cat", when="in 2 hours")
     expect(empty_window.page.get_by_role("link", name="Feed the cat")).to_be_visible()
 
