@@ -50,8 +50,8 @@ class RunFacts:
     after a resume, and `known` whether one has a handler for the action. `claimers` are the workers elsewhere of an
     external action. `left_running` says what is known of the process of a run that is stored as running, where that
     does not run any more. `taken_by` is the worker that has taken the run and is silent, `held_by` the worker elsewhere
-    that holds it. `upstreams` are what the task
-    comes after, `approval` is what is asked, `awaited` an event. `side_approvals` is what runs next to it ask.
+    that holds it. `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
+    `side_approvals` is what runs next to it ask.
     """
 
     queue: Explanation | None = None

@@ -10,12 +10,7 @@ from typing import Protocol
 from duetime.scheduler.chain.inheritance import Inherited, inherit
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
-from duetime.scheduler.foresight.reasons.processes import (
-    SILENT_LEASE_RATIO,
-    Claimers,
-    LeftRunning,
-    is_due_now,
-)
+from duetime.scheduler.foresight.reasons.processes import SILENT_LEASE_RATIO, Claimers, LeftRunning, is_due_now
 from duetime.scheduler.queue import Explanation, Shortage
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import RunHolder

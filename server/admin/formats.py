@@ -23,9 +23,7 @@ _ONE_DAY = timedelta(days=1)
 _SECONDS_SHOWN_BELOW_S = 10
 SMALL_PART_RATIO = 0.1
 MAX_ENDS_SHOWN = 3
-_NAMED = re.compile(r"\b([tr])_(?:[0-9a-z]{20}|[0-9a-z]{12})\b")
-"""The id of a task or a run in a sentence."""
-
+_TASK_OR_RUN_ID = re.compile(r"\b([tr])_(?:[0-9a-z]{20}|[0-9a-z]{12})\b")
 _PAGES = {"t": "/tasks/", "r": "/runs/"}
 
 
@@ -128,7 +126,7 @@ def linked(context: Context, sentence: str) -> Markup:
     """Write a sentence with each task and run that it names as a link to its page."""
     visit: Visit = context["visit"]
     parts, end = list[str](), 0
-    for found in _NAMED.finditer(sentence):
+    for found in _TASK_OR_RUN_ID.finditer(sentence):
         link = Markup('<a href="{}">{}</a>').format(visit.url(_PAGES[found[1]] + found[0]), found[0])
         parts += [sentence[end : found.start()], link]
         end = found.end()
