@@ -15,7 +15,6 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.records import ExternalWorker
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.protocol.tasks_extension import TASKS_EXTENSION
@@ -195,9 +194,9 @@ async def test_a_claim_and_its_reservation_outlive_a_restart_of_the_server(tmp_p
 
 @pytest.mark.parametrize("modern", [True, False])
 async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_closed_the_connection(
-    site: Site, modern: bool
+    site: Site, modern: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served, left = site.http._transport, asyncio.Event()
+    served, left, look, loop = site.http._transport, asyncio.Event(), claim_runs._claim, asyncio.get_running_loop()
     assert isinstance(served, httpx2.ASGITransport)
     app, worker = served.app, site.key("acme", "bot", scopes=("worker",))
 
@@ -215,6 +214,12 @@ async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_close
 
         await app(scope, received, send)
 
+    def last_look(call: ClaimRuns, sender: Sender) -> Any:
+        claimed = look(call, sender)
+        loop.call_soon_threadsafe(left.set)
+        return claimed
+
+    monkeypatch.setattr(claim_runs, "_claim", last_look)
     headers = {} if modern else await site.session(worker)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(leaving), base_url="http://127.0.0.1") as http:
         there = Site(site.app, http)
@@ -223,21 +228,12 @@ async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_close
         waiting = asyncio.ensure_future(
             there.modern(worker, "tools/call", **params) if modern else there.post(worker, body, **headers)
         )
-        await until_asked(site)
-        left.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await left.wait()
         task_id = await scheduled(site, site.key("acme", "ann"))
         answer = (await waiting).json()["result"]
     assert answer["structuredContent"]["claims"] == []
     assert site.app.store.history.attempts("acme", task_id) == []
-
-
-async def until_asked(site: Site) -> None:
-    """Wait for a worker's call to be noted, which is before its first look for a run."""
-    async with asyncio.timeout(PATIENCE_S):
-        known: list[ExternalWorker] = []
-        while not known:
-            known = site.app.store.external_workers.all()
-            await asyncio.sleep(0.02)
 
 
 async def test_a_run_that_is_claimed_for_a_caller_that_has_left_is_handed_back(
