@@ -35,7 +35,7 @@ MODERN = {
 End = Sequence[tuple[str, float]]
 """The signs of an end, each with the seconds that the host waits after it, then it kills a server that is still there.
 
-A server whose threads wait for a processor has so much longer as the one that waits longest.
+A server has so much longer as its threads wait for a processor, all together: they wait for each other too.
 """
 
 PROBE: End = (("EOF", 0.0), ("SIGTERM", 1.0))
@@ -97,8 +97,8 @@ class Host:
             began, kept_waiting, before = time.monotonic(), 0.0, self._waited_s()
             while self.process.poll() is None and time.monotonic() - began < seconds + kept_waiting:
                 time.sleep(0.005)
-                waited = [waited_s - before.get(thread, 0.0) for thread, waited_s in self._waited_s().items()]
-                kept_waiting = max(kept_waiting, *waited, 0.0)
+                waited_s = sum(found - before.get(thread, 0.0) for thread, found in self._waited_s().items())
+                kept_waiting = max(kept_waiting, waited_s)
         return self.kill()
 
     def _waited_s(self) -> dict[str, float]:
