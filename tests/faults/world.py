@@ -38,7 +38,7 @@ from tests.faults.invariants import RECOVERY_S, problems
 from tests.faults.proxy import Proxy
 from tests.faults.record import Fault, Line, Record, Sample
 from tests.faults.recording import Ledger, record_of
-from tests.flow.waiting import eventually
+from tests.flow.waiting import eventually, processor_waits_s
 from tests.services import OwnPostgres, OwnValkey
 
 LEASE_S = 4.0
@@ -59,7 +59,7 @@ PATIENCE_S = 180.0
 """Seconds that the tests wait for what has to come, on a machine that may be busy with other things."""
 
 CALL_S = 2.5
-"""Seconds that a schedule call may take while the queue is away."""
+"""Seconds that a schedule call may take while the queue is away, but for those in which processors were wanted."""
 
 
 @dataclass(frozen=True)
@@ -233,14 +233,15 @@ class World:
         by = Principal(tenant, "alice")
         arguments: dict[str, Any] = {"when": "now", "action": action, "idempotency_key": f"k{number}", **values}
         while True:
-            began = time.monotonic()
+            began, waits_s = time.monotonic(), processor_waits_s()
             try:
                 view = self.app.scheduler.schedule(f"Task {number}", by=by, **arguments)
             except StoreUnavailable:
                 self.repeated_calls += 1
                 time.sleep(0.1)
                 continue
-            self.slowest_call = max(self.slowest_call, time.monotonic() - began)
+            took = time.monotonic() - began - (processor_waits_s() - waits_s)
+            self.slowest_call = max(self.slowest_call, took)
             self.acknowledged[view.record.task.id] = by
             return view.record.task.id
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 PATIENCE_S = 120.0
 """Seconds after which something is taken to hang; no test depends on how long it takes."""
@@ -25,3 +28,14 @@ def eventually(
         waited = time.monotonic() - began
         assert waited < patience, f"waited {patience:g} s for {what}"
         time.sleep(min(max(MIN_PAUSE_S, PAUSE_RATIO * waited), max_pause))
+
+
+def processor_waits_s() -> float:
+    """Return how long something of this machine has waited for a processor since its start, 0 where Linux keeps none.
+
+    A time that a test takes says nothing about the software for so much of it.
+    """
+    with suppress(OSError):
+        found = re.search(r"some .*total=(\d+)", Path("/proc/pressure/cpu").read_text())
+        return int(found[1]) / 1e6 if found else 0.0
+    return 0.0
