@@ -73,24 +73,23 @@ def is_bulk_token(token: str) -> bool:
 
 
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: timedelta = UNDO_WINDOW) -> Change:
-    """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
-    run = record.run
+    """Restore a cancelled task as the next generation of its run, at its old time, or at once; it keeps its age."""
+    task, run = record.task, record.run
     if token is not None and is_bulk_token(token):
-        text = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
+        text = f"{token} takes back a change of many tasks, not that of {task.id} alone."
         raise Refused(text, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
-        missing = (
-            f"{record.task.id} is not cancelled; other changes are undone with their token.{final_no_text(record.task)}"
-        )
-        raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
+        missing = f"{task.id} is not cancelled; other changes are undone with their token.{final_no_text(task)}"
+        raise Refused(missing, argument="undo", remedy=remedies.Inspect(task.id))
     if undo_token(run, now - UNDO_GRACE, window) is None:
         late = f"itself: {run.summary}" if was_left_out(run) else f"in the last {length(window)}"
-        raise Refused(f"{record.task.id} was not cancelled {late}.", argument="undo", remedy=remedies.ScheduleAnother())
+        raise Refused(f"{task.id} was not cancelled {late}.", argument="undo", remedy=remedies.ScheduleAnother())
     if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
         known = "belongs to an earlier cancel" if _TOKEN.fullmatch(token) else "is not an undo token"
-        raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(record.task.id))
-    once_more = next_generation(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
-    return Change(record.task, run, next_run=replace(once_more, missed=run.missed), kind=EventKind.CANCEL_UNDONE)
+        raise Refused(f"{token[:40]!r} {known}.", argument="undo", remedy=remedies.Inspect(task.id))
+    once_more = next_generation(task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    again = replace(once_more, missed=run.missed, first_ready_at=None if task.asks else run.first_ready_at)
+    return Change(task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 
 
 def back_to_timer(run: Run) -> Run:

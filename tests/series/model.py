@@ -387,11 +387,8 @@ class Model:
     def undo(self, now: datetime) -> None:
         run = self.run
         _refuse(run.state != "cancelled" or run.started or now - _ended(run) > UNDO)
-        self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot, first=run.left_undone)
-        self.beside += [
-            Run(each.at, each.number, max(each.at, now), each.counts, each.slot, first=each.left_undone)
-            for each in self.taken
-        ]
+        self.run = _again(run, now)
+        self.beside += [_again(each, now) for each in self.taken]
         self.taken = []
 
     def remember(self) -> Callable[[], None]:
@@ -638,6 +635,12 @@ class Model:
 def _refuse(why: bool) -> None:
     if why:
         raise Refuses
+
+
+def _again(run: Run, now: datetime) -> Run:
+    """Return a cancelled run as it comes back: at its own time, or at once; it keeps its age."""
+    wake = max(run.at, now)
+    return Run(run.at, run.number, wake, run.counts, run.slot, opened=run.opened, first=run.left_undone)
 
 
 def _ended(run: Run) -> datetime:

@@ -105,9 +105,14 @@ def test_buffer_one_runs_the_first_generation_that_fell_due_when_the_open_one_ha
     assert (chain.runs()[13], desk.scheduler.get(chain.id).record.run.number) == (SCHEDULED, 3)
 
 
-def test_buffer_all_runs_each_generation_that_fell_due_one_after_the_other(desk: Desk) -> None:
+@pytest.mark.parametrize("undone", [False, True])
+def test_buffer_all_runs_each_generation_that_fell_due_one_after_the_other_also_after_an_undone_cancel(
+    desk: Desk, undone: bool
+) -> None:
     chain = Hourly(desk, overlap="buffer_all")
     chain.run(9, (12, 30))
+    if undone:
+        desk.scheduler.act(chain.id, "undo", undo=desk.scheduler.cancel(chain.id).undo)
     ran = []
     for minute in range(31, 37, 2):
         ran += chain.end(12, minute)

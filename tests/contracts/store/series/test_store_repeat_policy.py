@@ -82,9 +82,16 @@ def test_buffer_one_runs_the_first_that_fell_due_when_the_run_has_ended(desk: De
     assert desk.runs(task_id)[13] is State.SCHEDULED
 
 
-def test_buffer_all_runs_each_that_fell_due_one_after_the_other(desk: Desk) -> None:
+@pytest.mark.parametrize("way", ["", "alone", "with others"])
+def test_buffer_all_runs_each_that_fell_due_one_after_the_other_also_after_an_undone_cancel(
+    desk: Desk, way: str
+) -> None:
     task_id = desk.hourly(overlap="buffer_all")
     desk.run(9, (12, 30))
+    if way == "alone":
+        desk.scheduler.act(task_id, "undo", undo=desk.scheduler.cancel(task_id).undo)
+    elif way:
+        desk.scheduler.bulk.change("undo", undo=desk.scheduler.bulk.change("cancel", [task_id]).undo)
     ran = []
     while claims := desk.start(12, 31):
         ran += [claim.run.scheduled_for.hour for claim in claims]
