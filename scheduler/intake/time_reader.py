@@ -55,10 +55,17 @@ class TimeReader:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
 
-    def frame(self, timezone: str | None, *, moved_from: datetime | None = None, own: str | None = None) -> Frame:
+    def frame(
+        self,
+        timezone: str | None,
+        *,
+        moved_from: datetime | None = None,
+        seen: datetime | None = None,
+        own: str | None = None,
+    ) -> Frame:
         """Return how times are read: `timezone` is the caller's, `own` the zone of a task that is moved."""
         named = self.zone_named or timezone is not None or own not in (None, self.zone)
-        return Frame(moved_from, zone_named=named, holidays=self.holidays)
+        return Frame(moved_from, zone_named=named, holidays=self.holidays, seen=seen)
 
     def zone_of(self, request: Request | Reschedule) -> str | None:
         """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""

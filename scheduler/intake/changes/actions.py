@@ -107,7 +107,7 @@ def _snooze(record: TaskRecord, minutes: int | None, until: Moment | None, now: 
 def _snooze_by(
     record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str
 ) -> timedelta | datetime:
-    frame = Frame(moved_from(record), holidays=holidays)
+    frame = Frame(moved_from(record), holidays=holidays, seen=seen_at(record))
     return snooze_by(record.task.timezone, minutes, until, now, frame)
 
 

@@ -147,21 +147,25 @@ def next_due(
     ends: Mapping[str, datetime] = MappingProxyType({}),
     *,
     behind: Collection[Run] = (),
+    as_seen: bool = False,
 ) -> datetime | None:
     """Return when the first of the runs of a chain continues, or begins; of those in progress only without others.
 
     `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count.
-    Then it is due, while its own time lies behind it, for who ends the wait late. Runs `behind` these count where none
-    of these does: what waits for a run keeps its own time when that run alone is moved.
+    Then it is due, while its own time lies behind it, for who ends the wait late. `as_seen` a late attempt keeps its
+    time. Runs `behind` these count where none of these does: what waits for a run keeps its own time when that run
+    alone is moved.
     """
     held = {run.id for run in runs if changes.has_started(run) and ends.get(run.id, now) > now}
     waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING and run.id not in held]
     times = [
-        max(ends.get(run.id) or run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for
+        max(ends.get(run.id) or run.wake_at or now, run.scheduled_for if as_seen else now)
+        if changes.has_started(run)
+        else run.scheduled_for
         for run in waiting
     ]
     if not times and behind:
-        return next_due([*runs, *behind], now, ends)
+        return next_due([*runs, *behind], now, ends, as_seen=as_seen)
     return min(times or [run.scheduled_for for run in runs if run.state in OPEN], default=None)
 
 

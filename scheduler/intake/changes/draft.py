@@ -46,9 +46,10 @@ class ChangeDraft:
         """The date in that zone."""
         return self.planner.times.today(self.request, self.now, self.task.timezone)
 
-    def frame(self, moved_from: datetime | None = None) -> Frame:
-        """Return how the times of the call are read; `moved_from` is the time that `when` replaces."""
-        return self.planner.times.frame(self.request.timezone, moved_from=moved_from, own=self.task.timezone)
+    def frame(self, moved_from: datetime | None = None, seen: datetime | None = None) -> Frame:
+        """Return how the times of the call are read; `moved_from` is the time that `when` replaces, `seen` as that."""
+        given, own = self.request.timezone, self.task.timezone
+        return self.planner.times.frame(given, moved_from=moved_from, seen=seen, own=own)
 
     def with_change(self, change: Change) -> ChangeDraft:
         return replace(self, change=change)

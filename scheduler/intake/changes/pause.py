@@ -97,7 +97,7 @@ def seen_at(record: TaskRecord) -> datetime:
 
 
 def moved_from(record: TaskRecord) -> datetime:
-    """Return the time from which `2 hours later` counts: that of the run, or the end of a pause that holds it."""
+    """Return the time that a day without a time of day keeps: that of the run, or the end of a pause that holds it."""
     seen = seen_at(record)
     return seen if seen > due_at(record.run) else record.run.scheduled_for
 

@@ -23,6 +23,7 @@ from duetime.scheduler.intake.changes.pause import (
     past_pause,
     pause_step,
     read_pause,
+    seen_at,
     skip_next,
 )
 from duetime.scheduler.intake.changes.series import (
@@ -184,7 +185,8 @@ def _new_time_step(draft: ChangeDraft) -> ChangeDraft:
     if request.when is None and (run.scheduled_for <= draft.now or changes.has_started(run)):
         return draft.with_task(timezone=zones.find(zone).key)  # only what is said changes
     given = request.when if request.when is not None else wall_time(run.scheduled_for, record.task.timezone)
-    frame, argument = draft.frame(moved_from=moved_from(record)), "when" if request.when is not None else "timezone"
+    frame = draft.frame(moved_from=moved_from(record), seen=seen_at(record))
+    argument = "when" if request.when is not None else "timezone"
     resolved = resolve_moment(given, now=draft.now, zone=zone, argument=argument, frame=frame)
     stays = resolved.instant == run.scheduled_for and zone == task.timezone
     if stays and run.state in {State.SCHEDULED, State.WAITING}:

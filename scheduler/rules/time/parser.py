@@ -143,7 +143,7 @@ def _span_named(clean: str, moves: bool) -> Callable[[Viewpoint], Reading] | Non
 
 def _later(span: Span, view: Viewpoint) -> Reading:
     """Read `1 day later`: than the task that is moved, else than now. `1 day earlier` is a negative span."""
-    start = view.frame.moved_from or view.now
+    start = view.frame.seen or view.frame.moved_from or view.now
     note = "counted from its present time" if view.frame.moved_from else "counted from now"
     return _after(span, replace(view, now=start), None, (note,))
 

@@ -22,13 +22,15 @@ class Frame:
     """The subject of a phrase: `moved_from` is the time of the task that it moves, None for a new one.
 
     `zone_named` says whether somebody named the zone; that of a machine is nobody's wish. `holidays` is the calendar of
-    public holidays, empty where none is configured. `end` says that the phrase ends something: `until june`.
+    public holidays, empty where none is configured. `end` says that the phrase ends something: `until june`. `seen` is
+    the time that a card shows of the moved task, such as that of its next attempt: `2 hours later` counts from it.
     """
 
     moved_from: datetime | None = None
     zone_named: bool = True
     holidays: str = ""
     end: bool = False
+    seen: datetime | None = None
 
 
 NEW_TASK = Frame()

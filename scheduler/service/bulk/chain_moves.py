@@ -15,7 +15,8 @@ from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.intake.changes.chain import ChainMove, next_due
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import Moment
-from duetime.scheduler.views import TaskRecord, after_pause
+from duetime.scheduler.rules.changes import has_started
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -32,32 +33,33 @@ class ChainMoves:
         first = [step.record for step in front_steps(found)]
         early = any(each.awaited and each.awaited.wait.at_once for each in self._facts.open_waits(first).values())
         only = first if early else None
-        due, seen = self.due(found, now, only=only), self._seen(found, now, only)
+        due, seen = self.due(found, now, only=only), self.due(found, now, only=only, as_seen=True)
         if due is None:
             raise _ended(found)
         return replace(ChainMove.to(to, due, zone, self._planner, now, seen=seen), early=early)
 
-    def _seen(self, found: ChainRecord, now: datetime, only: Sequence[TaskRecord] | None) -> datetime | None:
-        """Return when a reader expects the next step of a chain that pauses hold until a time; None without one."""
-        every = [step.record for step in found.steps] if only is None else only
-        held = [record for record in every if record.task.paused and record.task.paused_until]
-        return self.due(found, now, only=[_past_pause(record) for record in every]) if held else None
+    def due(
+        self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None, as_seen: bool = False
+    ) -> datetime | None:
+        """Return when a chain, or `only` some of its steps, continues or begins; None where all of it has ended.
 
-    def due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
-        """Return when a chain, or `only` some of its steps, continues or begins; None where all of it has ended."""
+        `as_seen` by a reader it is later where a pause holds it, and earlier where its next attempt is late.
+        """
         every = [step.record for step in found.steps] if only is None else only
         ends = {run_id: end for run_id, each in self._facts.open_waits(every).items() if (end := _end_of_wait(each))}
         next_ones = {step.record.run.id for step in front_steps(found)}
-        runs = [record.run for record in every]
+        runs = [(_as_seen(record) if as_seen else record).run for record in every]
         behind = [run for run in runs if run.id not in next_ones]
-        return next_due([run for run in runs if run.id in next_ones], now, ends, behind=behind)
+        first = [run for run in runs if run.id in next_ones]
+        return next_due(first, now, ends, behind=behind, as_seen=as_seen)
 
 
-def _past_pause(record: TaskRecord) -> TaskRecord:
-    """Return a step whose times are no earlier than the end of the pause that holds it."""
+def _as_seen(record: TaskRecord) -> TaskRecord:
+    """Return a step at the time at which a reader expects it, no earlier than the end of the pause that holds it."""
     task, run = record.task, record.run
+    at = run.scheduled_for if has_started(run) else due_at(run)
     wake_at = run.wake_at and after_pause(task, run.wake_at)
-    return replace(record, run=replace(run, scheduled_for=after_pause(task, run.scheduled_for), wake_at=wake_at))
+    return replace(record, run=replace(run, scheduled_for=after_pause(task, at), wake_at=wake_at))
 
 
 def _ended(found: ChainRecord) -> Refused:
