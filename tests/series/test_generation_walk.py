@@ -119,12 +119,10 @@ class Walk:
             self.compare()
 
     def cancel_and_undo(self) -> None:
-        """Cancel a chain and take that back, unless it is paused, or a step has begun and waits; what runs is to stop.
+        """Cancel a chain and take that back, unless a step has begun and waits; what runs is to stop.
 
         A step comes back with its newest run: where that does not, older ones of it stay cancelled.
         """
-        if self.model.paused:
-            return
         runs = [run for each in self.model.generations for run in each.runs.values()]
         if (
             any(run.stop or run.failures or run.state == "suspended" for run in runs if run.is_open)
