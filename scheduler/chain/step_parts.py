@@ -13,6 +13,11 @@ from typing import Any, Final
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.task import RetryPolicy
 
+_MIN_SIMILARITY_RATIO: Final = 0.75
+_LENGTHS: Final = frozenset({"delay", "countdown", "wait"})
+_IN_UNITS: Final = re.compile(r"(?:delay|countdown|wait|in)_(seconds|minutes|hours|days)")
+"""A name of a delay that says its unit: `delay_seconds`."""
+
 _ATTEMPTS: Final = re.compile(r"(\d{1,3})(?: (times|retries|attempts|tries))?(?:[,.;].*)?")
 
 
@@ -138,15 +143,25 @@ _MEANT_PARTS: Final = {
     **dict.fromkeys(("id", "step"), "name"),
     **dict.fromkeys(("input", "args", "arguments", "params", "parameters"), "payload"),
     **dict.fromkeys(("handler", "tool"), "action"),
+    **dict.fromkeys(("delay", "countdown", "wait", "at", "run_at", "start", "start_at", "start_time", "eta"), "when"),
+    **dict.fromkeys(("tz", "zone", "time_zone"), "timezone"),
+    **dict.fromkeys(("retries", "max_retries", "retry_count", "attempts", "max_attempts", "retry_policy"), "retry"),
+    **dict.fromkeys(("duration", "takes"), "estimate"),
+    **dict.fromkeys(("tags", "tag", "label"), "labels"),
+    **dict.fromkeys(("urgency", "importance", "tier"), "priority"),
+    **dict.fromkeys(("due_by", "finish_by", "complete_by", "by"), "deadline"),
+    **dict.fromkeys(("channel", "channels"), "deliver_to"),
 }
 """Names that workflow engines have for a part of a step."""
 
 
-def meant_part(name: str) -> str | None:
+def meant_part(name: str, value: Any = None) -> str | None:
     """Return the part of a step that was most likely meant by another name."""
     plain = name[:40].lower().replace("-", "_")
-    near = get_close_matches(plain, STEP_PARTS, n=1)
-    return _MEANT_PARTS.get(plain) or (near[0] if near else None)
+    if plain == "wait" and _is_object(value):
+        return "wait_for"
+    near = get_close_matches(plain, STEP_PARTS, n=1, cutoff=_MIN_SIMILARITY_RATIO)
+    return _MEANT_PARTS.get(plain) or ("when" if _IN_UNITS.fullmatch(plain) else near[0] if near else None)
 
 
 def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:
@@ -157,7 +172,7 @@ def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:
     if not name.isidentifier():
         return ""
     left_out = f"{name}=null"
-    value = listed_texts(step[name]) if meant == "after" else step[name]
+    value = None if meant is None else _as_part(name.lower(), meant, step[name])
     if meant is None or not STEP_PARTS[meant][1](value):
         return left_out
     if meant == "after":
@@ -165,3 +180,19 @@ def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:
     elif meant in step:
         return left_out
     return f"{meant}={value!r}, {left_out}"
+
+
+def _as_part(name: str, meant: str, value: Any) -> Any:
+    """Return the value of a misnamed part as that of the part that was meant: `delay` is a time from now."""
+    if meant == "after":
+        return listed_texts(value)
+    if meant == "retry" and not _is_object(value):
+        counted = "attempts" if name.endswith("attempts") else "times"
+        return _as_attempts(f"{value} {counted}" if str(value).isdecimal() else value)
+    if meant == "when" and not isinstance(value, bool) and re.match(r"\d", str(value)):
+        unit = _IN_UNITS.fullmatch(name)
+        counted = unit[1] if unit else "seconds"
+        is_number = not is_text(value) or value.strip().isdecimal()
+        return f"in {value} {counted}" if is_number else f"in {value}" if name in _LENGTHS else value
+    reads = _MEANT_VALUES.get(meant)
+    return reads(value) if reads and not STEP_PARTS[meant][1](value) else value

@@ -40,7 +40,6 @@ _EXAMPLE: Final = (
 _MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
 _MAX_EXAMPLE_BYTES: Final = 400
-_USUAL_NAME: Final = "fetch"
 
 
 class StepList(NamedTuple):
@@ -106,9 +105,9 @@ def read_steps(given: Any, of: StepList = CHAIN_STEPS) -> ReadSteps:
     if len(given) > of.most:
         raise _too_many(len(given), of)
     steps, problems, wrong = list[StepRequest](), list[InvalidArgument](), dict[str, Collection[str]]()
-    example = _renamed(given, of)
+    renamed = _renamed(given, of)
     for number, each in enumerate(given, start=of.first):
-        found = list(_problems_of(each, of, f"{of.name}[{number}]", example))
+        found = list(_problems_of(each, of, number, renamed))
         problems += found
         if isinstance(each, Mapping) and _is_name(each.get("name")):
             parts = {problem.argument.rpartition(".")[2] for problem in found}
@@ -137,19 +136,21 @@ def _given(step: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, **lists}
 
 
-def _problems_of(given: Any, of: StepList, place: str, renamed: str) -> Iterator[InvalidArgument]:
-    """Yield what is wrong with the form of a step; `renamed` is an example with names for all steps."""
+def _problems_of(given: Any, of: StepList, number: int, renamed: str) -> Iterator[InvalidArgument]:
+    """Yield what is wrong with the form of a step; `renamed` is an example with names for all, if it is short."""
+    place = f"{of.name}[{number}]"
     if not isinstance(given, Mapping):
         yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=of.example)
         return
     known = _given(given)
     yield from filter(None, (_wrong(of, place, name, known) for name in known))
     name = known.get("name")
+    example = renamed or _meant_name(name, number)
     if name is None and all(name in STEP_PARTS or meant_part(str(name)) != "name" for name in known):
-        yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example=renamed)
+        yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example=example)
     elif is_text(name) and not _is_name(name):
         problem = f"{str(name)[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
-        yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example=renamed)
+        yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example=example)
 
 
 def _is_name(name: Any) -> bool:
@@ -157,14 +158,14 @@ def _is_name(name: Any) -> bool:
 
 
 def _renamed(steps: Sequence[Any], of: StepList) -> str:
-    """Return the steps with a name for each, under which the others name it; a name alone where that is long."""
+    """Return the steps with a name for each, under which the others name it; empty where that is long."""
     if not all(isinstance(each, Mapping) for each in steps):
-        return _USUAL_NAME
+        return ""
     names = [_meant_name(each.get("name"), number) for number, each in enumerate(steps, start=of.first)]
     meant = {each["name"]: name for each, name in zip(steps, names, strict=True) if is_text(each.get("name"))}
     shown = [_with_names(each, name, meant) for each, name in zip(steps, names, strict=True)]
     example = f"{of.name}={shown!r}"
-    return example if len(example.encode("utf-8", "replace")) <= _MAX_EXAMPLE_BYTES else _USUAL_NAME
+    return example if len(example.encode("utf-8", "replace")) <= _MAX_EXAMPLE_BYTES else ""
 
 
 def _with_names(step: Mapping[str, Any], name: str, meant: Mapping[str, str]) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _wrong(of: StepList, place: str, name: Any, step: Mapping[str, Any]) -> Inva
     """Return what is wrong with a member of a step: it is unknown, or of the wrong kind."""
     value = step[name]
     if name not in STEP_PARTS:
-        meant = None if name in ScheduleArguments.__annotations__ else meant_part(str(name))
+        meant = None if name in ScheduleArguments.__annotations__ else meant_part(str(name), value)
         unknown = f"a step has no such part{_hint(of, name, meant)}"
         example = renamed_part(str(name), meant, step)
         return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS), example=example)

@@ -15,6 +15,7 @@ MAX_WHOLE_BYTES: Final = 220
 """Longest argument that an example repeats; of a longer one it shows the part alone, by its path."""
 
 _PARTS: Final = re.compile(r"[^.\[\]]+")
+_NUMBER: Final = re.compile(r"\.(\d+)\b")
 _EITHER: Final = re.compile(r" or (?=[a-z_]+=)")
 _NAMED: Final = re.compile(r"[a-z_]+=|[\[{]")
 _EXCEPT: Final = re.compile(r"(?:^|(?<=, ))except=")
@@ -206,7 +207,8 @@ def _written(whole: Mapping[str, Any], values: Mapping[Path, Any]) -> str:
     """Write whole arguments, or the parts alone where these are too long, or have something secret in them."""
     if redacted_json(whole) == whole and len(repr(whole).encode("utf-8", "replace")) <= MAX_WHOLE_BYTES:
         values = {(name,): value for name, value in whole.items()}
-    return ", ".join(f"{'.'.join(place)}={_in_words(value)}" for place, value in values.items())
+    names = {place: _NUMBER.sub(r"[\1]", ".".join(place)) for place in values}
+    return ", ".join(f"{names[place]}={_in_words(value)}" for place, value in values.items())
 
 
 def _in_words(value: Any) -> str:

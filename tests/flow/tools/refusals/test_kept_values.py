@@ -26,6 +26,19 @@ WATCH = {"url": "https://example.com/order"}
 POSTED = "payload={'url': 'https://example.com', 'method': 'POST'}"
 WATCHED = "payload={'changed': true, 'url': 'https://example.com/order/7'}"
 OFTEN = {"title": "A", "repeat": "every 15 minutes"}
+OTHER_NAMES: list[tuple[str, Any, dict[str, Any]]] = [
+    ("delay", "1 hour", {"when": "in 1 hour"}),
+    ("delay", 90, {"when": "in 90 seconds"}),
+    ("delay_minutes", 5, {"when": "in 5 minutes"}),
+    ("start_at", "tomorrow 10am", {"when": "tomorrow 10am"}),
+    ("tz", "Europe/Paris", {"timezone": "Europe/Paris"}),
+    ("max_retries", 3, {"retry": {"max_attempts": 4}}),
+    ("max_attempts", 3, {"retry": {"max_attempts": 3}}),
+    ("duration", "5 minutes", {"estimate": "5 minutes"}),
+    ("tags", "home", {"labels": ["home"]}),
+    ("timeout", "5 minutes", {}),
+]
+"""Names of other schedulers in a step: what they say is kept under the name that a step has for it."""
 
 
 def _watch(condition: str, meant: str) -> tuple[dict[str, Any], str]:
@@ -47,6 +60,10 @@ KEPT: list[tuple[dict[str, Any], str]] = [
         "steps=[{'name': 'a', 'after': ['c', 'b']}, {'name': 'b'}, {'name': 'c'}]",
     ),
     ({**TIMED, "steps": [{"name": "a", "prioritty": "high"}]}, "steps=[{'name': 'a', 'priority': 'high'}]"),
+    *(
+        ({**TIMED, "steps": [{"name": "a", name: value}]}, f"steps=[{ ({'name': 'a'} | meant)!r}]")
+        for name, value, meant in OTHER_NAMES
+    ),
     (
         {**TIMED, "approval": {"question": "Pay?", "by": "2 hours", "default": "yes"}},
         "approval={'question': 'Pay?', 'by': '2 hours', 'default': 'approve'}",
@@ -105,6 +122,23 @@ def test_an_example_keeps_the_values_that_are_right(answer: Answer, wrong: dict[
     assert not accepted
     assert said.splitlines()[0].endswith(f" Example: {example}"), said
     [(tool, again)] = corrections(S, wrong, said)
+    accepted, then = answer(tool, {**again, "dry_run": True})
+    assert accepted, then
+
+
+@pytest.mark.parametrize(
+    ("wrong", "example"),
+    [({"labels": "home, work"}, "steps[2].labels=['home', 'work']"), ({"name": "load it"}, "steps[2].name='load-it'")],
+)
+def test_the_part_of_a_step_is_named_by_its_number_where_the_steps_are_long(
+    answer: Answer, wrong: dict[str, Any], example: str
+) -> None:
+    long = {"name": "load", "payload": {"message": "Load it. " * 60}, "labels": ["home"], "after": ["fetch"]}
+    call = {**TIMED, "steps": [{"name": "fetch"}, {**long, **wrong}]}
+    _, said = answer(S, call)
+    assert said.splitlines()[0].endswith(f" Example: {example}"), said
+    [(tool, again)] = corrections(S, call, said)
+    assert again["steps"][1] == {**long, **again["steps"][1], "payload": long["payload"]}
     accepted, then = answer(tool, {**again, "dry_run": True})
     assert accepted, then
 
