@@ -148,7 +148,7 @@ class BulkDecision:
 
     `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards. A pause
     ends at `paused_until`, if it has an end. Of a chain `chain` is what changes of its own. A replay does `failed_runs`
-    again, by task, and of other tasks the newest run with an open dead letter.
+    again, by task, and of other tasks the newest run with an open dead letter. `read_as` says how times were read.
     """
 
     verb: BulkVerb
@@ -158,6 +158,7 @@ class BulkDecision:
     paused_until: datetime | None = None
     chain: ChainChange | None = None
     failed_runs: Mapping[str, Run] = field(default_factory=dict)
+    read_as: tuple[str, ...] = ()
 
     @property
     def takes_back(self) -> bool:

@@ -172,7 +172,7 @@ def renamed_part(name: str, meant: str | None, step: Mapping[str, Any]) -> str:
     if not name.isidentifier():
         return ""
     left_out = f"{name}=null"
-    value = None if meant is None else _as_part(name.lower(), meant, step[name])
+    value: Any = None if meant is None else _as_part(name.lower(), meant, step[name])
     if meant is None or not STEP_PARTS[meant][1](value):
         return left_out
     if meant == "after":

@@ -156,13 +156,13 @@ class Demands:
             limit = length(handler.time_limit)
             text = f"estimate: {at.action} is stopped after {limit}, before it can take so long"
             warnings = (*warnings, Translatable.of(NoteKind.ESTIMATE_TOO_LONG, text, limit=limit))
-        warnings = (*_assumed(found), *warnings)
+        warnings = (*(read_deadline_note(found.deadline) if found.deadline else ()), *warnings)
         return replace(found, p50=p50, warnings=warnings) if warnings or p50 != found.p50 else found
 
 
-def _assumed(found: Demand) -> tuple[str, ...]:
-    assumptions = found.deadline.assumptions if found.deadline else ()
-    return tuple(Translatable.of(NoteKind.DEADLINE_ASSUMED, f"deadline: {assumed}") for assumed in assumptions)
+def read_deadline_note(deadline: Deadline) -> tuple[str, ...]:
+    """Say how the words of a deadline were read."""
+    return tuple(Translatable.of(NoteKind.DEADLINE_ASSUMED, f"deadline: {each}") for each in deadline.assumptions)
 
 
 def _with_priority(found: Demand, arguments: UrgencyArguments, _at: RunContext) -> Demand:

@@ -20,7 +20,7 @@ from duetime.scheduler.intake.instants import Timing, words_of
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.series_end import without_rule
-from duetime.scheduler.intake.terms.approval import approval_of, asked_before_each
+from duetime.scheduler.intake.terms.approval import approval_of, asked_before_each, read_by_note
 from duetime.scheduler.intake.terms.outcome_contract import (
     ContractParts,
     FollowUpReader,
@@ -166,7 +166,8 @@ class Planner:
         self, request: Request, task: Task, timing: Timing, of_demand: tuple[str, ...], wait: SignalWait | None
     ) -> tuple[str, ...]:
         retries = (retries_in_words(task.retry),) if request.retry is not None else ()
-        of_wait = (*early_end_note(wait, timing.first, timing.zone), *equality_note(request.wait_for))
+        of_approval = read_by_note(request.approval, task.created_at, self.times.zone_of(request))
+        of_wait = (*of_approval, *early_end_note(wait, timing.first, timing.zone), *equality_note(request.wait_for))
         of_delivery = (*silent_note(task.action, task.notify), *self.undelivered_notes(task))
         return (*as_assumed(timing.assumptions), *of_demand, *retries, *of_delivery, *of_wait)
 

@@ -28,6 +28,7 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.translatable import as_assumed
 from duetime.scheduler.views import TaskRecord
 
 PAUSE_ARGUMENTS: Final = ("pause", "pause_until")
@@ -122,6 +123,7 @@ class ChainMove:
     start: datetime
     due: datetime
     early: bool = False
+    read_as: tuple[str, ...] = ()
 
     @classmethod
     def to(
@@ -129,8 +131,8 @@ class ChainMove:
     ) -> ChainMove:
         """Read the new time of the first step, which counts from when that is `seen`. Raises InvalidArgument."""
         frame = planner.times.frame(zone, moved_from=seen or due)
-        start = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame).instant
-        return cls(start, due)
+        start = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame)
+        return cls(start.instant, due, read_as=as_assumed(start.assumptions))
 
     def of(self, run: Run) -> datetime | None:
         """Return the new time of a step, None where it stays as it is."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, front_steps
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.changes.pause import expires_in_pause
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.series import MAX_TIMES_NAMED
+from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
+from duetime.scheduler.intake.demand import read_deadline_note
 from duetime.scheduler.intake.idempotency import REPEATED_CALL
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import spread_note
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
@@ -26,6 +31,21 @@ from duetime.scheduler.views import TaskRecord, TaskView
 
 HAD_BEGUN: Final = "a step had begun"
 """Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
+
+
+def read_as_note(
+    found: ChainRecord, given: Mapping[str, Any], due: datetime, planner: Planner, now: datetime
+) -> tuple[str, ...]:
+    """Say how the words of the deadline of a chain, which is `due` then, were read."""
+    deadline, zone = given.get("deadline"), given.get("timezone")
+    if deadline is None or str(deadline).strip().lower() in NO_DEADLINE:
+        return ()
+    own = found.chain.timezone
+    frame = planner.times.frame(zone, own=own)
+    with suppress(InvalidArgument):  # a step refuses it
+        read = deadline_of(deadline, due=due, now=now, zone=zone or own, recurring=False, frame=frame)
+        return read_deadline_note(read)
+    return ()
 
 
 def skipped_generations_note(

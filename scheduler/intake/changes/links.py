@@ -25,7 +25,7 @@ from duetime.scheduler.intake.changes.each_wait import (
 )
 from duetime.scheduler.intake.corrected_example import corrects_examples
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval
+from duetime.scheduler.intake.terms.approval import asked_before_each, check_length, read_approval, read_by_note
 from duetime.scheduler.intake.terms.wait_length import with_length
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Request
@@ -98,6 +98,7 @@ def links_step(draft: ChangeDraft) -> ChangeDraft:
         return draft  # it waits for nothing that could be removed
     _refuse_what_is_over(draft)
     links = _read(draft)
+    draft = draft.warning(*read_by_note(draft.request.approval, draft.now, draft.task.timezone))
     draft = draft.warning(*early_end_note(links.wait, run.scheduled_for, draft.task.timezone))
     task = replace(draft.task, asks=asked_before_each(links.approval)) if links.approval else draft.task
     waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)

@@ -16,6 +16,7 @@ from duetime.scheduler.rules.series.before_run import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer, meant_members
 
 _ACCEPTED: Final = "true, or an object with question, by (a time or a length of time) and default (approve or reject)"
@@ -34,6 +35,18 @@ def approval_of(request: Request, now: datetime, zone: str | None) -> Approval |
     if request.repeat is not None:
         check_length(given)
     return read_approval(given, now, zone)
+
+
+def read_by_note(given: Any, now: datetime, zone: str | None) -> tuple[str, ...]:
+    """Say how the words of the time at which the default decides were read; a length of time needs no reading."""
+    by = given.get("by") if isinstance(given, Mapping) else None
+    if not by or isinstance(by, timedelta):
+        return ()
+    with suppress(Misread, Unknown):
+        parse_exact(str(by).removeprefix("in "))
+        return ()
+    assumed = resolve_end(by, now=now, zone=zone, argument="approval.by").assumptions
+    return tuple(Translatable.of(NoteKind.TIME_ASSUMED, f"approval.by: {each}") for each in assumed)
 
 
 def check_length(given: Any) -> None:

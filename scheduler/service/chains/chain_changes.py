@@ -21,6 +21,7 @@ from duetime.scheduler.intake.changes.bulk import decision_of, replaying
 from duetime.scheduler.intake.changes.chain import PAUSE_ARGUMENTS, chain_arguments, chain_decision
 from duetime.scheduler.intake.changes.chain_notes import (
     expires_in_pause_note,
+    read_as_note,
     skipped_generations_note,
     spread_of_generations_note,
 )
@@ -81,7 +82,9 @@ class ChainService:
             passed = skipped_generations_note(task, found.chain.due_at, to, self._store.now(), skips=skips)
         expires = expires_in_pause_note(found, decision.paused_until)
         spread = spread_of_generations_note(view, self._store.now()) if changes_policy(given) else ()
-        return replace(view, warnings=tuple(dict.fromkeys((*passed, *expires, *spread, *view.warnings))))
+        return replace(
+            view, warnings=tuple(dict.fromkeys((*decision.read_as, *passed, *expires, *spread, *view.warnings)))
+        )
 
     def act(
         self, chain_id: str, action: ActionOnTask, *, undo: str | None = None, **call: Unpack[CallArguments]
@@ -111,7 +114,10 @@ class ChainService:
         to = given.get("when") or (own.after.get("due_at") if own else None)
         move = self._moves.to_time(found, to, zone, now) if to else None
         kind = EventKind.SKIPPED if SKIP_NEXT in given else EventKind.RESCHEDULED
-        decision = replace(chain_decision(found, given, move, planner, now, due=due), chain=own, kind=kind)
+        read_as = read_as_note(found, given, move.start if move else due or now, planner, now)
+        read_as = (*(move.read_as if move else ()), *read_as)
+        decision = chain_decision(found, given, move, planner, now, due=due)
+        decision = replace(decision, chain=own, kind=kind, read_as=read_as)
         if kind is EventKind.SKIPPED:
             return replace(decision, decide=as_late_as_others(found, decision.decide))
         if not changes_policy(given) and (own is None or own.after.get("repeat") is None):

@@ -337,3 +337,31 @@ def test_a_run_after_one_that_was_rejected_is_the_last(scheduler: Scheduler, sto
     settled(store, clock(), Done("backed up"))
     card = task_payload(scheduler.get(task_id))
     assert (card.last_run and card.last_run.summary) == "backed up"
+
+
+def test_the_answer_says_how_before_friday_was_read_for_an_approval_and_for_a_chain(scheduler: Scheduler) -> None:
+    by: ApprovalRequest = {"question": "Pay?", "by": "before friday"}
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "pay", "after": ["fetch"]}]
+    asking: list[StepArguments] = [{"name": "fetch"}, {"name": "pay", "after": ["fetch"], "approval": by}]
+    task = scheduler.schedule("Pay", when="in 2 days")
+    chain = scheduler.schedule("Report", when="tomorrow 9am", steps=steps).chain
+    assert chain
+    answers = {
+        "approval.by: ": (
+            scheduler.schedule("Pay", when="in 2 days", approval=by),
+            scheduler.schedule("Report", when="tomorrow 9am", steps=asking),
+            scheduler.reschedule(task.record.task.id, approval=by),
+        ),
+        "deadline: ": (
+            scheduler.reschedule(chain.id, deadline="before friday", dry_run=True),
+            scheduler.reschedule(chain.id, deadline="before friday"),
+        ),
+        "": (scheduler.reschedule(chain.id, when="the evening before friday"),),
+    }
+    for of, views in answers.items():
+        day = "by the end of Thu 26 Nov 2026" if of else "Thu 26 Nov 2026"
+        assert [f"{of}read as {day}" in view.warnings for view in views] == [True] * len(views), of
+    lasts: ApprovalRequest = {"question": "Pay?", "by": "2 hours"}
+    assert not any(
+        "approval.by" in said for said in scheduler.schedule("Buy", when="in 2 days", approval=lasts).warnings
+    )
