@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from html import escape
 from http import HTTPStatus
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StaleRevision
@@ -43,6 +44,8 @@ SHOWN = "shown"
 
 ONCE = "once"
 """The field by which a form that is sent again is known, so that it does what it did and no more."""
+
+ONCE_BYTES = 8
 
 SHOWN_OPEN = "open"
 """The field with the id of the run that a page showed as open."""
@@ -102,6 +105,11 @@ class RunHasEnded(DuetimeError):
         super().__init__(f"This run of {title!r} has ended since the page was opened. Nothing was done to the task.")
 
 
+def new_once() -> str:
+    """Return the name of a form that is made now."""
+    return token_hex(ONCE_BYTES)
+
+
 def check_still_open(found: RunDetail, *, shown_open: bool) -> None:
     """Raise RunHasEnded for a run that has ended since the page of the form showed it as open."""
     if shown_open and found.run.ended_at is not None:
@@ -152,7 +160,7 @@ class Correction:
 _FIELDS = {"pause_until": "until", "declaration": "spec", "actor": "who"}
 """Fields of forms by the argument that a problem names, where the names differ."""
 
-_LABELS = {"spec": "declaration", "q": "search"}
+_LABELS = {"spec": "declaration", "q": "search", "to": "paused until"}
 _UNTYPED = frozenset(
     {
         TOKEN_FIELD,

@@ -12,7 +12,7 @@ from typing import Any
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.views import TaskView
+from duetime.scheduler.views import TaskRecord
 from duetime.server.admin.page_request import Visit
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -66,9 +66,9 @@ def zoned(instant: datetime, zone: str) -> str:
     return f"{times.describe(instant, zone)} {zone}"
 
 
-def until_when(paused: Sequence[TaskView]) -> str:
+def until_when(paused: Sequence[TaskRecord]) -> str:
     """Write until when tasks are paused, ` until ...` by the clock of each zone; empty where no pause has an end."""
-    tasks = [view.record.task for view in paused if view.record.task.paused]
+    tasks = [record.task for record in paused if record.task.paused]
     ends = dict.fromkeys(zoned(task.paused_until, task.timezone) for task in tasks if task.paused_until)
     more = f" and {len(ends) - MAX_ENDS_SHOWN} more times" if len(ends) > MAX_ENDS_SHOWN else ""
     return f" until {', '.join([*ends][:MAX_ENDS_SHOWN])}{more}" if ends else ""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ROOT = "/admin"
 ADMIN_READ_PAUSE_RATIO: Final = 30
 MAX_VALUES_KEPT: Final = 200
+QUESTION_NAMES: Final = frozenset({"change", "close", "pick", "to"})
+"""Parameters of an address that ask a question before many things are changed."""
 
 T = TypeVar("T")
 
@@ -120,8 +122,11 @@ class Visit:
         return replace(self, query=ImmutableMultiDict(others))
 
     def here(self, **changes: object) -> str:
-        """Return the address of this page with other values in its query; None removes one."""
-        kept: dict[str, object] = {name: self.query.getlist(name) for name in self.query}
+        """Return the address of this page with other values in its query; None removes one.
+
+        A question that the page asks, before it changes many, is not asked there.
+        """
+        kept: dict[str, object] = {name: self.query.getlist(name) for name in self.query if name not in QUESTION_NAMES}
         return _address(self.path, {**kept, **changes})
 
 

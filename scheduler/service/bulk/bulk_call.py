@@ -36,11 +36,15 @@ ALL_TASKS = TaskFilter()
 
 
 class BulkArguments(TypedDict, total=False):
-    """The keyword arguments of `BulkService.change`; `raw` as in `Request`, `tenant` of an undo by an operator."""
+    """The keyword arguments of `BulkService.change`; `raw` as in `Request`, `tenant` of an undo by an operator.
+
+    The end of a pause is read in `timezone`, without one in the user's.
+    """
 
     after: Bound | None
     before: Bound | None
     to: Moment | None
+    timezone: str | None
     undo: str | None
     reason: str | None
     expect: int | None
@@ -60,6 +64,7 @@ class BulkCall:
     task_ids: tuple[str, ...] = ()
     where: TaskFilter = ALL_TASKS
     to: Moment | None = None
+    timezone: str | None = None
     undo: str | None = None
     reason: str | None = None
     expect: int | None = None
@@ -78,7 +83,7 @@ class BulkCall:
     @classmethod
     def of(cls, change: BulkWord, task_ids: Sequence[str], where: TaskFilter, arguments: BulkArguments) -> Self:
         """Check the arguments of a call, less the bounds of its filter."""
-        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "tenant", "max_letters", "by")
+        names = ("to", "timezone", "undo", "reason", "expect", "idempotency_key", "raw", "tenant", "max_letters", "by")
         given: dict[str, Any] = {name: value for name, value in arguments.items() if name in names}
         call = cls(verb=verb_of(change), task_ids=tuple(dict.fromkeys(task_ids)), where=where, **given)
         check_reason(call.reason)
@@ -91,7 +96,7 @@ class BulkCall:
     def arguments_digest(self) -> str:
         """Return a digest of the arguments, by which a repeated call is recognised."""
         apart = {"by", "tenant", "raw", "idempotency_key", "where", "audit_verb"}
-        apart |= {"max_letters"} if self.max_letters is None else set()
+        apart |= {name for name in ("max_letters", "timezone") if getattr(self, name) is None}
         given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
         content.pop("idempotency_key", None)
@@ -139,6 +144,13 @@ def check_choice(call: BulkCall) -> None:
         )
     if call.tenant is not None and call.verb is not BulkVerb.UNDO:
         raise InvalidArgument("tenant", "only an undo takes it", accepted="tasks of your own tenant")
+    if call.timezone is not None and (call.verb is not BulkVerb.PAUSE or call.to is None):
+        raise InvalidArgument(
+            "timezone",
+            "only the end of a pause is read in it",
+            accepted="a zone together with that end",
+            example="change='pause', to='9am', timezone='Europe/Berlin'",
+        )
     if len(call.task_ids) > MAX_TASKS_CHANGED:
         raise InvalidArgument("task_ids", "too many", accepted=f"up to {MAX_TASKS_CHANGED:,}")
 

@@ -22,6 +22,7 @@ from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain_notes import with_generation_notes
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.service.bulk.bulk_call import (
     ALL_TASKS,
     BulkArguments,
@@ -106,7 +107,10 @@ class BulkService:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
         replays = by_filter and call.verb is BulkVerb.REPLAY
         spent = self._targets.meant(call).spent if replays else None
-        decision = self._targets.decided(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
+        decision = decision_of(
+            call.verb, self._planner, now, call.to, spent=spent, zone=call.timezone and zones.find(call.timezone).key
+        )
+        decision = self._targets.decided(call, decision, now)
         chains = self._targets.recurring_chains(call) if call.verb is BulkVerb.MOVE else ()
         if dry_run or (by_filter and call.expect is None and not earlier_of(self._store, call, now)):
             meant = self._targets.meant(call, decision)

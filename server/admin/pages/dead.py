@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from secrets import token_hex
 from typing import Any, Final
 
-from duetime.scheduler.calls.bulk_change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
@@ -23,16 +21,13 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import LIST_PARAMETERS, MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
+from duetime.server.admin.bulk.undo import take_back, undo_of
 from duetime.server.admin.export import exported, first_rows, wanted_format
-from duetime.server.admin.failures import ONCE, unknown
+from duetime.server.admin.failures import ONCE, new_once, unknown
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
 from duetime.tools.admin.letter_rows import LETTER_COLUMNS, letter_row
 
-MAX_UNDO_CHARS: Final = 1_500
-"""Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
-
-_ONCE_BYTES: Final = 8
 _TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
 _VERBS_DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
 """The acts on a letter, and the word for each when it is done."""
@@ -129,6 +124,11 @@ class ClosingQuestion:
         return min(self.number, USUAL_LETTERS_COUNT)
 
     @property
+    def to_do(self) -> int:
+        """The number that the question is about: of a filter as many as are closed unless somebody says otherwise."""
+        return self.number if self.picked else self.most
+
+    @property
     def highest(self) -> int:
         return min(self.number, MAX_LETTERS_CLOSED)
 
@@ -153,7 +153,7 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
     fields = {
         **texts,
         **{name: instant.isoformat() for name, instant in instants.items()},
-        ONCE: token_hex(_ONCE_BYTES),
+        ONCE: new_once(),
     }
     close = _closer(visit, verb)
     tried = close(None, where=query.where, **instants, dry_run=True, tenant=tenant)
@@ -201,13 +201,8 @@ def close_letters(visit: Visit) -> Moved:
     close = partial(_closer(visit, verb), reason=reason)
     parts = _named(close, letters) if picked else _matching(visit, close)
     done = _together([*parts.values()])
-    return Moved(path_of(visit.form, "after"), _outcome_text(verb, done), _undo_of(parts), "/dead/undo")
-
-
-def _undo_of(parts: Mapping[str, LettersClosed]) -> tuple[str, ...]:
-    """Return the undo data of all closed letters; empty where it does not fit into a cookie."""
-    undo = tuple(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
-    return undo if sum(map(len, undo)) <= MAX_UNDO_CHARS else ()
+    undo = undo_of(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
+    return Moved(path_of(visit.form, "after"), _outcome_text(verb, done), undo, "/dead/undo")
 
 
 def _together(parts: Sequence[LettersClosed]) -> LettersClosed:
@@ -242,22 +237,6 @@ def _matching(visit: Visit, close: Callable[..., LettersClosed]) -> dict[str, Le
     once = visit.form.get(ONCE)
     key = {"idempotency_key": f"admin-{once}"} if once else {}
     return {tenant: close(None, where=query.where, **query.bounds.instants, max_letters=most, tenant=tenant, **key)}
-
-
-def take_back(visit: Visit) -> Moved:
-    """Undo what a form replayed or discarded, call by call; say how much, and why not the rest."""
-    changed, problems = 0, list[str]()
-    for each in visit.form.getlist("undo"):
-        token, _, tenant = each.partition(" ")
-        try:
-            done = visit.scheduler.bulk.change("undo", undo=token, tenant=tenant or None, by=visit.principal)
-        except Refused as refused:
-            problems.append(str(refused))
-            continue
-        changed += done.counts[Became.CHANGED]
-        problems += [one.why for one in done.outcomes if one.became is Became.REFUSED and one.why]
-    sentences = [f"Taken back for {changed} {'task' if changed == 1 else 'tasks'}.", *problems[:MAX_PROBLEMS_SHOWN]]
-    return Moved(path_of(visit.form, "after"), " ".join(sentences))
 
 
 def _most(text: str) -> int:

@@ -188,7 +188,7 @@ def pause(visit: Visit) -> Answer:
     paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
     with _unchanged(visit) as (found, call):
         view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, **call)
-    return _back(visit, found.record.task.id, f"Paused{until_when([view])}." if paused else "Resumed.")
+    return _back(visit, found.record.task.id, f"Paused{until_when([view.record])}." if paused else "Resumed.")
 
 
 def _back(visit: Visit, task_id: str, notice: str) -> Moved:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.calls.bulk_change import BulkVerb
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.intake.changes.actions import RUN_NOW
-from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
-from duetime.scheduler.views import Standing, TaskView
-from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
+from duetime.scheduler.views import Standing
+from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
+from duetime.server.admin.bulk.picked_runs import CHANGES, PICK_PARAMETERS, ManyChanged, PickedChange, changed_by
+from duetime.server.admin.bulk.undo import take_back, undo_of
 from duetime.server.admin.export import ExportFormat, FirstRows, each_row, exported, wanted_format
-from duetime.server.admin.failures import RunIsOver, check_still_open, unknown
+from duetime.server.admin.failures import ONCE, new_once
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.pages.run_query import RUN_KINDS, RUN_PARAMETERS, RunQuery
@@ -21,7 +24,7 @@ from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 MAX_EXPORTED_RUNS = 100_000
 
-OneChange = Callable[[str, Principal], TaskView]
+_NO_FILTERS: Final = PICK_PARAMETERS | {"tenant", "cursor"}
 
 
 def runs(visit: Visit) -> Answer:
@@ -29,6 +32,7 @@ def runs(visit: Visit) -> Answer:
     query = RunQuery.of(visit)
     if file_format := wanted_format(visit):
         return _download(visit, query, file_format)
+    asked = _question(visit)
     page = query.page(visit)
     values = {
         "page": page,
@@ -36,8 +40,9 @@ def runs(visit: Visit) -> Answer:
         "kinds": [(kind or None, (kind or "recent").replace("_", " "), None) for kind in (*RUN_KINDS, *Standing)],
         "tiers": [*Tier],
         "costs": any(run.cost is not None for run in page.runs),
-        "live": "cursor" not in visit.query,
-        "filtered": any(value.strip() for name, value in visit.query.items() if name not in {"tenant", "cursor"}),
+        "asked": asked,
+        "live": asked is None and "cursor" not in visit.query,
+        "filtered": any(value.strip() for name, value in visit.query.items() if name not in _NO_FILTERS),
         "all_tenants": visit.tenant is None,
     }
     return Page("pages/runs.html", "Runs", values)
@@ -67,54 +72,79 @@ def _is_cut(visit: Visit, query: RunQuery) -> bool | None:
 # --- one change of many
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeQuestion:
+    """A question before many tasks are changed: what the change would do, as it was `tried`.
+
+    `fields` are sent back with the answer.
+    """
+
+    change: str
+    tried: ManyChanged
+    fields: Sequence[tuple[str, str]]
+
+    @property
+    def number(self) -> int:
+        """The number of tasks to change."""
+        return len(self.tried.changed)
+
+    @property
+    def sentence(self) -> str:
+        """The tasks that would change by their state, those that would not, and what an undo brings back."""
+        tried = self.tried
+        until = f"Paused{until_when(tried.changed) or ' until somebody resumes it'}." if self._pauses else ""
+        states = f"{tried.states}." if tried.changed else ""
+        undo = "A start has no undo." if self.change == RUN_NOW else "Undo takes it back for 10 minutes."
+        parts = (states, until, tried.same, tried.refused, undo, tried.stays)
+        return " ".join(filter(None, parts if self.number else (tried.same, tried.refused)))
+
+    @property
+    def _pauses(self) -> bool:
+        return self.change == BulkVerb.PAUSE and bool(self.tried.changed)
+
+    @property
+    def verb(self) -> str:
+        """The change as the button says it."""
+        return _VERBS[self.change]
+
+    @property
+    def what(self) -> str:
+        """The number of tasks as the button says it."""
+        return f"{self.number:,} {'task' if self.number == 1 else 'tasks'}{' now' if self.change == RUN_NOW else ''}"
+
+
+_VERBS: Final[Mapping[str, str]] = {
+    BulkVerb.CANCEL: "Cancel",
+    BulkVerb.PAUSE: "Pause",
+    BulkVerb.RESUME: "Resume",
+    RUN_NOW: "Run",
+}
+
+
+def _question(visit: Visit) -> ChangeQuestion | None:
+    """Try the change that the address asks for. Raises InvalidArgument."""
+    if not (visit.may_change and visit.query.get("change")):
+        return None
+    asked = PickedChange.of(visit.query, visit.query.getlist("pick"))
+    picks = [("pick", each) for each in asked.picked]
+    fields = [("change", asked.change), (ONCE, new_once()), *picks, *([("to", asked.to)] if asked.to else [])]
+    return ChangeQuestion(asked.change, changed_by(visit, asked, dry_run=True), fields)
+
+
 def change_many(visit: Visit) -> Moved:
     """Change the tasks of the selected runs; report how many changed, and why others did not."""
-    picked = list(dict.fromkeys(visit.form.getlist("pick")))
-    change, done = _change(visit)
-    changed, same, problems = _each(visit, picked, change)
-    several = list(dict.fromkeys(problems))[:MAX_PROBLEMS_SHOWN]
-    text = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
-    if same:
-        text += f" {same} {'was' if same == 1 else 'were'} so already."
-    if problems:
-        text += f" {len(problems)} refused: {' '.join(several)}"
-    return Moved(path_of(visit.form, "after"), text)
+    asked = PickedChange.of(visit.form, visit.form.getlist("pick"))
+    done = changed_by(visit, asked)
+    if done.is_taken_back:
+        return Moved(path_of(visit.form, "after"), "This change was taken back. Nothing was done again.")
+    until = until_when(done.changed) if asked.change == BulkVerb.PAUSE else ""
+    text = f"{CHANGES[asked.change]} {len(done.changed):,}{until}."
+    text = " ".join(filter(None, (text, done.same, done.refused, done.stays)))
+    return Moved(path_of(visit.form, "after"), text, undo_of(done.undo), "/runs/undo")
 
 
-def _each(visit: Visit, picked: Sequence[str], change: OneChange) -> tuple[list[TaskView], int, list[str]]:
-    """Return the tasks that were changed, how many were so already, and why others were not."""
-    changed, same, problems = [], 0, []
-    for each in picked:
-        run_id, _, shown_open = each.partition(" ")
-        try:
-            found = visit.run(run_id)
-            if not found.is_current:
-                raise RunIsOver(found.record.task.title)
-            if visit.form["change"] == RUN_NOW:
-                check_still_open(found, shown_open=bool(shown_open))
-            view = change(found.record.task.id, visit.acting_in(found.run.tenant))
-        except DuetimeError as error:
-            problems.append(str(error))
-            continue
-        if view.record.task.revision == found.record.task.revision:
-            same += 1
-        else:
-            changed.append(view)
-    return changed, same, problems
-
-
-def _change(visit: Visit) -> tuple[OneChange, str]:
-    scheduler, reason, until = visit.scheduler, visit.form.get("reason") or None, visit.form.get("until") or None
-    changes: dict[str, tuple[OneChange, str]] = {
-        "cancel": (lambda task_id, by: scheduler.cancel(task_id, reason=reason, by=by), "Cancelled"),
-        "pause": (lambda task_id, by: scheduler.reschedule(task_id, pause=True, pause_until=until, by=by), "Paused"),
-        "resume": (lambda task_id, by: scheduler.reschedule(task_id, pause=False, by=by), "Resumed"),
-        RUN_NOW: (lambda task_id, by: scheduler.act(task_id, "run_now", by=by), "Started"),
-    }
-    wanted = visit.form.get("change", "")
-    if wanted not in changes:
-        raise unknown("change", wanted, changes)
-    return changes[wanted]
-
-
-RUNS_ROUTES = (get("/runs", runs, query=RUN_PARAMETERS), post("/runs/change", change_many))
+RUNS_ROUTES = (
+    get("/runs", runs, query=RUN_PARAMETERS | PICK_PARAMETERS),
+    post("/runs/change", change_many),
+    post("/runs/undo", take_back),
+)

@@ -6,7 +6,7 @@ import json
 import re
 from html import unescape
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import State
 from sqlalchemy import update
 
-from tests.builders import settlement, started
+from tests.builders import restarted, settlement, started
 from tests.flow.admin.conftest import ORIGIN, Admin, Open
 
 pytestmark = pytest.mark.anyio
@@ -243,9 +243,9 @@ async def test_a_closed_letter_is_taken_back_by_the_button_next_to_it_and_a_seco
     assert "open" not in states(admin).values()
     shown = (await admin.get("/dead")).text
     assert "/admin/dead/undo" not in (await admin.get("/dead")).text, "it is shown once"
-    assert await undone(admin, shown) == "Taken back for 2 tasks."
+    assert await undone(admin, shown) == f"Taken back: the {verb} of 2 tasks."
     assert states(admin) == {"One": "open", "Two": "open"}
-    assert await undone(admin, shown) == "Taken back for 2 tasks."
+    assert await undone(admin, shown) == f"Taken back: the {verb} of 2 tasks."
     assert states(admin) == {"One": "open", "Two": "open"}
 
 
@@ -254,7 +254,7 @@ async def test_a_form_that_is_sent_again_after_its_undo_does_not_say_that_it_clo
     dead(admin, "One")
     asked = {**fields_of((await admin.get("/dead?close=discard")).text), "reason": "not needed"}
     await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
-    assert await undone(admin, (await admin.get("/dead")).text) == "Taken back for 1 task."
+    assert await undone(admin, (await admin.get("/dead")).text) == "Taken back: the discard of 1 task."
     again = await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
     assert again.status_code == 409
     assert "This call was taken back. Make a new one to close letters again." in again.text
@@ -267,8 +267,42 @@ async def test_letters_picked_from_several_tenants_are_taken_back_in_each(admin_
     bare = {"csrf_token": await admin.token(), "close": "discard", "pick": picked, "reason": "not needed"}
     await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
     shown = (await admin.get("/dead")).text
-    assert await undone(admin, shown) == "Taken back for 2 tasks."
+    assert await undone(admin, shown) == "Taken back: the discard of 2 tasks."
     assert (states(admin), states(admin, "globex")) == ({"Ours": "open"}, {"Theirs": "open"})
+
+
+@pytest.mark.parametrize(
+    ("have_run", "said"), [(1, "Taken back: the replay of 1 task. "), (2, "Nothing was taken back")]
+)
+async def test_the_undo_of_replays_of_which_some_have_run_says_what_it_took_back_and_why_the_rest_stays(
+    admin_page: Open, have_run: int, said: str
+) -> None:
+    admin = await admin_page()
+    store = admin.site.app.store
+    tasks = [store.dead_letters.get("local", dead(admin, title)).task_id for title in ("One", "Two")]
+    asked = {**fields_of((await admin.get("/dead?close=replay")).text), "reason": "they are needed"}
+    await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
+    shown = (await admin.get("/dead")).text
+    for task in tasks[:have_run]:
+        store.claims.settle([settlement(restarted(store, store.tasks.get("local", task)))])
+    told = await undone(admin, shown)
+    assert told.startswith(said)
+    assert (tasks[0] in told, "0 tasks" in told) == (True, False)
+
+
+async def test_the_question_of_a_replay_names_the_number_that_it_would_replay(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.admin.pages.dead.USUAL_LETTERS_COUNT", 3)
+    admin = await admin_page()
+    picked = [dead(admin, f"Push {number}") for number in range(5)]
+    page = (await admin.get("/dead?q=push&close=replay")).text
+    assert "Replay 3 of 5 dead letters?" in page
+    assert fields_of(page)["most"] == "3"
+    assert (
+        "Replay 5 dead letters?"
+        in (await admin.get("/dead?close=replay&" + urlencode({"pick": picked}, doseq=True))).text
+    )
 
 
 async def test_a_notice_appears_also_where_a_cookie_has_no_room_for_its_undo(admin_page: Open) -> None:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -451,12 +452,77 @@ async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin)
     assert "Cancelled 0. 1 was so already." in (await admin.get("/runs")).text
 
 
-async def test_a_refusal_that_holds_for_many_is_told_once(admin: Admin) -> None:
+def asked_of(page: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the words of the question that a page asks before it changes many, and the fields of its form."""
+    question = page.partition('<section class="notice ask" aria-labelledby="ask">')[2].partition("</section>")[0]
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input[^>]*name="(\w+)"[^>]*value="([^"]*)"', question):
+        fields.setdefault(name, []).append(unescape(value))
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", question.partition("<form")[0])).split()), fields
+
+
+async def test_a_change_of_many_asks_first_and_is_done_once_and_taken_back(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    made = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(4)]
+    scheduler.reschedule(made[0].task.id, pause=True)
+    scheduler.cancel(made[3].task.id)
+    picked = {"pick": [*(each.run.id for each in made), "r_gone"]}
+
+    def states() -> list[str]:
+        found = [scheduler.get(each.task.id).record for each in made]
+        return ["paused" if each.task.paused else each.run.state.value for each in found]
+
+    before, shown = states(), ""
+    query = urlencode({"q": "later", "change": "cancel", **picked}, doseq=True)
+    question, sent = asked_of((await admin.get(f"/runs?{query}")).text)
+    assert "Cancel 3 tasks? 2 scheduled, 1 paused. 1 was so already. 1 refused: " in question
+    assert "Undo takes it back for 10 minutes." in question
+    assert states() == before, "a question changes nothing"
+    for _ in range(2):
+        done = await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
+        assert done.headers["location"] == "/admin/runs?q=later"
+        shown = (await admin.get("/runs?q=later")).text
+        assert "Cancelled 3. 1 was so already. 1 refused: " in unescape(shown)
+    undo = re.search(r'action="/admin/runs/undo">(.*?)</form>', shown, re.DOTALL)
+    assert undo is not None, "the second press has the undo of the first"
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', undo[1]))
+    await admin.http.post("/admin/runs/undo", data=fields, headers={"Origin": ORIGIN})
+    assert states() == before
+    await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
+    assert "This change was taken back. Nothing was done again." in (await admin.get("/runs")).text
+    assert states() == before
+
+
+async def test_the_question_before_many_tasks_start_says_that_a_start_has_no_undo(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    made = scheduler.schedule("Later", when="in 3 hours", repeat="every day").record
+    query = urlencode({"change": "run_now", "pick": [f"{made.run.id} open", "r_gone"]}, doseq=True)
+    question, sent = asked_of((await admin.get(f"/runs?{query}")).text)
+    assert question.startswith("Run 1 task now? 1 scheduled. 1 refused: ")
+    assert "A start has no undo." in question
+    started = []
+    for _ in range(2):
+        await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
+        started.append(scheduler.get(made.task.id).record)
+    assert started[0].task.revision > made.task.revision
+    assert started[1] == started[0], "a second press starts no second run"
+
+
+async def test_the_question_says_which_cancels_no_undo_brings_back(admin: Admin) -> None:
+    store = admin.site.app.store
+    run = started(store, store.now(), title="Mow the lawn", tenant="local").run.id
+    question, _ = asked_of((await admin.get(f"/runs?change=cancel&pick={run}")).text)
+    assert question.startswith("Cancel 1 task? 1 running.")
+    assert "1 cannot be undone: it is asked to stop" in question
+
+
+async def test_a_wrong_end_of_a_pause_of_many_is_told_before_anything_is_asked(admin: Admin) -> None:
     picked = [admin.site.app.scheduler.schedule(f"Later {n}", when="in 3 hours").record.run.id for n in range(3)]
-    await admin.post("/runs/change", pick=picked, change="pause", until="yesterday", after="/admin/runs")
-    said = unescape((await admin.get("/runs")).text)
-    assert "Paused 0. 3 refused: pause_until: 'yesterday' is in the past" in said
-    assert said.count("'yesterday' is in the past") == 1
+    refused = await admin.get("/runs?" + urlencode({"change": "pause", "to": "yesterday", "pick": picked}, doseq=True))
+    page = unescape(refused.text)
+    assert (refused.status_code, page.count("'yesterday' is in the past")) == (400, 1)
+    assert '<input name="to" value="yesterday" size="40" autocomplete="off" aria-invalid="true"' in page
+    assert page.count('<input type="hidden" name="pick"') == 3
 
 
 async def test_a_schedule_that_was_changed_since_its_page_is_neither_paused_nor_resumed(admin: Admin) -> None:
@@ -493,7 +559,7 @@ async def test_many_tasks_are_paused_until_a_time_and_resumed(admin: Admin) -> N
     scheduler = admin.site.app.scheduler
     made = [scheduler.schedule(f"Later {n}", when="in 3 hours").record for n in range(3)]
     tasks, picked = [each.task.id for each in made], [each.run.id for each in made]
-    await admin.post("/runs/change", pick=picked, change="pause", until="in 2 hours", after="/admin/runs")
+    await admin.post("/runs/change", pick=picked, change="pause", to="in 2 hours", after="/admin/runs")
     assert all(scheduler.get(task).record.task.paused_until for task in tasks)
     await admin.post("/runs/change", pick=picked, change="resume", after="/admin/runs")
     assert not any(scheduler.get(task).record.task.paused for task in tasks)
@@ -515,7 +581,7 @@ async def test_an_end_of_a_pause_counts_in_the_zone_of_the_task_and_is_said_with
     assert re.search(rf"Paused until \w+ 2 Mar {year} 09:00 Europe/Berlin\.", said)
     assert "by the clock of each task's zone" in said
     picked = [each.run.id for each in (berlin, other, third)]
-    await admin.post("/runs/change", pick=picked, change="pause", until=f"{year}-03-03 09:00", after="/admin/runs")
+    await admin.post("/runs/change", pick=picked, change="pause", to=f"{year}-03-03 09:00", after="/admin/runs")
     said = unescape((await admin.get("/runs")).text)
     day = rf"\w+ 3 Mar {year} 09:00"
     assert re.search(rf"Paused 3 until {day} Europe/Berlin, {day} America/New_York\.", said)
@@ -730,7 +796,7 @@ async def test_a_reader_sees_no_button_that_changes(shared: Admin) -> None:
     run = run_of(shared, State.SCHEDULED, tenant="acme")
     for path in (*PAGES, f"/runs/{run}"):
         forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]+)"', (await shared.get(path)).text)
-        assert set(forms) <= {"/admin/logout", "/admin/runs/change"}
+        assert set(forms) <= {"/admin/logout"}
         assert 'name="change"' not in (await shared.get(path)).text
     assert (await shared.post(f"/runs/{run}/cancel")).status_code == 403
 

@@ -350,4 +350,5 @@ def test_picked_runs_are_cancelled_together(empty_window: Window, empty_site: Se
     empty_window.page.get_by_label("Pick all").check()
     expect(empty_window.page.get_by_text("3 picked")).to_be_visible()
     empty_window.page.get_by_role("button", name="Cancel tasks").click()
+    empty_window.page.get_by_role("button", name="Cancel 3 tasks").click()
     expect(empty_window.page.get_by_role("status")).to_have_text("Cancelled 3.")

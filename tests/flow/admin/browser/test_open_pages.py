@@ -55,6 +55,7 @@ def test_a_notice_stays_until_it_is_dismissed_though_the_page_renews_itself(
     empty_window.open("/runs?state=to_come")
     page.get_by_label("Pick Feed the cat").check()
     page.get_by_role("button", name="Cancel tasks").click()
+    page.get_by_role("button", name="Cancel 1 task").click()
     expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
     later(empty_site, "Feed the dog")
     expect(page.get_by_role("link", name="Feed the dog")).to_be_visible()  # by itself
@@ -78,7 +79,7 @@ def test_an_undo_stays_until_it_is_used(empty_window: Window, empty_site: Served
     letter(empty_site, "Feed the dog")
     expect(page.get_by_role("link", name="Feed the dog")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_role("status")).to_have_text("Taken back for 1 task.")
+    expect(page.get_by_role("status")).to_have_text("Taken back: the replay of 1 task.")
     expect(page.get_by_role("link", name="Feed the cat")).to_be_visible()
 
 
@@ -169,6 +170,7 @@ def test_without_scripts_rows_are_picked_and_changed(
     expect(page.get_by_label("Pick all")).to_be_hidden()
     page.get_by_label("Pick Feed the cat").check()
     page.get_by_role("button", name="Cancel tasks").click()
+    page.get_by_role("button", name="Cancel 1 task").click()
     expect(page.get_by_role("status")).to_have_text("Cancelled 1.")
     letter(empty_site, "Feed the dog")
     page.goto(f"{empty_window.url}/admin/dead")
