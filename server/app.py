@@ -70,7 +70,7 @@ class App:
         except QueueTaken as error:
             raise InvalidSetting(str(error)) from error
         if self.scheduler.external_runs is not None:
-            self.scheduler.external_runs.loop.start()
+            self.scheduler.external_runs.start()
 
     def reconsider(self) -> None:
         """Check at once whether the candidacy of this process allows it to run tasks. May be called from any thread."""

@@ -153,7 +153,7 @@ class Parts:
         from duetime.scheduler.worker.external.external_runs import ExternalRuns  # noqa: PLC0415 - few have any
 
         notifier = self._notifier(lambda: None)
-        return ExternalRuns(
+        found = ExternalRuns(
             self.store,
             remote_queue,
             self.handlers,
@@ -161,6 +161,8 @@ class Parts:
             settled=runner.wake,
             dispatches=lambda: runner.dispatches,
         )
+        self.listeners.append(found.waits.touched)
+        return found
 
     def _explainer(self, remote_queue: RemoteQueue) -> Explainer:
         store, shared, declared = self.store, self.settings.distributed, self._declared()

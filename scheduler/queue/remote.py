@@ -69,7 +69,8 @@ def _answer_claims(queue: DispatchQueue, question: Question) -> Json:
     match order and order["do"]:
         case "take":
             taken = queue.take(worker, int(order["n"]), float(order["lease"]), actions=frozenset(order["actions"]))
-            return {"grants": [[each.run_id, each.token, dict(each.needs)] for each in taken.grants]}
+            grants: Json = [[each.run_id, each.token, dict(each.needs)] for each in taken.grants]
+            return {"grants": grants, "hint": taken.hint}
         case "renew":
             return {"lost": sorted(queue.renew(worker, order["tokens"], float(order["lease"])))}
         case "finish":
@@ -129,14 +130,15 @@ class RemoteQueue:
         actions = self.actions()
         return actions is None or action in actions
 
-    def take(self, worker: str, n: int, lease_ms: float, actions: Collection[str]) -> list[Grant]:
+    def take(self, worker: str, n: int, lease_ms: float, actions: Collection[str]) -> tuple[list[Grant], float | None]:
         """Take up to `n` runs of `actions` for a worker elsewhere; none where no process answers.
 
-        One take at a time: a queue that was away repeats the last one, whichever it was.
+        Returns with them in how many seconds time alone may make another run ready, None where it will not. One take
+        at a time: a queue that was away repeats the last one, whichever it was.
         """
         with self._taking:
             reply = self._claims("take", worker, n=n, lease=lease_ms, actions=sorted(actions))
-        return [Grant(*grant) for grant in reply["grants"]] if reply else []
+        return ([Grant(*grant) for grant in reply["grants"]], reply.get("hint")) if reply else ([], None)
 
     def renew(self, worker: str, tokens: Mapping[str, str], lease_ms: float) -> set[str] | None:
         """Prolong leases, and return the runs that these tokens do not hold; None where no process answers."""

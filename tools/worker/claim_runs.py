@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from duetime.scheduler.worker.external.external_runs import ExternalRuns
 
 MAX_CLAIM_WAIT_S: Final = 30.0
-CLAIM_POLL_INTERVAL_S: Final = 0.5
-"""Seconds between two looks of a call that waits for a run."""
+DEPARTURE_CHECK_INTERVAL_S: Final = 2.0
+"""Seconds after which a call that waits for a run checks whether its caller is still there."""
 
 MAX_CLAIMS: Final = 10
 
@@ -49,16 +49,30 @@ class ClaimRuns:
 
 
 async def _until_claimed(call: ClaimRuns, sender: Sender) -> None:
-    """Claim, again and again until there is a run, the wait is over or the caller has left. No thread waits for it."""
-    loop = asyncio.get_running_loop()
+    """Claim until there is a run, the wait is over or the caller has left: at once, and when a run may start."""
+    loop, woken, runs = asyncio.get_running_loop(), asyncio.Event(), external_runs(sender)
     ends_at = loop.time() + _seconds(call.wait)
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the wait
+            loop.call_soon_threadsafe(woken.set)
+
     try:
-        while not await sender.origin.has_left():
-            await cross(_claim, call, sender)
-            left = ends_at - loop.time()
-            if call.claimed or left <= 0:
-                break
-            await asyncio.sleep(min(left, CLAIM_POLL_INTERVAL_S))
+        with runs.waits.of(runs.wanted(call.actions, by=sender.by), wake) as wait:
+            looks = True
+            while not await sender.origin.has_left():
+                woken.clear()
+                if looks or not wait.seconds_left():
+                    looks = False
+                    wait.begin_look()
+                    await cross(_claim, call, sender)
+                left = ends_at - loop.time()
+                if call.claimed or left <= 0:
+                    break
+                pause = min(left, wait.seconds_left(), DEPARTURE_CHECK_INTERVAL_S)
+                with suppress(TimeoutError):  # `wait_for` of Python 3.11 loses a cancel that comes with the wake-up
+                    async with asyncio.timeout(pause):
+                        await woken.wait()
         if await sender.origin.has_left():
             _leave(call, sender)
     except asyncio.CancelledError:

@@ -30,6 +30,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.external.answers import ClaimedRun, FinishedClaim, RenewedClaim
 from duetime.scheduler.worker.external.caller_notes import CallerNotes
+from duetime.scheduler.worker.external.claim_waits import ClaimWaits, WantedRuns
 from duetime.scheduler.worker.external.completion import ExternalCompletion
 from duetime.scheduler.worker.external.held_runs import (
     HAND_BACK_GONE,
@@ -79,6 +80,7 @@ class ExternalRuns:
         self._held = HeldRuns(store, queue, self._actions, notifier, self._completion, requests=handlers.webhooks)
         self._dispatches = dispatches
         self.loop = Loop("external time limits", self.step)
+        self.waits = ClaimWaits(store.history, monotonic)
         self._unanswered = UnansweredStarts(store, monotonic)
         self._notes = CallerNotes(store.external_workers, monotonic)
 
@@ -97,7 +99,7 @@ class ExternalRuns:
         named = self._named(actions)
         self._notes.asked(by, named, client)
         worker, queued = external_worker_name(by.tenant, by.user), self._queued(named, by)
-        grants = self._queue.take(worker, min(most, MAX_CLAIMS_PER_CALL), TAKE_LEASE_MS, queued) if queued else []
+        grants = self._taken(worker, min(most, MAX_CLAIMS_PER_CALL), queued, self.wanted(actions, by=by))
         taken_at = time.monotonic()
         began = self._store.now()  # leases and time limits in the database begin no sooner
         claims = self._start(grants, worker, named, by) if grants else []
@@ -107,6 +109,10 @@ class ExternalRuns:
         except Exception:  # the worker does not learn of them; those that went back already are left as they are
             self._held.hand_back_later(claims, HAND_BACK_UNTOLD)
             raise
+
+    def wanted(self, actions: Sequence[str] = (), *, by: Principal) -> WantedRuns:
+        """Return the runs that a caller may claim. Raises InvalidArgument for an action that is none."""
+        return WantedRuns(None if by.operator else by.tenant, tuple(self._named(actions)))
 
     def hand_back(self, claimed: Iterable[ClaimedRun]) -> None:
         """Hand back runs whose worker left before it learned of them."""
@@ -140,8 +146,14 @@ class ExternalRuns:
             self._held.end_overdue()
         return TIME_LIMIT_CHECK_INTERVAL_S
 
+    def start(self) -> None:
+        """Start the loops of this process."""
+        self.loop.start()
+        self.waits.loop.start()
+
     def close(self) -> None:
         """Store the pending ends."""
+        self.waits.loop.stop(STEP_TIMEOUT_S)
         self.loop.stop(STEP_TIMEOUT_S)
         self._completion.close()
 
@@ -161,6 +173,12 @@ class ExternalRuns:
         names = list(named)
         lanes = self._store.claimed_runs.ready_lanes(names) if by.operator else [(name, by.tenant) for name in names]
         return {*names, *(action_of_tenant(*lane) for lane in lanes)}
+
+    def _taken(self, worker: str, most: int, queued: set[str], wanted: WantedRuns) -> list[Grant]:
+        """Take runs from the queue; who waits for such runs learns when to look again."""
+        grants, hint = self._queue.take(worker, most, TAKE_LEASE_MS, queued) if queued else ([], None)
+        self.waits.expect(wanted, hint, more=len(grants) == most)
+        return grants
 
     def _start(
         self, grants: Sequence[Grant], worker: str, named: Mapping[str, Handler], by: Principal

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import tomllib
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -234,6 +235,36 @@ async def test_a_call_that_waits_for_a_run_claims_none_once_its_caller_has_close
         answer = (await waiting).json()["result"]
     assert answer["structuredContent"]["claims"] == []
     assert site.app.store.history.attempts("acme", task_id) == []
+
+
+async def test_of_many_calls_that_wait_for_the_same_runs_one_looks_until_there_is_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler, looks, loop, all_wait = site.app.scheduler, Counter[str](), asyncio.get_running_loop(), asyncio.Event()
+    runs = scheduler.external_runs
+    assert runs is not None
+    claim, before = runs.claim, CLAIM_RUNS.before_answer
+    assert before is not None
+
+    def counted(*given: Any, **named: Any) -> Any:
+        looks[named["by"].user] += 1
+        if len(looks) == len(calls):
+            loop.call_soon_threadsafe(all_wait.set)
+        return claim(*given, **named)
+
+    monkeypatch.setattr(runs, "claim", counted)
+    calls = [ClaimRuns(wait="20 s") for _ in range(20)]
+    senders = [Sender(scheduler, Principal("acme", f"bot{n}", frozenset(SCOPES)), {}) for n in range(20)]
+    waiting = {asyncio.ensure_future(before(*each)) for each in zip(calls, senders, strict=True)}
+    async with asyncio.timeout(PATIENCE_S):
+        await all_wait.wait()
+        await scheduled(site, site.key("acme", "ann"), when="in 2 seconds")
+        _, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for each in others:
+        each.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    assert sum(len(call.claimed or ()) for call in calls) == 1
+    assert len([user for user, count in looks.items() if count > 1]) <= 2, "the one that got it, and the one behind"
 
 
 async def test_a_run_that_is_claimed_for_a_caller_that_has_left_is_handed_back(
