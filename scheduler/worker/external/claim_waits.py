@@ -30,6 +30,7 @@ FALLBACK_LOOK_INTERVAL_S: Final = 5.0
 MAX_LOOKS_IN_A_ROW: Final = 5.0
 MAX_LOOKS_PER_SECOND: Final = 20.0
 
+
 @dataclass(frozen=True, slots=True)
 class WantedRuns:
     """The runs that a call may claim: of some actions and of one tenant, of all for an operator (None)."""

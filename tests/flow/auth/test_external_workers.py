@@ -133,6 +133,44 @@ async def test_a_key_that_is_not_accepted_ends_the_program_of_the_page_with_one_
         assert str(ended.value).endswith(said)
 
 
+async def test_a_refusal_of_a_proxy_that_is_no_json_ends_the_program_of_the_page_with_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown, _ = of_page()
+    refuses = httpx2.MockTransport(lambda _request: httpx2.Response(403, html="<h1>No!</h1>"))
+    async with httpx2.AsyncClient(transport=refuses) as http:
+        with pytest.raises(SystemExit) as ended:
+            await shown["check_key"](http)
+    assert str(ended.value).endswith("does not accept the key in WORKER_KEY (403): Forbidden")
+
+
+async def test_the_program_of_the_page_says_in_a_line_that_the_server_is_away_and_tries_again_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown, _ = of_page()
+    slept: list[float] = []
+
+    class Enough(Exception):
+        pass
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 8:
+            raise Enough
+
+    def refused(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("refused")
+
+    monkeypatch.setitem(shown, "uniform", lambda _low, high: high)
+    monkeypatch.setattr(shown["asyncio"], "sleep", sleep)
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(refused)) as http:
+        with pytest.raises(Enough):
+            await shown["call"](http, "claim_runs")
+    assert slept == [1, 2, 4, 8, 16, 32, 60, 60]
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"claim_runs: ConnectError: refused; again in {seconds:.1f} s" for seconds in slept]
+
+
 async def test_the_program_of_the_page_works_through_what_is_due_also_after_the_server_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
