@@ -25,6 +25,13 @@ class Scope(StrEnum):
 
 EVERY_SCOPE = frozenset(Scope)
 
+_WIDER = {Scope.ADMIN_READ: (Scope.ADMIN,)}
+
+
+def sufficient_scopes(scope: Scope) -> tuple[Scope, ...]:
+    """Return the scopes of which one is enough where this one is required, the narrowest first."""
+    return (scope, *_WIDER.get(scope, ()))
+
 
 class Acting(TypedDict):
     """The actor of a change, and by which way he made it."""
@@ -62,7 +69,7 @@ class Principal:
 
     def may(self, scope: Scope) -> bool:
         """Whether the principal has a scope, by itself or by a wider one."""
-        return scope in self.scopes or (scope is Scope.ADMIN_READ and Scope.ADMIN in self.scopes)
+        return not self.scopes.isdisjoint(sufficient_scopes(scope))
 
     def acting(self, via: str | None = None) -> Acting:
         """Return the principal as the actor of a change; `via` is the way of calls that name none."""

@@ -5,12 +5,12 @@ Everything that `duetime serve` answers besides MCP goes through here: REST, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.principal import LOCAL, Principal, Scope
+from duetime.scheduler.principal import LOCAL, Principal, Scope, sufficient_scopes
 from duetime.server.auth.verifier import CallerToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.requests import HTTPConnection
@@ -37,6 +37,11 @@ class AccessRefused(DuetimeError):
         return JSONResponse(body, self.status, self.headers)
 
 
+def required_text(scopes: Sequence[Scope]) -> str:
+    """Return the sentence of a refusal that names the scopes of which one would do."""
+    return f"Required scope: {' or '.join(scopes)}"
+
+
 OPERATORS_ONLY = "Only an operator may do this. Use a key of the tenant that the setting operator_tenant names"
 
 
@@ -60,7 +65,8 @@ def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal
     def caller(request: HTTPConnection) -> Principal:
         found = principal_of(request, scope)
         if not found.may(scope):
-            raise AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", f"Required scope: {scope}", scope)
+            text = required_text(sufficient_scopes(scope))
+            raise AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", text, scope)
         address = request.client.host if request.client else "-"
         return replace(found, via=f"{surface} {address}")
 

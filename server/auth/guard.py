@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import Scope
+from duetime.server.auth.access import required_text
 from duetime.server.auth.api_keys import ApiKeyProvider
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.auth.verifier import Provider, Verifier
@@ -37,6 +38,12 @@ _EXACT_URL: TypeAdapter[AnyHttpUrl] = TypeAdapter(AnyHttpUrl, config=ConfigDict(
 """Adds no slash to an issuer without a path: clients compare it character by character with what the issuer says."""
 
 log = logging.getLogger(__name__)
+
+
+class GuardSettings(AuthSettings):
+    """The settings of the SDK, which requires one scope, and the scopes of which one is `sufficient` for the tools."""
+
+    sufficient: tuple[Scope, ...] = (Scope.TASKS,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,8 @@ def _oauth(settings: Settings) -> Provider:
 
 def _auth_settings(settings: Settings) -> AuthSettings:
     metadata = "oauth" in settings.auth
-    return AuthSettings(
+    return GuardSettings(
+        sufficient=(Scope.TASKS, Scope.WORKER) if settings.external_actions else (Scope.TASKS,),
         issuer_url=_EXACT_URL.validate_python(settings.oauth_issuer or _NO_ISSUER),
         resource_server_url=AnyHttpUrl(settings.resource) if metadata else None,
         required_scopes=[Scope.TASKS],
@@ -87,8 +95,9 @@ def _auth_settings(settings: Settings) -> AuthSettings:
 class Challenges:
     """An ASGI application that completes each challenge, and answers 503 while tokens cannot be verified.
 
-    A challenge names the scope, and where there is one the metadata of RFC 9728. A request with two tokens is refused:
-    it is not known whose it is. `refused` gets the code of each refusal that no operation of the REST API counts.
+    A challenge names the scope, and where there is one the metadata of RFC 9728. The SDK knows of one scope: its
+    refusal then names each that would do. A request with two tokens is refused: it is not known whose it is. `refused`
+    gets the code of each refusal that no operation of the REST API counts.
     """
 
     def __init__(
@@ -96,6 +105,7 @@ class Challenges:
     ) -> None:
         self._app = app
         self._refused = refused
+        self._scopes = settings.sufficient if isinstance(settings, GuardSettings) else (Scope.TASKS,)
         self._named = {b"scope": Scope.TASKS.value}
         if settings.resource_server_url is not None:
             self._named[b"resource_metadata"] = str(build_resource_metadata_url(settings.resource_server_url))
@@ -109,7 +119,9 @@ class Challenges:
             await JSONResponse(_TWO_TOKENS, HTTPStatus.BAD_REQUEST)(scope, receive, send)
             return
         try:
-            await self._app(scope, receive, self._completing(send, counted=scope["path"] == MCP_PATH))
+            of_mcp = scope["path"] == MCP_PATH
+            named = self._naming_scopes(send) if of_mcp and len(self._scopes) > 1 else send
+            await self._app(scope, receive, self._completing(named, counted=of_mcp))
         except TooManyCalls as refused:
             self._refused(refused.code)
             await _too_many(refused)(scope, receive, send)
@@ -129,9 +141,35 @@ class Challenges:
 
         return send_complete
 
+    def _naming_scopes(self, send: Send) -> Send:
+        """Return what sends an answer on; a refusal for want of a scope names all that would do, in header and body."""
+        one, all_of_them = (required_text(scopes).encode() + b'"' for scopes in ([Scope.TASKS], self._scopes))
+        held: list[Message] = []
+
+        async def send_named(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.FORBIDDEN:
+                held.append(message)
+                return
+            if held:
+                begin, body = held.pop(), message.get("body", b"").replace(one, all_of_them)
+                longer = len(body) - len(message.get("body", b""))
+                headers = [
+                    (name, _named(name, value, longer).replace(one, all_of_them)) for name, value in begin["headers"]
+                ]
+                await send({**begin, "headers": headers})
+                message = {**message, "body": body}
+            await send(message)
+
+        return send_named
+
     def _complete(self, challenge: bytes) -> bytes:
         missing = [(name, value) for name, value in self._named.items() if name + b"=" not in challenge]
         return b", ".join([challenge, *(name + b'="' + value.encode() + b'"' for name, value in missing)])
+
+
+def _named(name: bytes, value: bytes, longer: int) -> bytes:
+    """Return the value of a header of an answer whose body is so much longer."""
+    return str(int(value) + longer).encode() if name.lower() == b"content-length" else value
 
 
 def _codes(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:

@@ -224,7 +224,7 @@ def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_l
     shown = said("show", task["id"], "--history")
     assert "created" in shown
     assert "he called" in shown
-    assert "Required scope: admin:read, which this key lacks. `duetime keys create" in said("runs", code=4)
+    assert "Required scope: admin:read or admin, which this key lacks. `duetime keys create" in said("runs", code=4)
 
 
 def test_runs_have_their_cost(said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
