@@ -145,11 +145,12 @@ def say_drained(found: Sequence[str], already: Sequence[str], listed: Mapping[st
     if alive:
         output.say(f"Draining within 5 s: {', '.join(alive)}. `duetime workers` shows when they are drained.")
     elif not already:
-        output.say("No worker has reported lately, so there is none to drain.")
+        output.say("No worker process has reported lately, so there is none to drain.")
     if silent:
         output.say(f"Silent, and drained once they report again: {', '.join(silent)}.")
     if already:
         output.say(f"Draining or drained already: {', '.join(already)}.")
+    _say_not_drained(listed)
 
 
 def say_resumed(found: Sequence[str], already: Sequence[str], listed: Mapping[str, Any]) -> None:
@@ -158,11 +159,18 @@ def say_resumed(found: Sequence[str], already: Sequence[str], listed: Mapping[st
     if alive:
         output.say(f"Taking runs again within 5 s: {', '.join(alive)}.")
     elif not already:
-        output.say("No worker has reported lately, so there is none to resume.")
+        output.say("No worker process has reported lately, so there is none to resume.")
     if silent:
         output.say(f"Silent, and taking runs again once they report: {', '.join(silent)}.")
     if already:
         output.say(f"Taking runs already: {', '.join(already)}.")
+
+
+def _say_not_drained(listed: Mapping[str, Any]) -> None:
+    """Say of workers elsewhere, which decide themselves when they claim, how they are kept from it."""
+    names = [str(each["id"]) for each in listed.get("external", ()) if each["state"] != SILENT]
+    if names:
+        output.say(f"Workers elsewhere are not drained: {', '.join(names)}. Stop them, or revoke their keys.")
 
 
 def _by_silence(found: Sequence[str], listed: Mapping[str, Any]) -> tuple[list[str], list[str]]:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from duetime.scheduler.history.worker_run import WorkerRun
 from duetime.scheduler.nodes.heartbeat import is_alive, state_of
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import NO_ANSWER_TEXTS, PoolUsePayload, WindowPayload, shown_pools, until_of
+from duetime.server.rest.rows.workers import external_workers
 from duetime.widgets.formats.rows import present
 from pydantic import Field
 
@@ -118,7 +118,7 @@ def top_json(store: Store, queue: RemoteQueue, backlog: BacklogMonitor) -> dict[
         "now": utc(now),
         "tiers": _tiers(report.tiers, store.backlog.open_runs(), store.backlog.paused_runs()),
         **_of_queue(stats, "" if stats else NO_ANSWER_TEXTS[queue.silence()]),
-        "workers": [_with_load(each, stats) for each in _workers(store.workers.all(), store.workers.runs(), now)],
+        "workers": [_with_load(each, stats) for each in _workers(store, now)],
         "throughput": [
             {"seconds": each.window.total_seconds(), "ready": each.ready, "started": each.started, "ended": each.ended}
             for each in report.throughput
@@ -154,13 +154,16 @@ def _of_queue(stats: Stats | None, silent: str) -> dict[str, Any]:
     return {"queue": queue, "pools": pools}
 
 
-def _workers(found: Iterable[WorkerProcess], runs: Iterable[WorkerRun], now: datetime) -> list[dict[str, Any]]:
-    """Return the workers, each with its runs; a process that runs tasks without reporting is known by its runs."""
+def _workers(store: Store, now: datetime) -> list[dict[str, Any]]:
+    """Return the workers, each with its runs; a process that runs tasks without reporting is known by its runs.
+
+    Workers elsewhere come last.
+    """
     by_worker: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
+    for run in store.workers.runs():
         by_worker.setdefault(run.worker, []).append(_run(run, now))
     rows = []
-    for worker in found:
+    for worker in store.workers.all():
         own = by_worker.pop(worker.id, [])
         running = worker.running if is_alive(worker.seen_at, now) else len(own)
         rows.append(
@@ -172,8 +175,13 @@ def _workers(found: Iterable[WorkerProcess], runs: Iterable[WorkerRun], now: dat
                 "runs": own,
             }
         )
+    elsewhere = [
+        {"id": each["id"], "state": each["state"], "running": len(own), "runs": own}
+        for each in external_workers(store, now)
+        for own in [by_worker.pop(str(each["id"]), [])]
+    ]
     unreported = [{"id": each, "state": "running", "running": len(own), "runs": own} for each, own in by_worker.items()]
-    return [*rows, *unreported]
+    return [*rows, *unreported, *elsewhere]
 
 
 def _with_load(worker: Mapping[str, Any], stats: Stats | None) -> dict[str, Any]:

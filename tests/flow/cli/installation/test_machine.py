@@ -314,7 +314,7 @@ def test_workers_are_drained_and_resumed_by_their_ids_or_all_at_once(
 ) -> None:
     monkeypatch.setattr("duetime.server.cli.workers._shared", session)  # as if with PostgreSQL and Redis
     with closing(open_store(f"sqlite:///{home}/duetime.db")) as store:
-        assert cli("workers", "drain", "--all").out.startswith("No worker has reported lately")
+        assert cli("workers", "drain", "--all").out.startswith("No worker process has reported lately")
         for name in ("a", "b"):
             store.workers.beat(WorkerProcess(name, "host", 1, threads=4, started_at=store.now()))
         assert cli("workers", "drain", "a", "--now", "--reason", "upgrade").out.startswith("Draining within 5 s: a.")
@@ -345,7 +345,7 @@ def test_a_silent_worker_is_not_said_to_drain_at_once_or_to_take_runs_again(
         store.workers.beat(WorkerProcess("dead", "host", 1, threads=4, started_at=store.now()))
         with time_machine.travel(store.now() + timedelta(minutes=1)):
             assert cli("workers", "drain", "dead").out.splitlines() == [
-                "No worker has reported lately, so there is none to drain.",
+                "No worker process has reported lately, so there is none to drain.",
                 "Silent, and drained once they report again: dead.",
             ]
             store.workers.beat(WorkerProcess("alive", "host", 2, threads=4, started_at=store.now()))
@@ -353,6 +353,17 @@ def test_a_silent_worker_is_not_said_to_drain_at_once_or_to_take_runs_again(
                 "Silent, and taking runs again once they report: dead.",
                 "Taking runs already: alive.",
             ]
+
+
+def test_workers_elsewhere_are_said_not_to_be_drained(home: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.cli.workers._shared", session)  # as if with PostgreSQL and Redis
+    with closing(open_store(f"sqlite:///{home}/duetime.db")) as store:
+        store.external_workers.asked("acme", "bot", ("transcribe",), client=None, everywhere=False)
+        name = store.external_workers.all()[0].name
+        assert cli("workers", "drain", "--all").out.splitlines() == [
+            "No worker process has reported lately, so there is none to drain.",
+            f"Workers elsewhere are not drained: {name}. Stop them, or revoke their keys.",
+        ]
 
 
 def test_without_redis_there_is_no_worker_to_drain(home: Path, cli: Run) -> None:

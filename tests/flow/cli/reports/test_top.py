@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,20 @@ def test_a_pipe_gets_one_frame_and_a_program_json(capsys: pytest.CaptureFixture[
     assert ["w7", "running", "1", "reminder"] in [line.split()[:4] for line in shown.splitlines()]
     assert (worker["id"], [each["tenant"] for each in worker["runs"]]) == ("w7", ["acme"])
     assert "Canary" not in shown + written, "no tenant wrote a word of it"
+
+
+def test_workers_elsewhere_that_hold_no_run_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blank.make(tmp_path / "duetime.db")
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
+        store.external_workers.asked("acme", "bot", ("transcribe",), client=None, everywhere=False)
+        name = store.external_workers.all()[0].name
+    assert run(["top"]) == 0
+    shown = capsys.readouterr().out
+    assert [name, "running", "0"] in [line.split() for line in shown.splitlines()]
+    assert "No worker has reported" not in shown
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
