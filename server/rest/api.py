@@ -47,6 +47,9 @@ _STREAMS: Final = (
 )
 
 
+_STREAM_NAMES: Final = frozenset(name for _, name, _ in _STREAMS)
+
+
 def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence[str]], None]]) -> Sequence[BaseRoute]:
     """Return the routes of the API over the application that `parts` gives at the time of a request.
 
@@ -76,9 +79,9 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
 
 
 def _route(path: str, method: str, endpoint: Endpoint, name: str) -> Route:
-    """Return a route for one method; Starlette's own answers HEAD too where it answers GET."""
+    """Return a route for one method; one for GET answers HEAD too, but a stream, which has no end."""
     made = Route(path, endpoint, methods=[method], name=name)
-    made.methods = {method}
+    made.methods = {method} if name in _STREAM_NAMES else made.methods
     return made
 
 

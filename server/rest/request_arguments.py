@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from json import JSONDecodeError
 from typing import Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
@@ -160,8 +161,13 @@ def json_of(body: bytes) -> Any:
         raise Malformed(f"the body is not clear: {twice}.") from None
     except NestedTooDeeply as deep:
         raise Malformed(f"the body cannot be read: {deep}.") from None
-    except ValueError:
-        raise Malformed("the body is not JSON.") from None
+    except JSONDecodeError as wrong:
+        place = f"line {wrong.lineno}, column {wrong.colno}"
+        raise Malformed(f"the body is not JSON at {place}: {wrong.msg[:1].lower()}{wrong.msg[1:]}.") from None
+    except UnicodeDecodeError as wrong:
+        raise Malformed(f"the body is not JSON: byte {wrong.start + 1} is not UTF-8.") from None
+    except ValueError as wrong:
+        raise Malformed(f"the body is not JSON: {wrong}.") from None
 
 
 def read_condition(operation: Operation, headers: Headers) -> tuple[int, ...]:

@@ -28,15 +28,19 @@ ADDRESSES: Final = frozenset({"url", "webhook_url", "callback_url", "endpoint"})
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MAX_SHOWN_CHARS: Final = 60
+_MAX_BEGUN_CHARS: Final = 30
 _MAX_SHOWN_ITEMS: Final = 10
 _MAX_NESTED_LEVELS: Final = 3
 
 
 class Kinded(Protocol):
-    """An argument, as its kind."""
+    """An argument, as its kind and an example of it."""
 
     @property
     def kind(self) -> ArgumentType: ...
+
+    @property
+    def example(self) -> str: ...
 
 
 Table = Mapping[str, Kinded]
@@ -94,7 +98,9 @@ class UnknownNames:
         problem = "it is a member of payload" if is_member else f"{self._tool} has no such argument{guess}"
         whole = {each: self._joined(each) for each in values}
         left_out = f"{name}=null" if name.isidentifier() and len(name) <= _MAX_SHOWN_CHARS else ""
-        example = as_call(whole) if whole and all(map(_is_shown, whole.values())) else left_out
+        if near and not whole and not self._given.get(near):
+            left_out = self._table[near].example or left_out
+        example = as_call(whole) if whole and all(map(_is_shown, whole.values())) else _begun(whole) or left_out
         return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self._table), example=example)
 
     def _as_meant(self, name: str) -> dict[str, Json]:
@@ -199,6 +205,19 @@ def _is_shown(value: Json, depth: int = 0) -> bool:
         fits = depth < _MAX_NESTED_LEVELS and len(inner) <= _MAX_SHOWN_ITEMS
         return fits and all(_is_shown(each, depth + 1) for each in inner) and redacted_json(value) == value
     return value is None or isinstance(value, float) or is_short(value)
+
+
+def _begun(values: Mapping[str, Json]) -> str:
+    """Write an argument whose text is too long to be shown with the beginning of it; nothing for any other value."""
+    [(name, value), *more] = [*values.items()] or [("", None)]
+    if (
+        more
+        or not isinstance(value, str)
+        or not value[:_MAX_SHOWN_CHARS].isprintable()
+        or redacted_json(value) != value
+    ):
+        return ""
+    return as_call({name: f"{value[:_MAX_BEGUN_CHARS].rstrip()}..."})
 
 
 def _plain(name: str) -> str:

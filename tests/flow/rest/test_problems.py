@@ -226,8 +226,45 @@ async def test_a_path_or_a_method_that_is_not_served_is_a_problem_too(site: Site
     check_problem(await sent(site, "GET", "/tasks/"), 404, "not_found")
     answer = await sent(site, "DELETE", "/tasks/t_1")
     check_problem(answer, 405, "method_not_allowed")
-    assert answer.headers["Allow"] == "GET, PATCH"
+    assert answer.headers["Allow"] == "GET, HEAD, PATCH"
     assert (await sent(site, "DELETE", "/tasks/batch")).headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("path", ["/tasks", "/tasks/t_nothing", "/openapi.json", "/tasks?limt=5"])
+async def test_a_path_with_get_answers_head_too_with_the_same_headers_and_no_body(site: Site, path: str) -> None:
+    whole, head = await sent(site, "GET", path), await sent(site, "HEAD", path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert {**head.headers} == {**whole.headers}
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{"title": "Water",\n "when" "now"}', "the body is not JSON at line 2, column 9: expecting ':' delimiter."),
+        (b'{"title": "W\xff"}', "the body is not JSON: byte 13 is not UTF-8."),
+        (b'{"title": NaN}', "the body is not JSON: NaN is not a number of JSON."),
+    ],
+)
+async def test_a_body_that_is_no_json_is_told_with_the_place(site: Site, content: bytes, place: str) -> None:
+    answer = await sent(site, "POST", "/tasks", content=content, headers=JSON_BODY)
+    assert check_problem(answer, 400, "malformed")["detail"] == place
+
+
+@pytest.mark.parametrize(
+    ("given", "example"),
+    [
+        ("Water the plants", "title='Water the plants'"),
+        (
+            "Water the plants on the balcony, and those in the kitchen if they are dry",
+            "title='Water the plants on the balcon...'",
+        ),
+    ],
+)
+async def test_the_example_for_a_slip_of_a_name_is_the_name_that_was_meant_with_the_value_that_was_given(
+    site: Site, given: str, example: str
+) -> None:
+    answer = await sent(site, "POST", "/tasks", body={"titel": given})
+    assert example in str(check_problem(answer, 400, "invalid_argument")["detail"])
 
 
 async def test_the_longest_refusal_stays_below_the_bound(site: Site) -> None:
