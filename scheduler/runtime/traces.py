@@ -49,8 +49,8 @@ class AttemptTrace(Protocol):
     def settling(self) -> None:
         """Record that the handler has returned, and that its result is about to be stored."""
 
-    def ended(self, end: Settlement) -> None:
-        """Record the end of the attempt."""
+    def ended(self, end: Settlement, *, stored: bool) -> None:
+        """Record the end of the attempt; one that was not `stored` came behind another end of the same attempt."""
 
 
 class RequestSpan(Protocol):

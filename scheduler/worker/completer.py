@@ -292,7 +292,7 @@ class BatchCompleter:
     def _report_settled(self, ended: Sequence[CompletedRun]) -> None:
         for each in ended:
             if each.held.trace is not None:
-                each.held.trace.ended(each.settlement)
+                each.held.trace.ended(each.settlement, stored=each.stored)
         try:
             self._on_settled(ended)
         except Exception:

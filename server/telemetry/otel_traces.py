@@ -75,10 +75,7 @@ class OtelTracing:
     def reported(self, claim: Claim, began_at: datetime | None) -> AttemptTrace:
         """Continue what `attempt` began in any process, now that a worker elsewhere reports the end."""
         began = time.time_ns() if began_at is None else _nanoseconds(began_at)
-        made = _Attempt(self._tracer, claim, began)
-        if began_at is not None:
-            made.handled(began)
-        return made
+        return _Reported(self._tracer, claim, began, worked=began_at is not None)
 
     @contextmanager
     def delivering(self, delivery: Delivery) -> Iterator[None]:
@@ -152,9 +149,6 @@ class _Attempt:
         self._child("admit", self._ready).end(taken)
         self._child("claim", taken).end(now)
 
-    def handled(self, began: int) -> None:
-        self._child("handle", began).end()
-
     @contextmanager
     def handling(self) -> Iterator[None]:
         span = self._child("handle")
@@ -170,7 +164,7 @@ class _Attempt:
         if self._settlement is None:  # an outcome that is computed again after a change is settled once
             self._settlement = self._child("settle")
 
-    def ended(self, end: Settlement) -> None:
+    def ended(self, end: Settlement, *, stored: bool) -> None:  # noqa: ARG002 - this process alone records it
         if self._settlement is not None:
             self._settlement.end()
         self._span.set_attributes({"duetime.outcome": end.outcome, "duetime.run.state": end.to})
@@ -180,6 +174,21 @@ class _Attempt:
 
     def _child(self, word: str, start: int | None = None) -> Span:
         return self._tracer.start_span(f"{word} {self._action}", self._context, start_time=start)
+
+
+class _Reported(_Attempt):
+    """The attempt of a worker elsewhere, which several processes may end at once: the one records it that stored it."""
+
+    def __init__(self, tracer: Tracer, claim: Claim, began: int, *, worked: bool) -> None:
+        super().__init__(tracer, claim, began)
+        self._began, self._reported_at, self._worked = began, time.time_ns(), worked
+
+    def ended(self, end: Settlement, *, stored: bool) -> None:
+        if not stored:
+            return
+        if self._worked:
+            self._child("handle", self._began).end(self._reported_at)
+        super().ended(end, stored=stored)
 
 
 def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Context, handler
-from duetime.scheduler.outcomes import Done, Outcome
+from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.traces import NO_TRACING
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView
 from duetime.scheduler.worker.external.answers import ClaimedRun
+from duetime.scheduler.worker.external.completion import attempt_of
 from duetime.scheduler.worker.external.reports import ReportedOutcome, WorkerReport
 from duetime.server.app import build
 from duetime.server.runtime.logs import configure_logs
@@ -179,6 +180,29 @@ def test_an_attempt_of_an_external_worker_is_in_the_trace_of_its_call_which_the_
     assert (whole.attributes["duetime.outcome"], whole.attributes["duetime.worker"]) == ("done", "mcp:local/local")
 
 
+def test_an_attempt_that_its_time_limit_and_its_worker_end_at_once_is_one_span(house: House) -> None:
+    house.schedule("Listen", action="transcribe")
+    app, claimed = house.app, list[ClaimedRun]()
+    runs = app.scheduler.external_runs
+    assert runs is not None
+
+    def claim() -> bool:
+        claimed[:] = runs.claim(by=LOCAL)
+        return bool(claimed)
+
+    eventually(claim, "it is claimed")
+    held = app.store.claimed_runs.held(claimed[0].claim.run.id)
+    assert held is not None
+    began, now = held.attempt_started_at, app.store.now()
+    both = [attempt_of(held.claim, began, now, runs._notifier) for _ in range(2)]  # as two processes found it
+    ends = (Retry("its external worker did not finish within the time limit of 600 s"), Done())
+    stored = [runs._completion.settle(attempt, end) for attempt, end in zip(both, ends, strict=True)]
+    assert stored == [True, False]
+    (whole,) = house.named("run transcribe")
+    assert whole.attributes["duetime.outcome"] == "retry"
+    assert [len(house.named(f"{part} transcribe")) for part in ("handle", "settle")] == [1, 1]
+
+
 def test_attributes_name_ids_and_outcomes_and_neither_titles_payloads_tenants_nor_errors(house: House) -> None:
     view = house.schedule("A title of secrets", action="flaky", labels=["secrets too"], retry=TWICE)
     house.ended(view)
@@ -206,7 +230,7 @@ def test_later_runs_and_replays_have_traces_of_their_own_that_link_to_the_call(l
     task, run = a_task(traceparent=CALLER)
     for attempt in (1, 2):
         claim = Claim(replace(run, attempt=attempt, **later), task, "w1")
-        OtelTracing(provider).attempt(claim, None).ended(settlement(claim))
+        OtelTracing(provider).attempt(claim, None).ended(settlement(claim), stored=True)
     whole = [span for span in map(of_sdk, exporter.get_finished_spans()) if span.name == "run reminder"]
     assert [(span.links, span.parent) for span in whole] == [((CALLER.split("-")[1],), "")] * 2
     assert len({span.trace for span in whole}) == 1, "the attempts of a run share its trace, whoever runs them"
