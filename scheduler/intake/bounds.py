@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -123,8 +124,19 @@ def resolve_bound(
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
-        problem = error.problem if isinstance(error, Misread) else "it is beyond the calendar"
-        raise _wrong(argument, problem) from None
+        if not isinstance(error, Misread):
+            raise _wrong(argument, "it is beyond the calendar") from None
+        raise _wrong(argument, error.problem, _read_by(read, error.examples)) from None
+
+
+def _read_by(read: Callable[[str], datetime], examples: Sequence[str]) -> list[str]:
+    """Return the corrected texts that are read as a bound."""
+    found = []
+    for example in examples:
+        with suppress(Misread, OverflowError):
+            read(example)
+            found.append(example)
+    return found
 
 
 def _twin(text: str, argument: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 
@@ -189,7 +189,8 @@ def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, f
     text = _BY.sub("", given) if isinstance(given, str) else given
     clock = _BEFORE.sub("", text) if isinstance(text, str) else ""
     if _is_time_of_day(clock):
-        found = resolve_moment(clock, now=max(due, now), zone=zone, argument="deadline", frame=frame)
+        ends = replace(frame, end=True)
+        found = resolve_moment(clock, now=max(due, now), zone=zone, argument="deadline", frame=ends)
     else:
         found = resolve_end(text, now=now, zone=zone, argument="deadline", frame=frame)
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)

@@ -17,6 +17,7 @@ from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make
 from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import END_OF_DAY
 from duetime.scheduler.rules.time.durations import UNITS, Span
+from duetime.scheduler.rules.time.offsets import LATE_HOURS, refuse_bare_hour
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
 from duetime.scheduler.rules.time.tokens import (
     MAX_PHRASE_CHARS,
@@ -61,6 +62,7 @@ def read_bound(
     view = Viewpoint(now.astimezone(UTC), named or zone, Frame(holidays=holidays))
     lead = _LEAD.match(normal(phrase))
     clean = normal(phrase)[lead.end() if lead else 0 :]
+    clean = _of_clock(clean) if lead else clean
     refuse_vague(clean, view.now)
     if clean == "now":
         return view.now
@@ -71,6 +73,12 @@ def read_bound(
     through = (whole and ahead) or bool(lead and (lead[1] or "").startswith("thr"))
     whole = whole or (ahead and bool(lead and lead[1]))
     return found or _started(iso_date(clean), view, ahead=ahead, end=end, whole=whole, through=through)
+
+
+def _of_clock(clean: str) -> str:
+    """Return the hour alone of `by 17` as a clock shows it; raise `Misread` for one of either half of the day."""
+    refuse_bare_hour(tokens(clean))
+    return f"{clean}:00" if clean in LATE_HOURS else clean
 
 
 def _distance(clean: str, view: Viewpoint, *, ahead: bool) -> datetime | None:
@@ -134,7 +142,7 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
         clock, day = parser.clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
-    ends = (whole and ahead) or _is_end(day) or (ahead and bool(this and this.period))
+    ends = whole and ahead if whole else _is_end(day) or (ahead and bool(this and this.period))
     start, beyond = _end(clock, day) if ends else (_start(clock, day), timedelta())
     if day is None or day.every:
         days = _repeated(clean, day, today, view)
@@ -233,7 +241,7 @@ def _nearest(
 
 def _start(clock: Clock | None, day: Day | None) -> time:
     """Return when a part of a day begins, else the time of day; a day alone begins at midnight."""
-    given = clock or (day.clock if day else None)
+    given = clock or (None if _is_end(day) else day.clock if day else None)
     if given is None:
         return time()
     return given.time if given.part is None else time(PART_HOURS[given.part][0])

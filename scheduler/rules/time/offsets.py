@@ -14,6 +14,9 @@ from duetime.scheduler.rules.time.viewpoint import Frame
 END_WORDS = frozenset({"by", "until", "till", "til", "before"})
 """Words before the time at which something has to have ended."""
 
+LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
+"""Hours that are of one half of the day."""
+
 _SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
 
@@ -76,9 +79,12 @@ def refuse_bare_hour(row: Tokens) -> None:
 def refuse_limit(clean: str, frame: Frame) -> None:
     """Raise `Misread` for `before friday` and `until friday` where a time is asked for, and not the end of one."""
     word, _, rest = clean.partition(" ")
-    if rest and word in END_WORDS and not frame.end:
-        days = (f"the day before {rest}",) if word == "before" else ()
-        raise Misread(f"{clean[:40]!r} names an end, and no time", *days, rest)
+    if not rest or word not in END_WORDS or frame.end:
+        return
+    days = (f"the day before {rest}",) if word == "before" else ()
+    if rest.isdigit():
+        days, rest = (f"at {rest}",), f"at {int(rest[:3]) + _HALF_DAY_HOURS}"
+    raise Misread(f"{clean[:40]!r} names an end, and no time", *days, rest)
 
 
 def the_day(row: Tokens) -> Span | None:

@@ -14,9 +14,9 @@ from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
 from duetime.scheduler.rules.time.days.numeric_dates import iso_date
-from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
+from duetime.scheduler.rules.time.days.periods import refuse_period_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour, refuse_limit
+from duetime.scheduler.rules.time.offsets import END_WORDS, LATE_HOURS, read_offset, refuse_bare_hour, refuse_limit
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, OutOfPart, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
@@ -36,7 +36,6 @@ _LATER_TODAY = re.compile(r"^later (?=(?:today|this (?:morning|afternoon|evening
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 NO_DATE = "no date given: "
 _TO = re.compile(r"^(?:back )?to (?=[^ ])")
-_LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
 _SAME_TIME = "same time"
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
@@ -184,7 +183,7 @@ def _wall(clean: str, view: Viewpoint) -> Reading:
     clock, day = clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         refuse_limit(clean, view.frame)
-        refuse_month_alone(tokens(clean), today)
+        refuse_period_alone(tokens(clean), today)
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
 
@@ -206,7 +205,7 @@ def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | No
 def _clock(row: Tokens) -> Clock | None:
     """Read a time of day; an hour alone is clear where its half of the day is, or after noon."""
     ends = row.accept("by") or row.peek(-1) in END_WORDS
-    late = ends and row.peek() in _LATE_HOURS
+    late = ends and row.peek() in LATE_HOURS
     clock = read_clock(row, bare_hour=late or row.peek(1) == "tonight" or row.last in DAY_PARTS)
     if ends and clock is None:
         refuse_bare_hour(row)

@@ -22,6 +22,7 @@ from duetime.scheduler.rules.time.days.periods import (
     read_end_of,
     read_month_as_end,
     read_next_period,
+    read_period_as_end,
     read_start_of,
     read_weekend,
 )
@@ -59,7 +60,9 @@ def read_day(row: Tokens, today: date, holidays: str = "") -> Day | None:
 
 def read_last_day(row: Tokens, today: date, holidays: str = "", *, whole: bool = False) -> Day | None:
     """Read the last day of something: a date, or a month, which ends it as it begins, or with `whole` as it ends."""
-    return row.attempt(read_day, today, holidays) or row.attempt(read_month_as_end, today, whole=whole)
+    _ = row.accept("on") or row.accept("by")
+    period = row.attempt(read_period_as_end, today)
+    return period or row.attempt(read_day, today, holidays) or row.attempt(read_month_as_end, today, whole=whole)
 
 
 def read_day_before(row: Tokens, today: date, holidays: str = "") -> Day | None:

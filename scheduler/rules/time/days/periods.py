@@ -22,19 +22,34 @@ from duetime.scheduler.rules.time.tokens import (
 _DAY = timedelta(days=1)
 _FRIDAY_WEEKDAY = 4
 END_OF_DAY = time(23, 59)
+_PERIODS = {unit: unit for unit in ("week", "month", "quarter", "year")}
 PERIOD_WORDS = {"next": "next", "this": "this", "coming": "coming"}
 
 
-def read_weekend(row: Tokens, today: date) -> Day | None:
+def read_period_as_end(row: Tokens, today: date) -> Day | None:
+    """Read `this week` and `the weekend` as the end of something, which is its last day."""
+    weekend = row.attempt(read_weekend, today, last=True)
+    if weekend or not row.accept("this"):
+        return weekend
+    unit = row.one_of(_PERIODS)
+    if unit is None:
+        return None
+    last = next_start(unit, start_of(unit, today)) - _DAY
+    return Day((last,), f"this {unit} read as its last day, {{day}}")
+
+
+def read_weekend(row: Tokens, today: date, *, last: bool = False) -> Day | None:
+    """Read a weekend as the day of it that comes, or as its `last` one."""
     start, which = row.position, row.one_of(PERIOD_WORDS)
     _ = which or row.accept("the")
     if not row.accept("weekend"):
         return None
     saturday = start_of("week", today) + 5 * _DAY
     if which == "next":
-        both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
+        first = saturday + last * _DAY
+        both = (row.replaced(start, day.isoformat()) for day in (first, first + 7 * _DAY))
         raise Misread("next weekend can mean the one that comes or the one after it", *both)
-    days = (saturday, saturday + _DAY)
+    days = (saturday, saturday + _DAY)[last:]
     return Day(tuple(day for day in days if day >= today), "the weekend read as {day}", every="" if which else "week")
 
 
@@ -113,8 +128,10 @@ def read_month_as_end(row: Tokens, today: date, *, whole: bool) -> Day | None:
     return Day((end - _DAY,), f"{say} {MONTH_NAMES[month - 1]} read as the end of {{day}}")
 
 
-def refuse_month_alone(row: Tokens, today: date) -> None:
-    """Raise `Misread` for `june` and `in june`, which name no day."""
+def refuse_period_alone(row: Tokens, today: date) -> None:
+    """Raise `Misread` for `june`, `in june` and `this week`, which name no day."""
+    if row.accept("this") and row.one_of(_PERIODS) and row.done:
+        raise Misread(f"this {row.peek(-1)} names no day", f"end of {row.peek(-1)}")
     _ = row.accept("in")
     month = row.one_of(MONTHS)
     if month is None:

@@ -57,6 +57,8 @@ DUTCH: Final = Language(
         "new years day": "nieuwjaarsdag/op nieuwjaarsdag",
         "yesterday": "gisteren",
         "this week": "deze week",
+        "this month": "deze maand",
+        "this year": "dit jaar",
         "last week": "vorige week/afgelopen week",
         "last month": "vorige maand/afgelopen maand",
     },

@@ -51,6 +51,8 @@ FRENCH: Final = Language(
         "new years day": "le jour de l'an",
         "yesterday": "hier",
         "this week": "cette semaine",
+        "this month": "ce mois/ce mois-ci/ce mois ci",
+        "this year": "cette année",
         "last week": "la semaine dernière/la semaine passée",
         "last month": "le mois dernier",
     },

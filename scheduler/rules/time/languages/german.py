@@ -53,6 +53,8 @@ GERMAN: Final = Language(
         "new years day": "neujahr/an neujahr",
         "yesterday": "gestern",
         "this week": "diese woche",
+        "this month": "diesen monat/dieser monat/in diesem monat",
+        "this year": "dieses jahr/in diesem jahr",
         "last week": "letzte woche/vorige woche",
         "last month": "letzten monat",
     },

@@ -54,6 +54,8 @@ ITALIAN: Final = Language(
         "new years day": "capodanno/a capodanno",
         "yesterday": "ieri",
         "this week": "questa settimana",
+        "this month": "questo mese",
+        "this year": "quest'anno",
         "last week": "la settimana scorsa/la scorsa settimana",
         "last month": "il mese scorso",
     },

@@ -54,6 +54,8 @@ PORTUGUESE: Final = Language(
         "new years day": "ano novo/no dia de ano novo",
         "yesterday": "ontem",
         "this week": "esta semana",
+        "this month": "este mês/neste mês/esse mês",
+        "this year": "este ano/neste ano",
         "last week": "na semana passada/a semana passada/semana passada",
         "last month": "no mês passado/mês passado",
     },

@@ -54,6 +54,8 @@ SPANISH: Final = Language(
         "new years day": "año nuevo/el día de año nuevo",
         "yesterday": "ayer",
         "this week": "esta semana",
+        "this month": "este mes",
+        "this year": "este año",
         "last week": "la semana pasada",
         "last month": "el mes pasado",
     },

@@ -156,8 +156,8 @@ def _day_and_time(said: PhraseParts) -> Iterator[str]:
         return
     for day in days.split(_OR):
         found = _placed(day, parts, clock)
-        if found and by == "before" and not clock and not day.startswith("end of"):
-            yield f"before {found}"
+        if found and by == "before":
+            yield f"before {found.removeprefix('at ')}"
         elif found:
             yield f"by {found.removeprefix('at ')}" if by and not found.startswith("end of") else found
 
