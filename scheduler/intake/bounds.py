@@ -16,10 +16,12 @@ from typing import Any
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import translate
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.rules.time.windows import Window
 
 Bound = str | date
 """Words, a date, or a datetime."""
@@ -30,7 +32,7 @@ _ACCEPTED = (
 )
 FORWARD_BOUNDS = frozenset({"before"})
 """Bounds that may lie ahead: tasks due before friday are those that come before the next one."""
-
+_BOUNDS_OF_TASKS = FORWARD_BOUNDS | {"after"}
 
 LAST_BOUND = datetime.max.replace(tzinfo=UTC)
 _CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
@@ -124,9 +126,12 @@ def resolve_bound(
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
+        if isinstance(error, Window) and argument in _BOUNDS_OF_TASKS:
+            raise _wrong_window(argument, error) from None
         if not isinstance(error, Misread):
             raise _wrong(argument, "it is beyond the calendar") from None
-        raise _wrong(argument, error.problem, _read_by(read, error.examples)) from None
+        examples = () if isinstance(error, Vague) else _read_by(read, error.examples)
+        raise _wrong(argument, error.problem, examples) from None
 
 
 def _read_by(read: Callable[[str], datetime], examples: Sequence[str]) -> list[str]:
@@ -137,6 +142,11 @@ def _read_by(read: Callable[[str], datetime], examples: Sequence[str]) -> list[s
             read(example)
             found.append(example)
     return found
+
+
+def _wrong_window(argument: str, window: Window) -> InvalidArgument:
+    example = f"after={window.example!r}, before={window.end!r}"
+    return InvalidArgument(argument, "these are two bounds", accepted=_ACCEPTED, example=example)
 
 
 def _twin(text: str, argument: str) -> str | None:

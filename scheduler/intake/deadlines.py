@@ -99,7 +99,9 @@ def deadline_of(
         deadline = _instant(given, due=due, now=now, zone=zone, frame=frame)
     except InvalidArgument as wrong:
         meant = () if isinstance(wrong, NotUnderstood) else wrong.example.split(" or ")
-        fitting = [one for one in meant if _fits(one, due=due, now=now, zone=zone, frame=frame)]
+        fitting = [
+            one for one in meant if one.startswith("when=") or _fits(one, due=due, now=now, zone=zone, frame=frame)
+        ]
         example = " or ".join(fitting) or "deadline='2 hours'"
         raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example=example) from None
     if recurring:
@@ -182,7 +184,8 @@ def _length_text(given: str) -> str:
     twins = tuple(translation.twins(given))
     if len(twins) > 1:
         raise Unknown("can mean two things")
-    return twins[0] if twins and _WITHIN.match(twins[0]) else given
+    english = _AFTER_DUE.sub("", twins[0]) if twins else ""
+    return english if twins and (_WITHIN.match(twins[0]) or english != twins[0]) else given
 
 
 def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> Deadline:

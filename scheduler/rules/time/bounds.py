@@ -31,6 +31,7 @@ from duetime.scheduler.rules.time.tokens import (
     tokens,
 )
 from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
+from duetime.scheduler.rules.time.windows import refuse_window
 
 _DAY, _DAY_HOURS = timedelta(days=1), 24
 _LEAD = re.compile(r"(?:since|from|after|before|starting|(until|till?|by|through|thru|up to|not? later than)) ")
@@ -60,6 +61,7 @@ def read_bound(
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
     phrase, named, _ = zones.split_zone(text.strip(), None)
     view = Viewpoint(now.astimezone(UTC), named or zone, Frame(holidays=holidays))
+    refuse_window(normal(phrase), view.today, view.frame.holidays)
     lead = _LEAD.match(normal(phrase))
     clean = normal(phrase)[lead.end() if lead else 0 :]
     clean = _of_clock(clean) if lead else clean
@@ -148,9 +150,14 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
         days = _repeated(clean, day, today, view)
         if day and whole:
             days = _outermost(days, last=ends)
-        return _nearest([found + beyond for found in days], start, view, ahead=ahead, end=end, whole=whole)
+        return _nearest([_behind(found, day, beyond) for found in days], start, view, ahead=ahead, end=end, whole=whole)
     found = day.candidates[-1 if ends else 0]  # a weekend has two days
-    return _placed(next_start(day.period, found) if beyond and day.period else found + beyond, start, view)
+    return _placed(_behind(found, day, beyond), start, view)
+
+
+def _behind(found: date, day: Day | None, beyond: timedelta) -> date:
+    """Return a day so far `beyond` one that was found, or behind all of the period that it stands for."""
+    return next_start(day.period, found) if beyond and day and day.period else found + beyond
 
 
 def _is_end(day: Day | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -17,6 +18,7 @@ END_WORDS = frozenset({"by", "until", "till", "til", "before"})
 LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
 """Hours that are of one half of the day."""
 
+_AFTERWARDS = re.compile(r" after(?:wards?)?$")
 _SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
 
@@ -85,6 +87,13 @@ def refuse_limit(clean: str, frame: Frame) -> None:
     if rest.isdigit():
         days, rest = (f"at {rest}",), f"at {int(rest[:3]) + _HALF_DAY_HOURS}"
     raise Misread(f"{clean[:40]!r} names an end, and no time", *days, rest)
+
+
+def refuse_afterwards(row: Tokens, clean: str) -> None:
+    """Raise `Misread` for `2 hours afterwards`, whose length of time was just read, where nothing stands before it."""
+    if row.accept("after", "afterwards", "afterward") and row.done:
+        length = _AFTERWARDS.sub("", clean[:40]).removeprefix("in ")
+        raise Misread(f"{clean[:40]!r} does not say after what", f"in {length}")
 
 
 def the_day(row: Tokens) -> Span | None:

@@ -9,17 +9,17 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from zoneinfo import ZoneInfo
 
-from duetime.scheduler.rules.time import durations, zones
+from duetime.scheduler.rules.time import durations, offsets, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
 from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import refuse_period_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.offsets import END_WORDS, LATE_HOURS, read_offset, refuse_bare_hour, refuse_limit
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, OutOfPart, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
+from duetime.scheduler.rules.time.windows import refuse_window
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _RFC3339 = re.compile(
@@ -48,6 +48,7 @@ def read(text: str, view: Viewpoint) -> Reading:
     if exact is not None:
         return exact
     refuse_vague(clean, view.now)
+    refuse_window(clean, view.today, view.frame.holidays)
     if clean in {"now", "right now", "immediately"}:
         return Reading(((view.now, ()),))
     as_date = iso_date(clean)
@@ -129,6 +130,7 @@ def _span_named(clean: str, moves: bool) -> Callable[[Viewpoint], Reading] | Non
         return None
     if row.accept("ago"):
         raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
+    offsets.refuse_afterwards(row, clean)
     led = row.phrase("from now") or led
     sign = 0 if led else 1 if row.accept("later") else -1 if moves and row.accept("earlier") else 0
     if sign:
@@ -182,7 +184,7 @@ def _wall(clean: str, view: Viewpoint) -> Reading:
     today = view.today
     clock, day = clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
-        refuse_limit(clean, view.frame)
+        offsets.refuse_limit(clean, view.frame)
         refuse_period_alone(tokens(clean), today)
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
@@ -204,11 +206,11 @@ def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | No
 
 def _clock(row: Tokens) -> Clock | None:
     """Read a time of day; an hour alone is clear where its half of the day is, or after noon."""
-    ends = row.accept("by") or row.peek(-1) in END_WORDS
-    late = ends and row.peek() in LATE_HOURS
+    ends = row.accept("by") or row.peek(-1) in offsets.END_WORDS
+    late = ends and row.peek() in offsets.LATE_HOURS
     clock = read_clock(row, bare_hour=late or row.peek(1) == "tonight" or row.last in DAY_PARTS)
     if ends and clock is None:
-        refuse_bare_hour(row)
+        offsets.refuse_bare_hour(row)
     return clock
 
 
@@ -236,11 +238,11 @@ def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
 def _offset(clean: str, view: Viewpoint) -> Reading | None:
     """Read `10 minutes before 3 pm`, `a week from friday`, `the day before christmas`, `the evening before friday`."""
     row = tokens(clean)
-    moved = row.attempt(read_offset)
+    moved = row.attempt(offsets.read_offset)
     if moved is None:
         return None
     clock, day = clock_and_day(row, view.today, view)
-    refuse_bare_hour(row)
+    offsets.refuse_bare_hour(row)
     if not row.done or (clock is None and day is None):
         return None
     if not moved.span.elapsed:

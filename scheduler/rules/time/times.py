@@ -1,7 +1,6 @@
 """Time phrases to instants, and instants to words.
 
-`resolve` is pure: the moment and the zone are arguments. Whatever had to be assumed is said in the result, and what is
-not understood is an error that lists the accepted forms.
+`resolve` is pure: the moment and the zone are arguments. A result says what was assumed, an error the accepted forms.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
+from duetime.scheduler.rules.time.windows import Window
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _ACCEPTED = (
@@ -67,9 +67,8 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
     """Return the instant that `text` means at `now` (aware) in the IANA `zone`.
 
     Durations and times with an offset need no zone; without one their wall time is given in UTC. Raises
-    `InvalidArgument` for everything that is ambiguous, past, or more than 5 years ahead. Text in none of the accepted
-    forms raises `NotUnderstood`, a kind of it. An offset or a zone in the text must be that of `zone` if `frame` says
-    that somebody named it; else the text's stands.
+    `InvalidArgument` for what is ambiguous, past, or more than 5 years ahead, and `NotUnderstood` for other text. An
+    offset or a zone in the text must be that of `zone` if `frame` says that somebody named it; else the text's stands.
     """
     home = zones.find(zone) if zone else None
     _check_length(text, argument)
@@ -199,6 +198,8 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
             good.append(example)
     chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
     name = argument.rpartition(".")[2]
+    if good and isinstance(error, Window):
+        return error.example_of(name, chosen[0], ends=frame.end)
     return f"{name}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
 
 
@@ -265,14 +266,13 @@ def _coming(text: str, reading: Reading, now: datetime, zone: ZoneInfo | None) -
         if instant >= now:
             return instant, notes
     past = reading.candidates[0][0]
-    there = zone or zones.load("UTC")
+    there, said = zone or zones.load("UTC"), (*text.lower().split(), "", "")
     wall = past.astimezone(there).replace(tzinfo=None)
-    this, day = (*text.lower().split(), "", "")[:2]
-    named = now - past < timedelta(days=1) and this == "this" and day in WEEKDAYS
+    named = now - past < timedelta(days=1) and said[0] == "this" and said[1] in WEEKDAYS
     coming = wall + timedelta(weeks=1) if named else _future(wall, now.astimezone(there).replace(tzinfo=None))
     written = f"{coming:%Y-%m-%dT%H:%M}" + ("" if zone else zones.offset_text(zones.offset(there, past)))
-    was = f"{describe(past, there.key)} {there.key}"
-    raise Misread(f"{_shown(text)} is in the past: {was} was {relative(past, now)}", written)
+    was = f"{describe(past, there.key)} {there.key} was"
+    raise Misread(f"{_shown(text)} is in the past: {was} {relative(past, now)}", written)
 
 
 def _future(wall: datetime, now: datetime) -> datetime:

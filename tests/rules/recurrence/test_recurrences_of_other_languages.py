@@ -54,9 +54,15 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "alle halbe Stunde": "every 30 minutes",
         "jeden Montag um 9 bis Weihnachten": "every monday at 9 until christmas day",
         "jeden Montag bis Ende Januar": "every monday until the end of january",
+        "alle 30 Minuten von 9 bis 17 Uhr": "every 30 minutes from 9 to 17",
+        "werktags alle 30 Minuten von 9 bis 17 Uhr": "every weekday every 30 minutes from 9 to 17",
+        "stündlich zwischen 8:30 und 16:30 montags bis freitags": "every weekday every hour between 8:30 and 16:30",
+        "montags alle 2 Stunden von 8 bis 18 Uhr": "every monday every 2 hours from 8 to 18",
     },
     "French": {
         "chaque lundi à 9h": "every monday at 9:00",
+        "toutes les 30 minutes de 9h à 17h": "every 30 minutes from 9 to 17",
+        "toutes les heures entre 9h et 17h en semaine": "every weekday every hour from 9 to 17",
         "tous les lundis et jeudis à 9 h 30": "every monday and thursday at 9:30",
         "tous les jours à 18h": "every day at 18:00",
         "toutes les 15 minutes": "every 15 minutes",
@@ -74,6 +80,8 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "chaque trimestre": "every 3 months",
     },
     "Spanish": {
+        "cada 30 minutos de 9 a 17": "every 30 minutes from 9 to 17",
+        "cada hora entre las 9 y las 17": "every hour from 9 to 17",
         "cada lunes a las 9": "every monday at 9",
         "todos los lunes y jueves a las 9": "every monday and thursday at 9",
         "todos los días a las 8 de la tarde": "every day at 8 in the afternoon",
@@ -94,6 +102,8 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "de lunes a viernes a las 9 y a las 17": "every weekday at 9 and 17",
     },
     "Italian": {
+        "ogni 30 minuti dalle 9 alle 17": "every 30 minutes from 9 to 17",
+        "ogni ora tra le 9 e le 17": "every hour from 9 to 17",
         "ogni lunedì alle 9": "every monday at 9",
         "tutti i giorni alle 18": "every day at 18",
         "ogni 15 minuti": "every 15 minutes",
@@ -110,6 +120,8 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "ogni giorno tranne la domenica": "every day except sunday",
     },
     "Portuguese": {
+        "a cada 30 minutos das 9 às 17": "every 30 minutes from 9 to 17",
+        "a cada hora entre as 9h e as 17h": "every hour from 9 to 17",
         "toda segunda-feira às 9h": "every monday at 9:00",
         "todas as segundas e quintas às 9h": "every monday and thursday at 9:00",
         "todos os dias às 18h": "every day at 18:00",
@@ -125,6 +137,8 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "todos os dias exceto domingo": "every day except sunday",
     },
     "Dutch": {
+        "elke 30 minuten van 9 tot 17 uur": "every 30 minutes from 9 to 17",
+        "elk uur tussen 9 en 17 uur": "every hour from 9 to 17",
         "elke maandag om 9 uur": "every monday at 9:00",
         "elke maandag en donderdag om 9 uur": "every monday and thursday at 9:00",
         "dagelijks om 18 uur": "every day at 18:00",
@@ -348,6 +362,18 @@ def test_a_refused_recurrence_shows_what_it_can_mean(text: str, example: str) ->
         ("fin de la journée", "end of day"),
         ("fim do dia", "end of day"),
         ("2 hours after", "2 hours"),
+        ("2 Stunden danach", "2 hours afterwards"),
+        ("2 heures après", "2 hours afterwards"),
+        ("dos horas después", "2 hours afterwards"),
+        ("2 ore dopo", "2 hours afterwards"),
+        ("2 horas depois", "2 hours afterwards"),
+        ("2 uur daarna", "2 hours afterwards"),
+        ("diese Woche", "by sunday"),
+        ("cette semaine", "this week"),
+        ("este mes", "this month"),
+        ("questa settimana", "this week"),
+        ("bis zum Wochenende", "by the weekend"),
+        ("KW 50", "by 13 december"),
         ("2 hours after it starts", "2 hours"),
         ("within 2 hours of the start", "2 hours"),
         ("avant juin", "before june"),
@@ -432,11 +458,22 @@ def test_before_a_day_is_the_end_of_the_day_before_it(text: str, wall: str) -> N
     assert found.astimezone(ZoneInfo(ZONE)).replace(tzinfo=None) == datetime.fromisoformat(wall)
 
 
-@pytest.mark.parametrize("text", ["before friday", "avant vendredi", "vor Freitag", "antes de sexta"])
-def test_an_end_where_a_time_is_asked_for_is_refused_with_both_days(text: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        *((text, "the day before friday or friday") for text in ("before friday", "avant vendredi", "vor Freitag")),
+        *((text, "17:00") for text in ("before 17:00", "vor 17 Uhr", "avant 17h", "antes das 17h", "voor 17 uur")),
+        *((text, "at 17") for text in ("before 17", "antes de las 17", "prima delle 17")),
+        *(
+            (text, "the day before end of month or end of month")
+            for text in ("before end of month", "avant la fin du mois", "vor Ende des Monats", "antes de fin de mes")
+        ),
+    ],
+)
+def test_an_end_where_a_time_is_asked_for_is_refused_with_the_days_or_times(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument, match="names an end, and no time") as refused:
         resolve_moment(text, now=NOW, zone=ZONE, argument="when")
-    assert refused.value.example == "the day before friday or friday"
+    assert refused.value.example == example
 
 
 @pytest.mark.parametrize("text", ["antes de 2 horas", "prima di 2 ore", "before 2 hours"])

@@ -150,6 +150,12 @@ def test_a_bound_that_is_not_understood_is_refused_with_an_example_that_works(te
     assert wrong.value.example == "since='yesterday'"
 
 
+def test_an_hour_of_either_half_of_the_day_is_refused_with_both() -> None:
+    with pytest.raises(InvalidArgument) as wrong:
+        bound("by 8", "before")
+    assert wrong.value.example == "before='20:00' or before='08:00'"
+
+
 @given(
     text=st.sampled_from(["friday", "20:00", "12h", "the 31st", "29 february", "last night", "monday 9am", "saturday"]),
     at=st.datetimes(datetime(2024, 1, 1), datetime(2035, 1, 1)),  # noqa: DTZ001 - made aware below
@@ -186,6 +192,10 @@ def test_whenever_it_is_asked_a_bound_is_past_and_for_before_ahead(text: str, at
         ("by tomorrow morning", "2026-11-22 12:00"),
         ("last friday of this month", "2026-11-27 00:00"),
         ("by next week", "2026-11-30 00:00"),
+        ("by 17", "2026-11-22 17:00"),
+        ("antes de las 20", "2026-11-21 20:00"),
+        ("week 50", "2026-12-07 00:00"),
+        ("by week 50", "2026-12-14 00:00"),
         ("through june", "2027-07-01 00:00"),
         ("until june", "2027-06-01 00:00"),
         ("today", "2026-11-21 00:00"),
@@ -205,6 +215,11 @@ def test_an_end_is_behind_all_of_the_day_or_period_that_it_names(text: str, mean
         ("last week", "2026-11-09 00:00", "2026-11-16 00:00"),
         ("this weekend", "2026-11-21 00:00", "2026-11-23 00:00"),
         ("the weekend", "2026-11-21 00:00", "2026-11-23 00:00"),
+        ("end of month", "2026-11-30 00:00", "2026-12-01 00:00"),
+        ("Ende des Monats", "2026-11-30 00:00", "2026-12-01 00:00"),
+        ("eod", "2026-11-21 00:00", "2026-11-22 00:00"),
+        ("week 50", "2026-12-07 00:00", "2026-12-14 00:00"),
+        ("2026-W50", "2026-12-07 00:00", "2026-12-14 00:00"),
         ("november", "2026-11-01 00:00", "2026-12-01 00:00"),
         ("9:00", "2026-11-21 09:00", "2026-11-22 09:00"),
         ("june", "2027-06-01 00:00", "2027-07-01 00:00"),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.bounds import resolve_bound
 from duetime.scheduler.intake.deadlines import deadline_of
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.rules.time import zones
@@ -126,6 +127,16 @@ READ = [
     ("the 3rd of next month at 9:00", "2026-12-03T09:00"),
     ("next month on the 3rd", "2026-12-03T09:00"),
     ("1st of the month", "2026-12-01T09:00"),
+    ("week 50", "2026-12-07T09:00"),
+    ("W50", "2026-12-07T09:00"),
+    ("2026-W50", "2026-12-07T09:00"),
+    ("calendar week 50 at 10:00", "2026-12-07T10:00"),
+    ("friday of week 50", "2026-12-11T09:00"),
+    ("week 2, monday", "2027-01-11T09:00"),
+    ("week 1 of 2028", "2028-01-03T09:00"),
+    ("2026-W50-3", "2026-12-09T09:00"),
+    ("2026W503 14:00", "2026-12-09T14:00"),
+    ("2026-W50-3T14:00", "2026-12-09T14:00"),
     ("5 dec 2026 at 10.30pm", "2026-12-05T22:30"),
 ]
 REFUSED = [
@@ -153,6 +164,15 @@ REFUSED = [
     ("tomorrow before breakfast", "tomorrow at 07:30"),
     ("friday after work", "friday at 18:00"),
     ("before bed", "at 22:00"),
+    ("week 47", "2026-11-22T09:00"),
+    ("2027-W53", "2027-12-27"),
+    ("this week", "end of week"),
+    ("before 17:00", "17:00"),
+    ("before 17", "at 17"),
+    ("before 8", "at 8 or at 20"),
+    ("until 17:00", "17:00"),
+    ("2 hours afterwards", "in 2 hours"),
+    ("in 2 hours after", "in 2 hours"),
     ("easter monday", "2027-03-29"),
     ("good friday at 10:00", "2027-03-26 at 10:00"),
     ("the next public holiday at 10:00", "2026-11-28 at 10:00"),
@@ -166,7 +186,32 @@ REFUSED = [
     ("2 heures après 14h30", "2 hours after 14:30"),
     ("10 minutos antes de las 15:00", "10 minutes before 15:00"),
 ]
+WINDOWS = [
+    ("tomorrow between 9 and 11", "tomorrow at 9:00", "2 hours"),
+    ("between 9 and 11 tomorrow", "at 9:00 tomorrow", "2 hours"),
+    ("tomorrow from 9am to 11:30am", "tomorrow at 9:00", "150 minutes"),
+    ("tomorrow 9-11", "tomorrow at 9:00", "2 hours"),
+    ("tomorrow 9:00 to 10:00", "tomorrow at 9:00", "1 hour"),
+    ("friday between 2 and 4 pm", "friday at 14:00", "2 hours"),
+    ("friday between 9 and 5", "friday at 9:00", "8 hours"),
+    ("tomorrow between 10pm and 2am", "tomorrow at 22:00", "4 hours"),
+    ("between noon and 13:00 on friday", "at 12:00 on friday", "1 hour"),
+    ("2026-12-01 between 9 and 11", "2026-12-01 at 9:00", "2 hours"),
+    ("morgen zwischen 9 und 11 Uhr", "tomorrow at 9:00", "2 hours"),
+    ("morgen 9-11 Uhr", "tomorrow at 9:00", "2 hours"),
+    ("demain de 9h à 11h", "tomorrow at 9:00", "2 hours"),
+    ("mañana entre las 9 y las 11", "tomorrow at 9:00", "2 hours"),
+    ("domani dalle 9 alle 11", "tomorrow at 9:00", "2 hours"),
+    ("amanhã das 9 às 11", "tomorrow at 9:00", "2 hours"),
+    ("morgen tussen 9 en 11 uur", "tomorrow at 9:00", "2 hours"),
+]
 ENDS = [
+    ("this week", "2026-11-22T23:59:59"),
+    ("this month", "2026-11-30T23:59:59"),
+    ("within this year", "2026-12-31T23:59:59"),
+    ("this weekend", "2026-11-22T23:59:59"),
+    ("week 50", "2026-12-13T23:59:59"),
+    ("friday of week 50", "2026-12-11T23:59:59"),
     ("june", "2027-05-31T23:59:59"),
     ("until june", "2027-05-31T23:59:59"),
     ("through june", "2027-06-30T23:59:59"),
@@ -233,6 +278,37 @@ def test_a_refusal_keeps_what_was_said(text: str, example: str) -> None:
     assert refused.value.example == example
     for one in example.split(" or ") if "repeat=" not in example else ():
         assert read(one).instant > NOW
+
+
+@pytest.mark.parametrize(("text", "start", "length"), WINDOWS)
+def test_a_window_is_refused_with_its_begin_as_the_time_and_its_length_as_the_deadline(
+    text: str, start: str, length: str
+) -> None:
+    with pytest.raises(InvalidArgument) as of_time:
+        read(text)
+    with pytest.raises(InvalidArgument) as of_deadline:
+        deadline_of(text, due=NOW, now=NOW, zone=HOME.key, recurring=False)
+    assert of_time.value.example == of_deadline.value.example == f"when={start!r}, deadline={length!r}"
+    due = read(start).instant
+    assert deadline_of(length, due=due, now=NOW, zone=HOME.key, recurring=True).of(due) > due
+
+
+def test_a_window_that_ends_something_or_bounds_a_list_is_refused_with_its_ends() -> None:
+    with pytest.raises(InvalidArgument) as end:
+        resolve_end("tomorrow between 9 and 11", now=NOW, zone=HOME.key)
+    with pytest.raises(InvalidArgument) as bound:
+        resolve_bound("tomorrow between 9 and 11", now=NOW, zone=HOME.key, argument="before")
+    assert end.value.example == "tomorrow at 11:00"
+    assert bound.value.example == "after='tomorrow at 9:00', before='tomorrow at 11:00'"
+
+
+@pytest.mark.parametrize(
+    "text", ["9-11", "on 9-11", "from 9 to 11 december", "between 9 and 11 minutes", "from monday"]
+)
+def test_numbers_that_may_be_a_date_or_a_length_are_no_window(text: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        read(text)
+    assert "deadline" not in refused.value.example
 
 
 @pytest.mark.parametrize(("text", "wall"), ENDS)

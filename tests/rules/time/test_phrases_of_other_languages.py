@@ -68,6 +68,10 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "Silvester um 23 Uhr": "new year's eve at 23:00",
         "sofort": "now",
         "morgen um dieselbe Zeit": "same time tomorrow",
+        "KW 50": "week 50",
+        "Freitag in KW 50 um 9 Uhr": "friday of week 50 at 9:00",
+        "in Kalenderwoche 50 2026": "week 50 of 2026",
+        "2 Stunden später": "2 hours later",
     },
     "French": {
         "demain à 9h": "tomorrow at 9:00",
@@ -93,6 +97,8 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "dans une heure et demie": "in 90 minutes",
         "mardi de la semaine prochaine à 10h": "tuesday next week at 10:00",
         "le 5 à 9h": "the 5th at 9:00",
+        "semaine 50": "week 50",
+        "2 heures plus tard": "2 hours later",
     },
     "Spanish": {
         "mañana a las 9": "tomorrow at 9",
@@ -116,6 +122,7 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "en una hora y media": "in 90 minutes",
         "el martes de la próxima semana a las 10": "tuesday next week at 10:00",
         "el lunes a primera hora": "first thing monday",
+        "viernes de la semana 50 a las 9": "friday of week 50 at 9:00",
     },
     "Italian": {
         "domani alle 9": "tomorrow at 9",
@@ -135,6 +142,7 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "tra un'ora e mezza": "in 90 minutes",
         "il 24 dicembre alle 18.30": "24 december at 18:30",
         "martedì della prossima settimana alle 10": "tuesday next week at 10:00",
+        "settimana 50": "week 50",
     },
     "Portuguese": {
         "amanhã às 9h": "tomorrow at 9:00",
@@ -155,6 +163,7 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "dia 24 de dezembro às 18h30": "24 december at 18:30",
         "dia 5 às 9h": "the 5th at 9:00",
         "na terça da próxima semana às 10": "tuesday next week at 10:00",
+        "semana 50 de 2027": "week 50 of 2027",
     },
     "Dutch": {
         "morgen om 9 uur": "tomorrow at 9:00",
@@ -172,6 +181,7 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "over anderhalf uur": "in 90 minutes",
         "om 8 uur 's avonds": "at 8 in the evening",
         "dinsdag volgende week om 10 uur": "tuesday next week at 10:00",
+        "vrijdag in week 50": "friday of week 50",
     },
 }
 """Phrases of users, each with its English twin."""

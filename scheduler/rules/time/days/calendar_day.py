@@ -11,7 +11,7 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, Misr
 
 _DAY = timedelta(days=1)
 _FRIDAY_WEEKDAY = 4
-_FIRST_YEAR, LAST_YEAR = 1900, 9000
+FIRST_YEAR, LAST_YEAR = 1900, 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def make_date(year: int, month: int, day: int) -> date:
     """Return a date, or raise `Misread` with the last day of that month."""
     if month not in range(1, 13):
         raise Misread(f"there is no month {month}")
-    if not _FIRST_YEAR <= year <= LAST_YEAR:
+    if not FIRST_YEAR <= year <= LAST_YEAR:
         raise Misread(f"the year {year} is out of range")
     last = monthrange(year, month)[1]
     if not 1 <= day <= last:

@@ -26,6 +26,7 @@ from duetime.scheduler.rules.time.days.periods import (
     read_start_of,
     read_weekend,
 )
+from duetime.scheduler.rules.time.days.week_numbers import read_week_number
 from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import (
     MONTH_NAMES,
@@ -60,7 +61,7 @@ def read_day(row: Tokens, today: date, holidays: str = "") -> Day | None:
 
 def read_last_day(row: Tokens, today: date, holidays: str = "", *, whole: bool = False) -> Day | None:
     """Read the last day of something: a date, or a month, which ends it as it begins, or with `whole` as it ends."""
-    _ = row.accept("on") or row.accept("by")
+    _ = row.accept("on", "by", "within")
     period = row.attempt(read_period_as_end, today)
     return period or row.attempt(read_day, today, holidays) or row.attempt(read_month_as_end, today, whole=whole)
 
@@ -232,4 +233,4 @@ def _day_of_month(number: int, today: date) -> Day:
 
 
 _PERIODS = (read_weekend, read_start_of, read_end_of, read_next_period)
-_READERS = (_iso, _near, *_PERIODS, _checked_weekday, _weekday, _calendar)
+_READERS = (_iso, _near, *_PERIODS, read_week_number, _checked_weekday, _weekday, _calendar)

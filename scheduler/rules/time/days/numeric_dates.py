@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
 
+from duetime.scheduler.rules.time.days.week_numbers import with_week_dates
 from duetime.scheduler.rules.time.time_of_day import with_plain_clock
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread
 
@@ -19,6 +20,7 @@ _LEAP_YEAR = 2024
 
 def iso_date(clean: str) -> str:
     """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
+    clean = with_week_dates(clean)
     found = _NUMERIC.search(clean)
     if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
         return clean

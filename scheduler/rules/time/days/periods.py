@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, time, timedelta
 
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, next_start, start_of
 from duetime.scheduler.rules.time.days.named_days import is_public_holiday
+from duetime.scheduler.rules.time.days.week_numbers import read_week_number
 from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import (
     MONTH_NAMES,
@@ -27,7 +29,10 @@ PERIOD_WORDS = {"next": "next", "this": "this", "coming": "coming"}
 
 
 def read_period_as_end(row: Tokens, today: date) -> Day | None:
-    """Read `this week` and `the weekend` as the end of something, which is its last day."""
+    """Read `this week`, `week 50` and `the weekend` as the end of something, which is its last day."""
+    week = row.attempt(read_week_number, today)
+    if week:
+        return week if not week.period else _last_of_weeks(week)
     weekend = row.attempt(read_weekend, today, last=True)
     if weekend or not row.accept("this"):
         return weekend
@@ -36,6 +41,11 @@ def read_period_as_end(row: Tokens, today: date) -> Day | None:
         return None
     last = next_start(unit, start_of(unit, today)) - _DAY
     return Day((last,), f"this {unit} read as its last day, {{day}}")
+
+
+def _last_of_weeks(week: Day) -> Day:
+    days = tuple(next_start("week", day) - _DAY for day in week.candidates)
+    return replace(week, candidates=days, note=(week.note or "").replace("first", "last"))
 
 
 def read_weekend(row: Tokens, today: date, *, last: bool = False) -> Day | None:
@@ -221,7 +231,7 @@ def _number(row: Tokens) -> int | None:
 
 def same_day(named: Day, other: date) -> Day:
     """Return the day of a period, which `named` names, that is in it as `other` is in its own."""
-    (start,) = named.candidates
+    start = named.candidates[0]
     if named.period == "week":
         found = start + timedelta(days=other.weekday())
     else:

@@ -52,6 +52,13 @@ def _moved(words: Sequence[Word]) -> str:
     return f"{found // 60}:{found % 60:02}"
 
 
+def window(said: PhraseParts) -> str:
+    """Return `between 9 and 17:30`, empty where one of both ends is no time of day."""
+    sure = {**said, "at": (Word("at", ""),)}
+    ends = [clock(sure, named=True, part=part).removesuffix(":00") for part in ("first", "last")]
+    return f"between {ends[0]} and {ends[1]}" if all(ends) else ""
+
+
 def with_at(clock: str) -> str:
     """Return a time of day with the English word before it, where it has one."""
     return clock if clock.startswith(_WITHOUT_AT) else f"at {clock}"

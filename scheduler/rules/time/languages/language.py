@@ -17,6 +17,8 @@ class Language:
     A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
     `occasions` are at no fixed time of day (`zum Mittagessen`). `every_other` has a weekday for each `{}`.
     `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
+    `afterwards` stands behind a length of time, `calendar_week` before the number of a week. A window has `between`
+    before it and the conjunction in it, or `window_from` and `window_to`, as well as words such as `at` and `by`.
     `adds_minutes`, the conjunction stands between an hour and its minutes (`las nueve y diez`) as well as between two.
     """
 
@@ -59,6 +61,11 @@ class Language:
     habits: Mapping[str, str] = field(default_factory=dict)
     compounds: Mapping[str, str] = field(default_factory=dict)
     alternate: str = ""
+    afterwards: Mapping[str, str] = field(default_factory=dict)
+    calendar_week: str = ""
+    between: str = ""
+    window_from: str = ""
+    window_to: str = ""
     later: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     adds_minutes: bool = False

@@ -111,6 +111,10 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
         "nextweek": words.next_week,
         "holidays": words.holidays,
         "alternate": words.alternate,
+        "weeknumber": words.calendar_week,
+        "between": words.between,
+        "from": words.window_from,
+        "to": f"{words.window_to}/-/\u2013",
     }
     for kind, phrases in forms.items():
         yield from ((phrase, Word(kind, "")) for phrase in phrases.split("/"))
@@ -143,7 +147,7 @@ def _tables(words: Language) -> Iterator[tuple[str, Word]]:
             ("length", words.lengths),
         ),
         *(("beforehour", words.before_hour), ("afterhour", words.after_hour), ("edge", words.edges)),
-        *(("limit", words.limit), ("later", words.later), ("rule", words.rules)),
+        *(("limit", words.limit), ("later", words.later), ("afterwards", words.afterwards), ("rule", words.rules)),
     )
     for kind, table in tables:
         for meaning, each in table.items():

@@ -8,7 +8,14 @@ from typing import Final
 from duetime.scheduler.rules.time.languages import clock_words
 from duetime.scheduler.rules.time.languages.clock_words import PhraseParts
 from duetime.scheduler.rules.time.languages.lexicon import MINUTES_ADDED, Word
-from duetime.scheduler.rules.time.languages.word_order import HOUR_ORDER, PART_ORDER, TIME_ORDER, first_match, order
+from duetime.scheduler.rules.time.languages.word_order import (
+    HOUR_ORDER,
+    PART_ORDER,
+    TIME_ORDER,
+    WINDOW_ORDER,
+    first_match,
+    order,
+)
 from duetime.scheduler.rules.time.tokens import ordinal_text
 
 _DAYS: Final = "[weekday weekdays] (?:and? article? [weekday weekdays])*"
@@ -36,16 +43,19 @@ def _but(name: str) -> str:
 _TWO: Final = f"(?:(?P<joined> and) (?P<again> at)? (?P<second> {HOUR_ORDER}))?"
 _TIMED: Final = f"{TIME_ORDER} (?P<part_behind> [part habit])? {_TWO}"
 _UNTIL: Final = "(?:by article? (?P<until> day | edge? article? [ordinal number]? article? month article? year?))?"
+_STEP: Final = "(?:every (?P<count> number)? (?P<step> [unit hours]) | (?P<step_word> rule))"
+_ON: Final = f"(?:article? (?P<on> {_DAYS}) | (?P<rule_behind> rule))?"
 _RULES: Final = tuple(
     map(
         order,
         (
             f"(?:(?P<habit> habit) | {_EVERY}) {_but('but')} {PART_ORDER} (?:{_TIMED})? {_but('but_behind')} {_UNTIL}",
             f"{TIME_ORDER} {PART_ORDER} {_TWO} (?:{_EVERY}) {_but('but')}",
+            f"(?P<days> rule | weekdays (?:and? weekdays)*)? {_STEP} {WINDOW_ORDER} {_ON} {_but('but')} {_UNTIL}",
         ),
     )
 )
-"""A rule and a time in both orders, with what it leaves out."""
+"""A rule and a time in both orders, with what it leaves out, and a step between two times, before or after its days."""
 
 
 def said_as_rule(words: Sequence[Word]) -> PhraseParts:
@@ -58,8 +68,20 @@ def said_as_rule(words: Sequence[Word]) -> PhraseParts:
 
 def phrases(said: PhraseParts) -> Iterator[str]:
     """Yield a recurrence with its times of day: two where the words mean two, none where they do not go together."""
+    if "first" in said:
+        yield from _stepped(said)
+        return
     for rule in _rules(said):
         yield from _timed(rule, said)
+
+
+def _stepped(said: PhraseParts) -> Iterator[str]:
+    """Yield `every weekday every 30 minutes between 9 and 17`."""
+    step = said["step_word"][0].english if "step_word" in said else _interval({**said, "unit": said["step"]}, on=False)
+    days = said.get("rule_behind") or said.get("days") or said.get("on") or ()
+    each = days[0].english if days and days[0].kind == "rule" else f"every {_named(days)}" if days else ""
+    if window := clock_words.window(said):
+        yield " ".join(filter(None, (each, step, window))) + _left_out(said) + _end(said)
 
 
 def _rules(said: PhraseParts) -> Iterator[str]:
@@ -81,7 +103,7 @@ def _rules(said: PhraseParts) -> Iterator[str]:
         yield from _of_weekdays(said)
 
 
-def _interval(said: PhraseParts) -> str:
+def _interval(said: PhraseParts, *, on: bool = True) -> str:
     count = said["count"][0].english if "count" in said else "1"
     every = clock_words.counted((Word("number", count), said["unit"][0])).removeprefix("1 ")
     on = _named(said["on"]) if "on" in said else ""
@@ -133,11 +155,7 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
     second = clock_words.clock({**said, "at": ()}, named=True, part="second") if "second" in said else ""
     if len(parts) > 1 or ("clock" in said and not clock) or (second and parts):
         return
-    but = said.get("but") or said.get("but_behind") or ()
-    left_out = ""
-    if but:
-        left_out = " except public holidays" if but[0].kind == "holidays" else f" except {_named(but)}"
-    end = f" until {_words(said['until'])}" if "until" in said else ""
+    left_out, end = _left_out(said), _end(said)
     if not clock:
         yield " ".join((rule, *parts)) + left_out + end
     else:
@@ -147,6 +165,17 @@ def _timed(rule: str, said: PhraseParts) -> Iterator[str]:
             yield f"{rule}{left_out} at {minutes}{end}"
         if not minutes or int(second) <= clock_words.MAX_CLOCK_HOURS:
             yield f"{rule}{left_out} {clock_words.in_part(clock_words.with_at(clock), parts)}{both}{end}"
+
+
+def _left_out(said: PhraseParts) -> str:
+    but = said.get("but") or said.get("but_behind") or ()
+    if not but:
+        return ""
+    return " except public holidays" if but[0].kind == "holidays" else f" except {_named(but)}"
+
+
+def _end(said: PhraseParts) -> str:
+    return f" until {_words(said['until'])}" if "until" in said else ""
 
 
 def _added_minutes(clock: str, said: PhraseParts) -> str:

@@ -17,6 +17,7 @@ from duetime.scheduler.rules.time.languages.word_order import (
     LENGTH_ORDER,
     PART_ORDER,
     TIME_ORDER,
+    WINDOW_ORDER,
     first_match,
     order,
 )
@@ -27,9 +28,10 @@ MAX_TRANSLATED_CHARS: Final = 60
 
 _BY: Final = "(?P<by> [by limit before ago])?"
 _DATE: Final = "(?:weekday article?)? unit? (?:[ordinal number] article? month article? year? | date year?)"
+_WEEK: Final = "into? article? (?:weekday into? article? article?)? [unit weeknumber] number (?:article? year)?"
 _DAY: Final = (
     "article? (?P<day> day | next? weekday next? | weekday article? nextweek | nextweek article? weekday | nextweek"
-    f" | {_DATE} | edge article? month article? year? | unit number)"
+    f" | {_DATE} | edge article? month article? year? | {_WEEK})"
 )
 _SPAN: Final = f"(?P<length> {LENGTH_ORDER}) (?:and? (?P<more> {LENGTH_ORDER}))?"
 _FROM: Final = "into (?P<distance> number unit | length) | (?P<later> later)"
@@ -40,18 +42,23 @@ _TIMES: Final = tuple(
             "(?P<lead> into) (?P<idiom> idiom)",
             f"ago (?P<past> {LENGTH_ORDER}) | (?P<past_before> {LENGTH_ORDER}) ago",
             f"(?P<lead> [into within limit]) {_SPAN} (?:{TIME_ORDER})?",
+            f"{_SPAN} (?P<afterwards> afterwards)",
             f"article? (?P<base> weekday | day) (?:{_FROM}) (?:{TIME_ORDER})?",
             "(?P<by> [by limit before ago]) article? (?P<month> month year?)",
             f"article? (?P<late> late) (?:{TIME_ORDER})?",
             f"article (?P<nth> number) {TIME_ORDER}",
             f"{_BY} {_DAY} {PART_ORDER} (?:{TIME_ORDER} (?P<part_behind> [part habit])?)?",
             f"{_BY} {TIME_ORDER} {PART_ORDER} (?:{_DAY} (?P<part_behind> [part habit])?)?",
+            f"(?:{_DAY})? {WINDOW_ORDER}",
+            f"{WINDOW_ORDER} {_DAY}",
         ),
     )
 )
-"""An idiom, a length ago, a length to come, a week from a day, the night, and a day and a time in both orders."""
+"""An idiom, a length ago, a length to come or after something, a week from a day, the night, a day and a time in both
+orders, and a day with a window in both."""
 
 _LENGTHS: Final = (order(_SPAN), order(f"within {_SPAN}"))
+_WEEK_UNITS: Final = (Word("unit", "weeks"), Word("weeknumber", ""))
 _CALENDAR_UNITS: Final = ("day", "days", "week", "weeks", "month", "months")
 _OR: Final = " or "
 """Stands between the English of words that mean two days."""
@@ -113,7 +120,7 @@ def _time_phrases(said: PhraseParts) -> Iterator[str]:
         yield from (f"in {length}" for length in said["idiom"][0].english.split(" or "))
     elif past := said.get("past") or said.get("past_before"):
         yield f"{clock_words.counted(past)} ago"
-    elif "lead" in said:
+    elif "lead" in said or "afterwards" in said:
         yield from _length(said)
     elif "base" in said:
         distance = said["later"][0].english if "later" in said else clock_words.counted(said["distance"])
@@ -127,7 +134,7 @@ def _time_phrases(said: PhraseParts) -> Iterator[str]:
     elif "nth" in said:
         yield from _with_clock(f"the {ordinal_text(int(said['nth'][0].english))}", said) if "at" in said else ()
     else:
-        yield from _day_and_time(said)
+        yield from _window(said) if "first" in said else _day_and_time(said)
 
 
 def _with_clock(day: str, said: PhraseParts) -> Iterator[str]:
@@ -137,7 +144,11 @@ def _with_clock(day: str, said: PhraseParts) -> Iterator[str]:
 
 
 def _length(said: PhraseParts) -> Iterator[str]:
-    (lead,), length = said["lead"], clock_words.span(said)
+    length = clock_words.span(said)
+    if "afterwards" in said:
+        yield from (f"{length} {behind.english}" for behind in said["afterwards"] if length)
+        return
+    (lead,) = said["lead"]
     word = {"into": "in", "within": "within"}.get(lead.kind, lead.english)
     if length and "clock" not in said:
         yield f"{word} {length}"
@@ -162,6 +173,11 @@ def _day_and_time(said: PhraseParts) -> Iterator[str]:
             yield f"by {found.removeprefix('at ')}" if by and not found.startswith("end of") else found
 
 
+def _window(said: PhraseParts) -> Iterator[str]:
+    window = clock_words.window(said)
+    yield from (f"{day} {window}".strip() for day in _day(said.get("day", ())).split(_OR) if window)
+
+
 def _limit(word: Word) -> str:
     """Return the kind of a word before an end; German `vor` stands before a length of time ago as well."""
     return word.english if word.kind == "ago" and word.english else word.kind
@@ -179,8 +195,8 @@ def _placed(day: str, parts: Sequence[str], clock: str) -> str:
 def _day(words: Sequence[Word]) -> str:
     """Return a day in English, which has the word for the coming one first and that for the week last."""
     kinds = [word.kind for word in words]
-    if kinds == ["unit", "number"]:
-        return f"the {ordinal_text(int(words[1].english))}" if words[0].english == "days" else ""
+    if "number" in kinds and kinds[kinds.index("number") - 1] in {"unit", "weeknumber"} and "month" not in kinds:
+        return _numbered(words, kinds.index("number"))
     named = [
         Word(word.kind, _in_english(word))
         for word in words
@@ -188,6 +204,15 @@ def _day(words: Sequence[Word]) -> str:
     ]
     place = {"next": 0, "nextweek": 2}
     return " ".join(word.english for word in sorted(named, key=lambda word: place.get(word.kind, 1)) if word.english)
+
+
+def _numbered(words: Sequence[Word], at: int) -> str:
+    """Return `week 50`, `friday week 50 2026` or `the 5th`; empty for another unit than these."""
+    unit, number = words[at - 1 : at + 1]
+    if unit.english == "days":
+        return f"the {ordinal_text(int(number.english))}" if at == 1 else ""
+    others = (word.english for word in words if word.kind in {"weekday", "year"})
+    return " ".join(("week", number.english, *others)) if unit in _WEEK_UNITS else ""
 
 
 def _in_english(word: Word) -> str:

@@ -28,6 +28,11 @@ _LETTERS: Final[Mapping[str, str]] = {  # German examples, English ones in brack
     "ofmonth": "G",  # am letzten Tag `des Monats`
     "alternate": "A",  # French un mardi `sur deux`
     "day": "d",  # `morgen` (tomorrow)
+    "between": "S",  # `zwischen` 9 und 11
+    "from": "I",  # `von` 9 bis 11
+    "to": "U",  # Spanish de 9 `a` 11
+    "weeknumber": "K",  # `KW` 50
+    "afterwards": "F",  # 2 Stunden `danach`
     "late": "T",  # `heute Nacht`
     "weekday": "w",  # `Montag`
     "weekdays": "v",  # `montags` (every Monday)
@@ -59,6 +64,10 @@ HOUR_ORDER: Final = (
     " | number [oclock hours] number? | time afterhour? | number"
 )
 TIME_ORDER: Final = f"(?P<at> at)? (?P<clock> {HOUR_ORDER})"
+WINDOW_ORDER: Final = (
+    f"[from article between]? [at by]? article? (?P<first> {HOUR_ORDER})"
+    f" [to and by at] article? [at by]? (?P<last> {HOUR_ORDER})"
+)
 PART_ORDER: Final = "(?P<part> [part habit])?"
 LENGTH_ORDER: Final = "number [unit hours] afterhour? | number hours number | length"
 
