@@ -21,7 +21,7 @@ from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.durations import EPOCH
 from duetime.scheduler.rules.time.languages import translation
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
-from duetime.scheduler.rules.time.windows import Window
+from duetime.scheduler.rules.time.windows import TimesOfDay
 
 Bound = str | date
 """Words, a date, or a datetime."""
@@ -126,11 +126,11 @@ def resolve_bound(
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
-        if isinstance(error, Window) and argument in _BOUNDS_OF_TASKS:
+        if isinstance(error, TimesOfDay) and argument in _BOUNDS_OF_TASKS:
             raise _wrong_window(argument, error) from None
         if not isinstance(error, Misread):
             raise _wrong(argument, "it is beyond the calendar") from None
-        examples = () if isinstance(error, Vague) else _read_by(read, error.examples)
+        examples = () if isinstance(error, Vague) or error.zone else _read_by(read, error.examples)
         raise _wrong(argument, error.problem, examples) from None
 
 
@@ -144,7 +144,7 @@ def _read_by(read: Callable[[str], datetime], examples: Sequence[str]) -> list[s
     return found
 
 
-def _wrong_window(argument: str, window: Window) -> InvalidArgument:
+def _wrong_window(argument: str, window: TimesOfDay) -> InvalidArgument:
     example = f"after={window.example!r}, before={window.end!r}"
     return InvalidArgument(argument, "these are two bounds", accepted=_ACCEPTED, example=example)
 

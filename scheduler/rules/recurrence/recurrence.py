@@ -20,7 +20,7 @@ from duetime.scheduler.rules.recurrence.clock_notes import clock_notes
 from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, shortest_sentence
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, rule_text
-from duetime.scheduler.rules.recurrence.words import plain_words
+from duetime.scheduler.rules.recurrence.words import intervals, plain_words
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
 from duetime.scheduler.rules.time.durations import MICROSECOND
@@ -238,6 +238,7 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
 
 
 def _read(text: str, local: datetime, holidays: str) -> Rule:
+    text = intervals.iso_as_words(text)
     if rrule.looks_like(text):
         return rrule.parse(text)
     if cron.looks_like(text):

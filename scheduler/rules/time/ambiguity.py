@@ -13,10 +13,15 @@ _BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
 _MAX_YEARS_SHOWN = 5
 _CLOCK_HOURS = 12
 _VAGUE = frozenset({
-    "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
-    "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
+    "soon", "later", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
+    "later today", "in a while", "in a bit", "in a moment", "some time", "any time", "next time",
 })  # fmt: skip
-
+_NEXT_HOUR = ("next hour", "in the next hour", "within the hour", "within the next hour")
+_NEARLY = {
+    **dict.fromkeys((*_VAGUE, *_NEXT_HOUR), "in 1 hour"), "asap": "now", "as soon as possible": "now",
+    "later tonight": "tonight at 21:00",
+}  # fmt: skip
+"""Texts that say no time, with the one that comes next to them."""
 
 _CLOCKS = {
     "breakfast": ("07:30", "08:00", "09:00"), "lunch": ("11:30", "12:30", "13:00"),
@@ -29,6 +34,10 @@ _CLOCKS = {
 _CLOSE = re.compile(
     r"\b(?:(?:by|at|before) )?(?:the )?(?:end of (?:the )?business|close of business|cob|eob)(?: on)?\b"
 )
+_OPEN = re.compile(
+    r"\b(?:(?:by|at|from) )?(?:the )?(?:start of (?:the )?business|opening of business)(?: on)?\b(?! day)"
+)
+_MIDDLE_CLOCKS = {"morning": "at 10:30", "afternoon": "at 15:00"}
 _MIDDLE = re.compile(r"\bmid[ -](?:of )?([a-z]+)\b")
 _MIDDLE_OF_WEEK = re.compile(r"\b(?:in (?:the )?)?(?:the )?mid(?:dle(?: of)?)?[ -]?(?:the )?(next )?week\b")
 _ALWAYS = "24/7"
@@ -62,8 +71,8 @@ def refuse_vague(clean: str, now: datetime) -> None:
     bare = _BARE.fullmatch(clean)
     if bare is not None:
         raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now), *_dotted(clean))
-    if clean in _VAGUE:
-        raise Vague(f"{clean!r} is not a time", "in 1 hour")
+    if clean in _NEARLY:
+        raise Vague(f"{clean!r} is not a time", _NEARLY[clean])
     _refuse_middle(clean)
     if clean == _ALWAYS:
         raise Vague(f"{clean} is a day of July, or all times", "24 july")
@@ -80,6 +89,8 @@ def _refuse_middle(clean: str) -> None:
     middle = _MIDDLE.search(clean)
     if middle and middle[1] in MONTHS:
         raise Vague(f"{middle[0]} names no day", _MIDDLE.sub(r"\1 15", clean))
+    if middle and middle[1] in _MIDDLE_CLOCKS:
+        raise Vague(f"{middle[0]} is at no fixed time of day", _MIDDLE.sub(_MIDDLE_CLOCKS[middle[1]], clean))
     if week := _MIDDLE_OF_WEEK.search(clean):
         named = f"wednesday{' next week' if week[1] else ''}"
         raise Vague(f"{week[0]} names no day", clean.replace(week[0], named))
@@ -100,6 +111,8 @@ def refuse_occasions(clean: str) -> None:
     found = _OCCASION.search(clean)
     if found and _clock_of(found) != found[0]:
         raise Vague(f"{found[0]} is at no fixed time of day", _OCCASION.sub(_clock_of, clean))
+    if opens := _OPEN.search(clean):
+        raise Vague(f"{opens[0]} is at no fixed time of day", _OPEN.sub("at 9:00", clean))
     if closes := _CLOSE.search(clean):
         raise Vague(f"{closes[0]} is at no fixed time of day", _CLOSE.sub("at 17:00", clean))
 

@@ -144,7 +144,7 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None, 
         clock, day = parser.clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
-    ends = whole and ahead if whole else _is_end(day) or (ahead and bool(this and this.period))
+    ends = ahead if whole else _is_end(day) or (ahead and bool(this and this.period))
     start, beyond = _end(clock, day) if ends else (_start(clock, day), timedelta())
     if day is None or day.every:
         days = _repeated(clean, day, today, view)

@@ -18,6 +18,8 @@ END_WORDS = frozenset({"by", "until", "till", "til", "before"})
 LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
 """Hours that are of one half of the day."""
 
+_BEGIN = re.compile(r"(?:after|not? (?:earlier than|before)|some ?time|any ?time)(?: on)? (?=\w)")
+_NEAR_DAYS = frozenset({"today", "tomorrow"})
 _AFTERWARDS = re.compile(r" after(?:wards?)?$")
 _SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
@@ -56,8 +58,10 @@ def read_offset(row: Tokens) -> Offset | None:
 
 
 def _on_weekday(row: Tokens, span: Span) -> int | None:
-    """Read the `on` of `a week on friday`, which is a week after that."""
+    """Read the `on` of `a week on friday`, which is a week after that, as `a week tomorrow` is of tomorrow."""
     weeks = span.days and not span.days % 7 and not (span.months or span.elapsed)
+    if weeks and row.peek() in _NEAR_DAYS:
+        return 1
     return 1 if weeks and row.peek(1) in WEEKDAYS and row.accept("on") else None
 
 
@@ -81,6 +85,8 @@ def refuse_bare_hour(row: Tokens) -> None:
 def refuse_limit(clean: str, frame: Frame) -> None:
     """Raise `Misread` for `before friday` and `until friday` where a time is asked for, and not the end of one."""
     word, _, rest = clean.partition(" ")
+    if begin := _BEGIN.match(clean):
+        raise Misread(f"{clean[:40]!r} names no exact time", clean[begin.end() :])
     if not rest or word not in END_WORDS or frame.end:
         return
     days = (f"the day before {rest}",) if word == "before" else ()

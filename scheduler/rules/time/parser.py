@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.days.numeric_dates import iso_date
 from duetime.scheduler.rules.time.days.periods import refuse_period_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, OutOfPart, exact_time, read_clock, within
-from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.tokens import Misread, Tokens, Unknown, normal, tokens, without_spare_words
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
 from duetime.scheduler.rules.time.windows import refuse_window
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -65,7 +65,8 @@ def _plain(clean: str) -> str:
     """Leave out what adds nothing, as a part of a second, and write out `2026-11-24T09` and `in 1h30`."""
     clean = _SPARE_MINUTES.sub(r"\1m", _SPARE_TIME.sub(r"\1", clean))
     clean = _LATER_TODAY.sub("", _BASIC.sub(r"\1-\2-\3t\4:\5:\6\7", clean))
-    return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me ")))
+    clean = without_spare_words(clean.removeprefix("remind me ").removeprefix("t" if clean.startswith("t+") else ""))
+    return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean))
 
 
 def _target(clean: str) -> str:

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
-from duetime.scheduler.rules.time.windows import Window
+from duetime.scheduler.rules.time.windows import TimesOfDay
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _ACCEPTED = (
@@ -198,7 +198,7 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
             good.append(example)
     chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
     name = argument.rpartition(".")[2]
-    if good and isinstance(error, Window):
+    if good and isinstance(error, TimesOfDay):
         return error.example_of(name, chosen[0], ends=frame.end)
     return f"{name}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
 

@@ -36,6 +36,10 @@ _TOKEN = re.compile(
     r"|[a-z]+"
     r"|[-:,/+&@*]"
 )
+_ABBREVIATED = re.compile(rf"\b({'|'.join(sorted({*WEEKDAYS, *MONTHS}, key=len, reverse=True))})\.(?=[ ,]|$)")
+_TOMORROW = re.compile(r"\b(?:tmrw|tmr|tmw|tomm?orr?ow)\b")
+_ABOUT = re.compile(r"\b(?:around|about|approx\.?|approximately|roughly) (?=(?:at )?[0-9]|an? |half |noon|midnight)")
+_OWN_TIME = re.compile(r" \(?(?:my |your )?(?:own |local )?time\)?$")
 _POSSESSIVE = re.compile(r"(?<=[a-z])['\u2019]s\b")
 _YEAR = re.compile(r"[0-9]{4}")
 _SPACE = re.compile(r"\s+")
@@ -152,6 +156,7 @@ def tokens(text: str) -> Tokens:
 def _split(text: str) -> tuple[str, ...]:
     """Split a text; cached, because several readers try the same one."""
     rest = _POSSESSIVE.sub("s", normal(text)).replace("o'clock", "oclock").replace("a.m.", "am").replace("p.m.", "pm")
+    rest = _TOMORROW.sub("tomorrow", _ABBREVIATED.sub(r"\1", rest)).replace("tonite", "tonight")
     found: list[str] = []
     at = 0
     while at < len(rest):
@@ -169,6 +174,12 @@ def _split(text: str) -> tuple[str, ...]:
 def normal(text: str) -> str:
     """Return a text in lower case with single spaces."""
     return _SPACE.sub(" ", text.strip()).lower()
+
+
+def without_spare_words(clean: str) -> str:
+    """Return a phrase without words that change nothing: `around 3pm`, `9am my time`."""
+    own = _OWN_TIME.search(clean)
+    return _ABOUT.sub("", clean[: own.start()] if own and own[0] != " time" else clean)
 
 
 def ordinal(token: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import date
 from typing import Final
 
@@ -34,7 +35,7 @@ _WITH_DEADLINE: Final = frozenset({"when", "deadline"})
 """Arguments of the calls that have both."""
 
 
-class Window(Misread):
+class TimesOfDay(Misread):
     """A text names the hours between two times of day."""
 
     def __init__(self, start: str, end: str, minutes: int) -> None:
@@ -51,31 +52,37 @@ class Window(Misread):
 
 
 def refuse_window(clean: str, today: date, holidays: str) -> None:
-    """Raise `Window` for `tomorrow between 9 and 11`, and `Unknown` where the day is in no word of English."""
+    """Raise `TimesOfDay` for `tomorrow between 9 and 11`, and `Unknown` where the day is in no word of English."""
     found = _window_in(clean)
     if found is None:
         return
     window, rest = found
-    row = tokens(iso_date(rest))
-    if row.done or (read_last_day(row, today, holidays) and row.done):
+    if not rest or _is_day(rest, today, holidays):
         raise window
     if rest not in _DATE_WORDS:
         raise Unknown("is not understood")
 
 
-def _window_in(clean: str) -> tuple[Window, str] | None:
+def _is_day(text: str, today: date, holidays: str) -> bool:
+    with suppress(Misread):
+        row = tokens(iso_date(text))
+        return read_last_day(row, today, holidays) is not None and row.done
+    return False
+
+
+def _window_in(clean: str) -> tuple[TimesOfDay, str] | None:
     """Return the window that a text names, with the rest of the text; None for a text without one."""
     found = _WINDOW.search(clean)
     if found is None:
         return None
-    first, last = (found[f"{name}"] or "" for name in _names(found))
+    first, last = (found[name] or "" for name in _names(found))
     begin, end = _placed(first, last)
     date_alone = found[0] == clean and _BARE.fullmatch(found["dashed"] or "") and _BARE.fullmatch(last)
     if begin == end or date_alone:
         return None
-    texts = (clean.replace(found[0], f"at {_text(minutes)}") for minutes in (begin, end))
+    start, stop = (clean.replace(found[0], f"at {_text(minutes)}") for minutes in (begin, end))
     rest = f"{clean[: found.start()]} {clean[found.end() :]}"
-    return Window(*texts, (end - begin) % _DAY_MINUTES), rest.strip()
+    return TimesOfDay(start, stop, (end - begin) % _DAY_MINUTES), rest.strip()
 
 
 def _names(found: re.Match[str]) -> tuple[str, str]:

@@ -26,6 +26,7 @@ GAP = "gap"
 FOLD = "fold"
 
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
+_BRACKETED = re.compile(r" ?\(([A-Za-z_]+(?:/[A-Za-z_/+-]+|[+-][0-9]{1,2})?)\)$")  # `9am (Europe/Paris)`
 _MAX_NAME_CHARS, _MIN_NAME_CHARS, _MIN_WORDS = 60, 3, 3
 _FIRST_RULED_YEAR = 2090
 """From here on no zone has a table of its changes: a year has those of every year that begins on the same weekday."""
@@ -131,6 +132,7 @@ def split_city(text: str) -> tuple[str, str] | None:
 @lru_cache(maxsize=256)
 def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
     """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am Tokyo time`."""
+    text = _BRACKETED.sub(r" \1", text)
     head, name = _last_word(text)
     if not name:
         _refuse_unnamed_zone(text)

@@ -29,6 +29,9 @@ READ = [
     ("hourly until 9:00", None, "2026-11-21T10:20", "2026-11-22T08:20"),
 ]
 WITHOUT_END = [
+    ("M/W/F 9:30", "2026-11-23T09:30", "2026-11-25T09:30"),
+    ("every Tu/Th at 14:00", "2026-11-24T14:00", "2026-11-26T14:00"),
+    ("MWF at 9:00", "2026-11-23T09:00", "2026-11-25T09:00"),
     ("every night at midnight", "2026-11-22T00:00", "2026-11-23T00:00"),
     ("the day before the 1st of each month at 9:00", "2026-11-30T09:00", "2026-12-31T09:00"),
     ("every month on the day before the 15th at noon", "2026-12-14T12:00", "2027-01-14T12:00"),
@@ -55,6 +58,9 @@ WITHOUT_END = [
 ]
 LAST_WORKDAY = "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9"
 REFUSED = [
+    ("mondays 9-11", "mondays every hour from 9 to 11"),
+    ("every weekday 9:00-17:00", "every weekday every hour from 9:00 to 17:00"),
+    ("every 15 min 9-17", "every 15 min from 9 to 17"),
     ("every 45 minutes for 2 hours", "every 45 minutes, 2 times or every 45 minutes, 3 times"),
     ("every 15 minutes until 5", "every 15 minutes until 17:00 or every 15 minutes until 05:00"),
     ("every day at quarter past", "every hour at :15"),
@@ -142,3 +148,12 @@ def test_a_time_of_day_does_not_end_a_rule_with_days_which_may_begin_again_on_ea
 def test_a_rule_with_two_meanings_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         soonest(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("P1D", "every day"), ("P2W", "every 2 weeks"), ("p3m", "every 3 months"), ("P1Y", "every year")],
+)
+def test_a_length_of_the_calendar_in_iso_8601_is_an_interval(text: str, words: str) -> None:
+    found, said = (recurrence.parse(each, zone=HOME.key, anchor=NOW) for each in (text, words))
+    assert found == said

@@ -58,6 +58,7 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
         "werktags alle 30 Minuten von 9 bis 17 Uhr": "every weekday every 30 minutes from 9 to 17",
         "stündlich zwischen 8:30 und 16:30 montags bis freitags": "every weekday every hour between 8:30 and 16:30",
         "montags alle 2 Stunden von 8 bis 18 Uhr": "every monday every 2 hours from 8 to 18",
+        "alle 2 Stunden von 8 bis 18 Uhr am Montag": "every monday every 2 hours from 8 to 18",
     },
     "French": {
         "chaque lundi à 9h": "every monday at 9:00",

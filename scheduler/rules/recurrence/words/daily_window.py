@@ -11,11 +11,13 @@ from datetime import date, datetime, time, timedelta
 from duetime.scheduler.rules.recurrence.rule import HOURLY, MINUTELY, SECONDLY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, Window
 from duetime.scheduler.rules.recurrence.words.intervals import read_interval
+from duetime.scheduler.rules.time.durations import UNITS
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
 _JOINS = {"between": ("and", "-"), "from": ("to", "till", "until", "through", "-")}
 _MINUTE, _DAY, _HALF_DAY_HOURS = timedelta(minutes=1), timedelta(days=1), 12
+_STEP_UNITS = {form for form, unit in UNITS.items() if unit in {"minute", "hour"}} | {"hourly"}
 _EXAMPLE = "every hour between 9:00 and 17:00"
 
 
@@ -53,6 +55,21 @@ def read_step(row: Tokens, draft: Draft) -> bool:
         raise Misread("hours between two times need one step of hours or minutes", _EXAMPLE)
     draft.window, draft.step = step.window, _minutes(step)
     return True
+
+
+def dashed_hours(row: Tokens) -> str:
+    """Return `mondays 9-11` with a step, its second token or its third just taken; empty for other words."""
+    at = next((at for at in (row.position - 1, row.position - 2) if _is_dashed(row, at - row.position)), None)
+    if at is None:
+        return ""
+    said, first, last = row.until(at), row.peek(at - row.position), row.peek(at + 2 - row.position)
+    stepped = any(unit in said.split() for unit in _STEP_UNITS)
+    return f"{said}{'' if stepped else ' every hour'} from {first} to {last}"
+
+
+def _is_dashed(row: Tokens, ahead: int) -> bool:
+    first, sign, last = (row.peek(ahead + step) for step in range(3))
+    return first[:1].isdigit() and sign == "-" and last[:1].isdigit()
 
 
 def set_times(draft: Draft) -> None:

@@ -15,6 +15,7 @@ _MONDAY_TO_FRIDAY, _WEEKEND = range(5), range(5, 7)
 _WEEKDAYS = WEEKDAYS | {f"{name.lower()}s": index for index, name in enumerate(WEEKDAY_NAMES)}
 _GROUPS = {**dict.fromkeys(("weekday", "weekdays", "workday", "workdays"), _MONDAY_TO_FRIDAY),
            **dict.fromkeys(("weekend", "weekends"), _WEEKEND)}  # fmt: skip
+_INITIALS = {"m / w / f": (0, 2, 4), "mwf": (0, 2, 4), "m , w , f": (0, 2, 4), "t / th": (1, 3), "tu / th": (1, 3)}
 _MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
 _QUARTER_PHRASES = (
     "of the quarter",
@@ -127,9 +128,11 @@ def _item(row: Tokens, draft: Draft) -> bool:
 
 
 def _weekdays(row: Tokens, draft: Draft) -> bool:
+    initials = next((days for text, days in _INITIALS.items() if row.phrase(text)), ())
+    draft.weekdays |= {(0, day) for day in initials}
     first = row.one_of(_WEEKDAYS)
     if first is None:
-        return False
+        return bool(initials)
     last = row.attempt(_range_end)
     days = range(first, first + 1 if last is None else first + (last - first) % 7 + 1)
     draft.weekdays |= {(0, day % 7) for day in days}

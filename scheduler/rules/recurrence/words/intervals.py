@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from duetime.scheduler.rules.recurrence.rule import (
@@ -22,14 +23,24 @@ _UNIT_FREQ = {
     "second": SECONDLY, "minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY,
     "year": YEARLY,
 }  # fmt: skip
+_ISO_DAYS = re.compile(r"P([1-9][0-9]{0,3})([DWMY])", re.IGNORECASE)
+_ISO_UNITS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _WORKDAY_WORDS = ("weekday", "workday", "business", "working")
 _SECOND = timedelta(seconds=1)
 ISO_TIME = "pt"
 """The first token of an ISO 8601 duration of hours, minutes and seconds: `PT1H30M`."""
 
 
+def iso_as_words(text: str) -> str:
+    """Return `P1D`, `P2W`, `P1M` or `P1Y` as an interval in words, and any other text as it is."""
+    found = _ISO_DAYS.fullmatch(text)
+    return f"every {found[1]} {_ISO_UNITS[found[2].lower()]}s" if found else text
+
+
 def read_interval(row: Tokens, draft: Draft) -> bool:
     """Read `2 weeks`, `day`, `other day`, `other tuesday`, `third week`, `1h30m` into the draft if one comes next."""
+    if row.peek(1) == "/":  # `m/w/f`
+        return False
     if row.accept("other", "alternate"):
         draft.interval = 2
         if row.peek() in WEEKDAYS or row.peek()[:-1] in WEEKDAYS:

@@ -18,7 +18,7 @@ from duetime.scheduler.rules.recurrence.rule import (
 )
 from duetime.scheduler.rules.recurrence.words.all_times import check_all_times, without_all_times
 from duetime.scheduler.rules.recurrence.words.begins import begins
-from duetime.scheduler.rules.recurrence.words.daily_window import read_step, read_window, set_times
+from duetime.scheduler.rules.recurrence.words.daily_window import dashed_hours, read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
 from duetime.scheduler.rules.recurrence.words.ends import COUNT_WORDS, count_in_span, read_end
 from duetime.scheduler.rules.recurrence.words.exceptions import (
@@ -211,6 +211,8 @@ def _months(row: Tokens, draft: Draft) -> bool:
 
 def _unknown(row: Tokens, draft: Draft, start: datetime) -> Misread:
     word = row.peek(-1)
+    if hours := dashed_hours(row):
+        return Misread("hours between two times need a step", hours)
     if word in {"starting", "from", "beginning", "start", "after"}:
         return begins(row, start, draft.calendar)
     if word in {"until", "till", "til"} and ":" in row.rest and not draft.times:

@@ -54,6 +54,7 @@ def read_day(row: Tokens, today: date, holidays: str = "") -> Day | None:
     `holidays` is the calendar of public holidays, empty where none is configured.
     """
     _ = row.accept("on") or row.accept("by")
+    _ = row.peek(1) == "coming" and row.accept("this", "the")
     found = (row.attempt(read, today) for read in _READERS)
     day = row.attempt(read_day_of_month, today, holidays) or next((day for day in found if day is not None), None)
     return day or row.attempt(_business, today, holidays) or row.attempt(read_named_day, today, holidays)
@@ -102,7 +103,7 @@ def _near(row: Tokens, today: date) -> Day | None:
     if row.accept("tonight"):
         return Day((today,), clock=Clock(time(20), "tonight read as 20:00", part="night"), tonight=True)
     if row.accept("tomorrow"):
-        return Day((today + _DAY,))
+        return Day((today + _DAY + row.accept("week") * 7 * _DAY,))
     return Day((today - _DAY,)) if row.accept("yesterday") else None
 
 

@@ -140,7 +140,7 @@ def read_month_as_end(row: Tokens, today: date, *, whole: bool) -> Day | None:
 
 def refuse_period_alone(row: Tokens, today: date) -> None:
     """Raise `Misread` for `june`, `in june` and `this week`, which name no day."""
-    if row.accept("this") and row.one_of(_PERIODS) and row.done:
+    if row.accept("this") and row.one_of(_PERIODS) is not None and row.done:
         raise Misread(f"this {row.peek(-1)} names no day", f"end of {row.peek(-1)}")
     _ = row.accept("in")
     month = row.one_of(MONTHS)
@@ -210,7 +210,7 @@ def _nth_of(first: date, nth: int, kind: Callable[[date], bool]) -> date | None:
 
 def read_next_period(row: Tokens, today: date) -> Day | None:
     unit = row.peek(1)
-    if not row.accept("next") or row.take() not in {"week", "month", "year"}:
+    if not row.accept("next") or row.take() not in _PERIODS:
         return None
     start = next_start(unit, start_of(unit, today))
     row.accept("on")
@@ -236,5 +236,6 @@ def same_day(named: Day, other: date) -> Day:
         found = start + timedelta(days=other.weekday())
     else:
         months = (start.year - other.year) * 12
-        found = add_months(other, months + (start.month - other.month if named.period == "month" else 0))
+        of_year = start_of("quarter", other).month if named.period == "quarter" else other.month
+        found = add_months(other, months + (start.month - of_year if named.period != "year" else 0))
     return Day((found,), f"the same day of next {named.period} is {{day}}")

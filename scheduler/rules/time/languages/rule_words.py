@@ -106,10 +106,10 @@ def _rules(said: PhraseParts) -> Iterator[str]:
 def _interval(said: PhraseParts, *, on: bool = True) -> str:
     count = said["count"][0].english if "count" in said else "1"
     every = clock_words.counted((Word("number", count), said["unit"][0])).removeprefix("1 ")
-    on = _named(said["on"]) if "on" in said else ""
+    days = _named(said["on"]) if on and "on" in said else ""
     if "on_date" in said:
-        on = f"the {ordinal_text(int(said['on_date'][0].english))}"
-    return f"every {every}{f' on {on}' if on else ''}"
+        days = f"the {ordinal_text(int(said['on_date'][0].english))}"
+    return f"every {every}{f' on {days}' if days else ''}"
 
 
 def _of_month(said: PhraseParts) -> Iterator[str]:

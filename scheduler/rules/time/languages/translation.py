@@ -54,8 +54,10 @@ _TIMES: Final = tuple(
         ),
     )
 )
-"""An idiom, a length ago, a length to come or after something, a week from a day, the night, a day and a time in both
-orders, and a day with a window in both."""
+"""An idiom, a length ago, a length to come or after something, a week from a day, and the night.
+
+Behind them, in both orders, stand a day and a time, and a day and a window.
+"""
 
 _LENGTHS: Final = (order(_SPAN), order(f"within {_SPAN}"))
 _WEEK_UNITS: Final = (Word("unit", "weeks"), Word("weeknumber", ""))
