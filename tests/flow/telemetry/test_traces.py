@@ -195,7 +195,7 @@ def test_an_attempt_that_its_time_limit_and_its_worker_end_at_once_is_one_span(h
     assert held is not None
     began, now = held.attempt_started_at, app.store.now()
     both = [attempt_of(held.claim, began, now, runs._notifier) for _ in range(2)]  # as two processes found it
-    ends = (Retry("its external worker did not finish within the time limit of 600 s"), Done())
+    ends: tuple[Outcome, ...] = (Retry("its external worker did not finish within the time limit of 600 s"), Done())
     stored = [runs._completion.settle(attempt, end) for attempt, end in zip(both, ends, strict=True)]
     assert stored == [True, False]
     (whole,) = house.named("run transcribe")
