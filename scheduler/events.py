@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from duetime.scheduler.task import Json, State, Tier
 
 DUETIME_ACTOR = "duetime"
 """The actor of what Duetime does by itself."""
+
+SPAWNED_MEMBER: Final = "spawned"
+SPAWNED_COUNT_MEMBER: Final = "spawned_count"
+"""In the event of a success: the first tasks that the run has spawned, and how many it has."""
 
 
 class EventKind(StrEnum):

@@ -11,6 +11,7 @@ from duetime.scheduler.chain.chain_view import view_of_chain
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.link_change import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import SPAWNED_COUNT_MEMBER, SPAWNED_MEMBER, Event
 from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
 from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
 from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
@@ -260,6 +261,17 @@ def follow_up_notes(cause: Failure | None, made_by_failures: Sequence[TaskRecord
         text = f"a failure of it made {task_id} ({state})"
         sentences.append(Translatable.of(NoteKind.FAILURE_MADE, text, task=task_id, state=state))
     return tuple(sentences)
+
+
+def spawned_note(ended: Event) -> tuple[str, ...]:
+    """Name the first tasks that a run has spawned, by the event of its end."""
+    found = ended.after or {}
+    ids, count = found.get(SPAWNED_MEMBER), found.get(SPAWNED_COUNT_MEMBER)
+    if not isinstance(ids, list) or not isinstance(count, int):
+        return ()
+    more = f" and {count - len(ids)} more" if count > len(ids) else ""
+    named = ", ".join(map(str, ids))
+    return (f"its last run has spawned {count} task{'s' if count > 1 else ''}: {named}{more}",)
 
 
 def repeat_note(stored: TaskRecord) -> str:

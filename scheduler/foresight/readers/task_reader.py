@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.chain.chain_view import chain_of
 from duetime.scheduler.chain.inheritance import Inherited
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, ends_in_future
 from duetime.scheduler.foresight.explain import UNSTARTED_STATES, explain_state
 from duetime.scheduler.foresight.explainer import Explainer
@@ -17,7 +18,7 @@ from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
 from duetime.scheduler.foresight.reasons.open_waits import MAY_WAIT
 from duetime.scheduler.foresight.stall_notes import stall_note
-from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, view_of, with_waits
+from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, spawned_note, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
@@ -82,6 +83,7 @@ class TaskReader:
         addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
         found = replace(view, unread=unread, failed_attempt=failed_attempt, addressed=addressed)
         found = replace(found, not_run=last_skipped(self._store, record))
+        found = found if chain else replace(found, warnings=(*found.warnings, *self._spawned(record)))
         return replace(found, log=log, cost=cost, chain=chain, held_until=self._held_until(record))
 
     def _chain(self, record: TaskRecord) -> ChainView | None:
@@ -89,6 +91,15 @@ class TaskReader:
         tenant, task_id = record.task.tenant, record.task.id
         name = self._store.chains.names(tenant, [task_id]).get(task_id)
         return chain_of(self._store.chains.get(tenant, name.id), name.step) if name else None
+
+    def _spawned(self, record: TaskRecord) -> tuple[str, ...]:
+        """Name the tasks that the last run has spawned, which belong to no chain that would show them."""
+        task, ran = record.task, record.last_run
+        if ran is None or ran.state is not State.SUCCEEDED:
+            return ()
+        ended = EventFilter(task_id=task.id, kind=EventKind.SUCCEEDED)
+        newest = self._store.history.events(task.tenant, ended, limit=1).events
+        return spawned_note(newest[0]) if newest and newest[0].run_id == ran.id else ()
 
     def _cost(self, record: TaskRecord) -> str | None:
         run = _ran(record)

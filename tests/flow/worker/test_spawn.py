@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 from duetime import Context, Done, Failed, Scheduler, Settings, Spawn, State, handler
 from duetime.scheduler.handlers import run_handler
+from duetime.server.cli.formats.task_facts import task_facts
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
 
 from tests import blank
 from tests.flow.worker import isolated_handlers
@@ -55,6 +59,24 @@ def test_a_step_runs_after_all_that_the_one_before_it_spawned(settings: Settings
         assert ended.chain
         assert [step.name for step in ended.chain.steps] == ["fan", "fan/n0", "fan/n1", "fan/n2", "sum"]
         assert scheduler.get(ended.chain.steps[-1].task_id).record.run.result == 3
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (7, " and 2 more")])
+def test_a_task_names_the_first_tasks_that_its_last_run_has_spawned_and_counts_them(
+    settings: Settings, capsys: pytest.CaptureFixture[str], count: int, more: str
+) -> None:
+    with Scheduler.open(settings, handlers=[wrong]) as scheduler:
+        spawned = [{"name": f"n{number}", "title": f"Part {number}"} for number in range(count)]
+        task_id = scheduler.schedule("Spawn", action="wrong", payload={"spawn": spawned}).record.task.id
+        scheduler.wait(task_id, timeout=timedelta(seconds=30))
+        view = scheduler.get(task_id)
+        named = re.fullmatch(rf"its last run has spawned {count} tasks?: (.*?){more}", view.warnings[-1])
+        assert named
+        titles = [scheduler.get(each).record.task.title for each in named[1].split(", ")]
+        assert titles == [f"Part {number}" for number in range(min(count, 5))]
+        assert view.warnings[-1][1:] in task_text(task_payload(view))
+        task_facts(task_payload(view))
+        assert view.warnings[-1] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

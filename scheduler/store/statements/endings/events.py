@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, SPAWNED_COUNT_MEMBER, SPAWNED_MEMBER, EventKind
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.run_records import Settlement
@@ -23,6 +23,9 @@ WAITS_MEMBER = "waits_seconds"
 
 FOLLOW_UP_MEMBER = "follow_up"
 """In the event of a failure: the task that follows from it."""
+
+MAX_TASKS_IN_EVENT = 5
+"""Spawned tasks that the event of an end names; it counts all of them."""
 
 
 def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
@@ -47,6 +50,9 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
 def _after(settlement: Settlement) -> dict[str, Json] | None:
     if settlement.follow_up is not None:
         return {FOLLOW_UP_MEMBER: settlement.follow_up.new.task.id}
+    if settlement.spawned:
+        named = [new.task.id for _, new in settlement.spawned[:MAX_TASKS_IN_EVENT]]
+        return {SPAWNED_MEMBER: named, SPAWNED_COUNT_MEMBER: len(settlement.spawned)}
     return None if settlement.waits is None else {WAITS_MEMBER: settlement.waits.total_seconds()}
 
 
