@@ -28,13 +28,14 @@ from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.sql.locks import lock_tasks
+from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.endings import letters
 from duetime.scheduler.store.statements.graph import order
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, bindparam
 
-_THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
+_THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (unindexed(tasks.c.tenant) == bindparam("tenant"))
 _READ = read.TASK_AND_RUN.where(_THESE, IS_CURRENT)
 
 

@@ -34,6 +34,7 @@ from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import read, repair
 from duetime.scheduler.store.statements.endings import letters as ends
@@ -46,7 +47,7 @@ _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
 _FAILED = select(*RUN_FIELDS).where(runs.c.id.in_(_IDS))
 _LETTERS: Select[Any] = select(
     dead_letters.c.run_id, dead_letters.c.task_id, dead_letters.c.closed_at, dead_letters.c.replayed_as
-).where(dead_letters.c.tenant == bindparam("tenant"), dead_letters.c.run_id.in_(_IDS))
+).where(unindexed(dead_letters.c.tenant) == bindparam("tenant"), dead_letters.c.run_id.in_(_IDS))
 
 
 TriedLetter = str | Refused | DeadLetterNotFound

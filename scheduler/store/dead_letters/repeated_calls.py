@@ -15,6 +15,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.events import keys
+from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
 from sqlalchemy import Connection, delete, select
 
@@ -28,7 +29,10 @@ def closed(connection: Connection, tenant: str, key: ClosingKey, most: int, now:
     found = [row.fingerprint for row in unreadable.rows(connection, select(keys.c.fingerprint).where(*of_key))]
     if any(each["asked"] != key.arguments_digest for each in found):
         raise ClosingConflict(key.text)
-    of_runs = (dead_letters.c.tenant == tenant, dead_letters.c.run_id.in_([each["run_id"] for each in found]))
+    of_runs = (
+        unindexed(dead_letters.c.tenant) == tenant,
+        dead_letters.c.run_id.in_([each["run_id"] for each in found]),
+    )
     statement = select(*_LETTER).where(*of_runs).order_by(dead_letters.c.closed_at, dead_letters.c.run_id)
     rows = unreadable.rows(connection, statement) if found else []
     letters = tuple(ClosedLetter(row.run_id, row.task_id, row.replayed_as) for row in rows)

@@ -29,6 +29,7 @@ from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.store.sql.locks import lock_tasks
+from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Notify, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -105,10 +106,10 @@ _OF_RUNS = (
             attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt)
         )
     )
-    .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .where(unindexed(runs.c.tenant) == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
 )
 _TITLES = select(tasks.c.id, tasks.c.title).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
-_TITLES_OF_TENANT = _TITLES.where(tasks.c.tenant == bindparam("tenant"))
+_TITLES_OF_TENANT = _TITLES.where(unindexed(tasks.c.tenant) == bindparam("tenant"))
 
 
 def locked_record(connection: Connection, tenant: str, task_id: str) -> TaskRecord:

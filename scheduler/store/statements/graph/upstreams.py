@@ -12,6 +12,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.unindexed_column import unindexed
 from duetime.scheduler.store.statements.endings import follow_ups, last_results
 from duetime.scheduler.store.statements.generations import spawned_rows
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
@@ -32,7 +33,7 @@ _UPSTREAMS = (
 _KNOWN = (
     select(tasks.c.id, tasks.c.title, runs.c.state)
     .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
-    .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
+    .where(unindexed(tasks.c.tenant) == bindparam("tenant"), tasks.c.id.in_(_IDS))
 )
 _own, _before, _theirs = (chain_steps.alias(name) for name in ("own", "before", "theirs"))
 _each = runs.alias("each")

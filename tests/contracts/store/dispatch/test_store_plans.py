@@ -29,6 +29,7 @@ from sqlalchemy import event
 from tests.builders import NOON, TENANT, Clock, added, counted
 
 Ask = Callable[[Store], object]
+TASKS, RUNS = ([f"{kind}_{number}k3m9qx2w4h" for number in range(10, 99)] for kind in "tr")
 
 
 QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
@@ -107,6 +108,24 @@ def test_no_question_of_the_machinery_looks_at_every_run_or_sorts_them(name: str
     assert {index for index in indexes if any(f"INDEX {index}" in step for step in steps)} == indexes
     assert [step for step in steps if SORTS_ALL.search(step)] == []
     assert [step for step in steps if step.startswith("SCAN runs") and PARTIAL.isdisjoint(step.split())] == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.tasks.titles(TENANT, TASKS),
+        lambda store: store.tasks.of_runs(TENANT, RUNS),
+        lambda store: store.batches.still(TENANT, TASKS),
+        lambda store: store.dependencies.known(TENANT, TASKS),
+        lambda store: store.dead_letters.open_tasks(TENANT, RUNS),
+    ],
+    ids=["titles", "of_runs", "still", "known", "open_tasks"],
+)
+def test_rows_that_ids_name_are_looked_up_by_these_and_not_among_all_of_their_tenant(ask: Ask, tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        steps = plans(store, ask)
+    assert steps
+    assert [step for step in steps if step.endswith("(tenant=?)")] == []
 
 
 @pytest.mark.parametrize(
