@@ -83,7 +83,7 @@ def page_answer(page: TaskPage) -> CallToolResult:
     from duetime.widgets.payload import as_json, list_payload  # noqa: PLC0415 - not before the first call
     from duetime.widgets.text.list_text import list_text  # noqa: PLC0415 - not before the first call
 
-    return answer(as_json(list_payload(page, soonest=True)), list_text(page))
+    return answer(as_json(list_payload(page)), list_text(page))
 
 
 def bulk_answer(result: BulkResult) -> CallToolResult:

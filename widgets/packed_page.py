@@ -1,4 +1,4 @@
-"""Packs style and script of a card into a text that the page itself unpacks: deflated, and 13 bits in two characters.
+"""Packs style and script of a card into a text that the page itself unpacks: deflated, and 53 bytes in 65 characters.
 
 The texts of all languages stand in the script; they are packed behind the rest of it, which is nearest to the style.
 A letter beyond ASCII is one byte or two, by the table of its language: UTF-8 spends as many on what is always the same.
@@ -19,18 +19,21 @@ _RAW_DEFLATE_BITS: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
 _ZLIB_CHECKSUM_BYTES: Final = 4
 
-_DIGITS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"\\<')
+_DIGITS: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\<')
 """The printable characters but for those that could end the string, or begin a tag."""
 
-_PAIR_BITS: Final = 13
+_GROUP_BYTES: Final = 53
+_GROUP_DIGIT_COUNT: Final = 65
 _DIGIT_COUNT: Final = len(_DIGITS)
+"""A group of bytes is a number of that many digits, the lowest first: 92 to the 65th is just above 256 to the 53rd."""
 
 _UNPACK: Final = r"""(async () => {
 const packed = "PACKED", data = [];
-const digit = (code) => code - 33 - (code > 34) - (code > 60) - (code > 92);
-for (let at = 0, bits = 0, count = 0; at < packed.length; at += 2) {
-bits |= digit(packed.charCodeAt(at)) + digit(packed.charCodeAt(at + 1)) * 91 << count;
-for (count += 13; count > 7; count -= 8, bits >>= 8) data.push(bits);
+const digit = (code) => code - 32 - (code > 34) - (code > 60) - (code > 92);
+for (let end = 65; end <= packed.length; end += 65) {
+let number = 0n, at = 0;
+for (; at < 65; number = number * 92n + BigInt(digit(packed.charCodeAt(end - ++at))));
+for (at = 53; at--; number >>= 8n) data.push(Number(number & 255n));
 }
 const deflated = new Blob([new Uint8Array(data.slice(0, LENGTH))]).stream();
 const inflated = new Response(deflated.pipeThrough(new DecompressionStream("deflate-raw")));
@@ -142,18 +145,21 @@ def _spelled(codes: bytes, table: str) -> str:
 
 
 def _encoded(data: bytes) -> str:
-    number = int.from_bytes(data, "little")
-    pairs = -(-len(data) * 8 // _PAIR_BITS)
     found = []
-    for _ in range(pairs):
-        number, pair = number >> _PAIR_BITS, number & ((1 << _PAIR_BITS) - 1)
-        found.append(_DIGITS[pair % _DIGIT_COUNT] + _DIGITS[pair // _DIGIT_COUNT])
+    for at in range(0, len(data), _GROUP_BYTES):
+        number = int.from_bytes(data[at : at + _GROUP_BYTES], "little")
+        for _ in range(_GROUP_DIGIT_COUNT):
+            number, digit = divmod(number, _DIGIT_COUNT)
+            found.append(_DIGITS[digit])
     return "".join(found)
 
 
 def _decoded(text: str) -> bytes:
     value = {digit: place for place, digit in enumerate(_DIGITS)}
-    number = 0
-    for at in range(len(text) - 2, -1, -2):
-        number = number << _PAIR_BITS | value[text[at]] + value[text[at + 1]] * _DIGIT_COUNT
-    return number.to_bytes(len(text) // 2 * _PAIR_BITS // 8 + 1, "little")
+    found = []
+    for at in range(0, len(text), _GROUP_DIGIT_COUNT):
+        number = 0
+        for digit in reversed(text[at : at + _GROUP_DIGIT_COUNT]):
+            number = number * _DIGIT_COUNT + value[digit]
+        found.append(number.to_bytes(_GROUP_BYTES, "little"))
+    return b"".join(found)

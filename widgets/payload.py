@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
-from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, side_times, starts_at, without_ids
+from duetime.scheduler.foresight.start_times import expected_at, extra_run, side_start, starts_at
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import reserved_duration
@@ -18,7 +19,7 @@ from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
 from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures, was_dropped
-from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -47,7 +48,7 @@ from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import MORE_WAITS, LastRun, OriginPart, WaitPart
 from duetime.widgets.schema.task import TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, RowWait, TaskListPayload
-from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
+from duetime.widgets.schema.time_parts import DeadlinePart, ExtraRun, RelativeDeadlinePart, Repeat, When, wall_time
 from duetime.widgets.vocabulary import has_reminded
 
 MAX_SENTENCES = 4
@@ -82,7 +83,8 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
-        when=_when(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
+        when=When.of(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
+        extra_run=_extra_run(view),
         repeat=_repeat(view),
         priority=_priority(task),
         deadline=_deadline(view),
@@ -131,12 +133,11 @@ def _kind_of(text: Translatable) -> dict[str, Any]:
     return {"kind": text.kind.value, **text.values}
 
 
-def list_payload(page: TaskPage, *, soonest: bool = False) -> TaskListPayload:
-    """Return one compact line a task, in the page's order; `soonest` with a run next to its series that comes first."""
+def list_payload(page: TaskPage) -> TaskListPayload:
+    """Return one compact line a task, in the page's order."""
     now = page.now or next((view.now for view in page.views), None)
-    apart = soonest and not (page.now and page.where.before and page.where.before > page.now)
     return TaskListPayload(
-        tasks=tuple(_row(view, page, apart=apart) for view in page.views),
+        tasks=tuple(_row(view, page) for view in rows_of(page)),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
         clashes=tuple(map(_clash, page.clashes)) or None,
@@ -155,14 +156,18 @@ def list_payload(page: TaskPage, *, soonest: bool = False) -> TaskListPayload:
     )
 
 
-def _when(instant: datetime, zone: str, now: datetime) -> When:
-    return When(
-        utc=utc(instant),
-        local=_local(instant, zone),
-        timezone=zone,
-        text=times.describe(instant, zone),
-        relative=times.relative(instant, now),
-    )
+def rows_of(page: TaskPage) -> Sequence[TaskView]:
+    """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
+    bounds = (page.where.after, page.where.before)
+    if page.now is None or not any(bound > page.now for bound in bounds if bound):
+        return page.views
+    return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]
+
+
+def _extra_run(view: TaskView) -> ExtraRun | None:
+    run = extra_run(view.record, view.now)
+    zone = view.record.task.timezone
+    return ExtraRun(state=run.state, when=When.of(side_start(view.record, run), zone, view.now)) if run else None
 
 
 def _repeat(view: TaskView) -> Repeat | None:
@@ -172,13 +177,13 @@ def _repeat(view: TaskView) -> Repeat | None:
     return Repeat(
         rule=task.repeat,
         text=view.repeat_text or task.repeat,
-        until=_local(task.until, task.timezone) if task.until else None,
+        until=wall_time(task.until, task.timezone) if task.until else None,
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
-        moved_from=_local(run.slot, task.timezone)
+        moved_from=wall_time(run.slot, task.timezone)
         if run.slot and run.slot != due_at(run) and run.state in OPEN
         else None,
-        next=tuple(_local(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
+        next=tuple(wall_time(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
         policy=policy_part(task.repeat_policy),
         approval=approval_part(task.asks),
@@ -203,7 +208,7 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
         utc=utc(run.deadline),
-        local=_local(run.deadline, task.timezone),
+        local=wall_time(run.deadline, task.timezone),
         text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,
@@ -217,10 +222,6 @@ def _relative_deadline(task: Task, run: Run) -> RelativeDeadlinePart | None:
         return None
     after, kind = times.length(task.deadline_after), kind_word(task.deadline_type, task.penalty)
     return RelativeDeadlinePart.of(after, kind, task.action)
-
-
-def _local(instant: datetime, zone: str) -> str:
-    return instant.astimezone(zones.load(zone)).isoformat(timespec="seconds")
 
 
 def _effect(view: TaskView) -> str | None:
@@ -270,14 +271,14 @@ def _clash(clash: Clash) -> ClashPart:
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
 
 
-def _row(view: TaskView, page: TaskPage, *, apart: bool) -> ListRow:
+def _row(view: TaskView, page: TaskPage) -> ListRow:
     record, task, chain = view.record, view.record.task, page.chains.get(view.record.task.id)
     tries, misses = _max_attempts(task, record.run), blocked_by(record.run)
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
-        state=record.run.state,
-        when=utc(min([starts_at(record), *(side_times(record) if apart and record.run.state in OPEN else ())])),
+        state=(extra_run(record, view.now) or record.run).state,
+        when=utc(expected_at(record, view.now)),
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         **pause_parts(task, record.run),

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.task_view import row_of, starts_at
+from duetime.scheduler.foresight.start_times import starts_at
+from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.occurrences import TooManyOccurrences, following, with_deadline_like

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
-from duetime.scheduler.foresight.task_view import starts_at
+from duetime.scheduler.foresight.start_times import starts_at
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import DeadlineType, Notify, State, Tier

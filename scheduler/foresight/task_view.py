@@ -14,24 +14,24 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import SPAWNED_COUNT_MEMBER, SPAWNED_MEMBER, Event
 from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
 from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
-from duetime.scheduler.ids import DRY_RUN_ID, is_chain_id
+from duetime.scheduler.foresight.start_times import run_after_pause
+from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.records import Added
-from duetime.scheduler.rules.changes import end_pause, undo_token
+from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.moved_overlap import waits_for
 from duetime.scheduler.rules.series.occurrence_wait import names_awaited
 from duetime.scheduler.rules.series.overtake import is_stopping, was_cancelled
-from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from duetime.scheduler.view_parts import Occurrence, WaitReason
-from duetime.scheduler.views import TaskRecord, TaskView, after_pause, due_at
+from duetime.scheduler.views import TaskRecord, TaskView, after_pause
 from duetime.scheduler.waits.signal import KeptWait
 
 MAX_UPCOMING_TIMES = 5
@@ -111,41 +111,10 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
     task, run = record.task, record.run
     if task.paused and task.paused_until is not None:
         try:
-            run = _after_pause(record, task.paused_until)
+            run = run_after_pause(record, task.paused_until)
         except Refused:  # none is left
             return ()
     return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
-
-
-def starts_at(record: TaskRecord) -> datetime:
-    """Return when a reader expects the run of a task, as `due_at`; of one that is paused until a time, after that."""
-    task, run = record.task, record.run
-    if run.state not in OPEN or run.state is State.RUNNING or not task.paused or task.paused_until is None:
-        return due_at(run)
-    try:
-        coming = _after_pause(record, task.paused_until) if task.repeat and run.current else run
-    except Refused:  # none is left
-        return due_at(run)
-    return after_pause(task, due_at(run)) if coming.id == run.id else coming.scheduled_for
-
-
-def side_times(record: TaskRecord) -> Sequence[datetime]:
-    """Return when runs start next to the current one: moved past others, snoozed, or to run now."""
-    if record.task.paused and record.task.paused_until is None:
-        return ()
-    return sorted(after_pause(record.task, due_at(run)) for run in record.side_runs if run.state is State.SCHEDULED)
-
-
-def _after_pause(record: TaskRecord, until: datetime) -> Run:
-    """Return the run with which a series continues when its pause ends: one that is due by then starts at that time.
-
-    A chain runs the generation that fell due during the pause, unless its policy says which missed ones run.
-    """
-    runs_missed = is_chain_id(record.task.id) and not catches_up(record.task.repeat_policy)
-    run = record.run if runs_missed else end_pause(record, until).coming
-    if run.started_at is not None or run.state is State.WAITING:
-        return run
-    return replace(run, scheduled_for=max(run.scheduled_for, until))
 
 
 def chain_view(

@@ -26,6 +26,7 @@ from duetime.scheduler.rules.occurrences import (
 )
 from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.catch_up import catch_up, catches_up, resumed_at
+from duetime.scheduler.rules.series.first_side_run import first_side_run, side_run_put_off
 from duetime.scheduler.rules.series.moved_occurrence import move_past_next, open_snoozes, same_time_note
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text, has_waited
 from duetime.scheduler.rules.series.overtake import ends_series, was_cancelled
@@ -103,12 +104,7 @@ def has_started(run: Run) -> bool:
 
 
 def move(
-    record: TaskRecord,
-    to: datetime,
-    now: datetime,
-    kind: EventKind = EventKind.RESCHEDULED,
-    *,
-    by_rule: bool = False,
+    record: TaskRecord, to: datetime, now: datetime, kind: EventKind = EventKind.RESCHEDULED, *, by_rule: bool = False
 ) -> Change:
     """Move the current occurrence to another time; one that has fired runs again then, as its next generation.
 
@@ -148,13 +144,17 @@ def _at_its_end(task: Task, run: Run) -> Task:
 def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime, due: datetime | None = None) -> Change:
     """Snooze the outcome that just fired, or the occurrence that is about to fire; never to an earlier time.
 
-    Where it recurs, also in its chain, these differ: the nearer one in time is snoozed. A length of time counts from
-    when it is `due` for its user, if that is still to come. A new snooze of a fired outcome replaces an earlier one.
+    Where it recurs, also in its chain, these differ: the nearer one in time is snoozed. A run next to the series that
+    comes before it is the occurrence to fire. A length of time counts from when that is `due` for its user, if that is
+    still to come. A new snooze of a fired outcome replaces an earlier one.
     """
     fired, run, due = record.last_run, record.run, due or due_at(record.run)
+    apart = first_side_run(record, now, due)
+    due = after_pause(record.task, due_at(apart)) if apart else due
     alone = not (record.task.repeat or record.renewed) or run.state in TERMINAL or has_started(run)
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > due - now:
-        return _put_off(record, _later(record, () if run.state in TERMINAL else (due,), by, now), now)
+        to = _later(record, () if run.state in TERMINAL else (due,), by, now)
+        return side_run_put_off(record, apart, to) if apart else _put_off(record, to, now)
     earlier = open_snoozes(record.side_runs)
     again = [after_pause(record.task, run.wake_at or run.scheduled_for) for run in earlier]
     extra = side_run(record.task, fired, _later(record, again, by, now))

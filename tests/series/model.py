@@ -281,8 +281,15 @@ class Model:
         fired, held = self.fired, self.run
         coming = self._past_pause()
         alone = self.rule is None or coming.ended or coming.under_way
-        if alone or fired is None or now - _ended(fired) > coming.at - now:
-            self.move(max(now, now if coming.ended else self._shown(coming)) + length, now)
+        apart = self._first_apart(now)
+        if alone or fired is None or now - _ended(fired) > (self._shown(apart) if apart else coming.at) - now:
+            to = max(now, now if coming.ended else self._shown(apart or coming)) + length
+            if apart is None:
+                self.move(to, now)
+                return
+            self.run = held
+            self.beside.append(replace(apart, at=to, wake=to, state="scheduled", opened=None, held=False, id=""))
+            self._drop(apart, now)
             return
         self.run, to = held, now
         for earlier in [run for run in self.beside if run.state == "scheduled" and not run.slot]:
@@ -290,6 +297,17 @@ class Model:
             self._drop(earlier, now)
         to += length
         self._beside(fired, to)
+
+    def _first_apart(self, now: datetime) -> Run | None:
+        """Return the run next to the series that starts before its next one, and has not begun."""
+        held = self.paused and not self.paused_until
+        if self.run.ended or self.run.state == "running" or (self.run.stop and not self.run.gives_way) or held:
+            return None
+        begins = [
+            each for each in self.beside if each.state in ("scheduled", "ready") and not (each.stop or each.started)
+        ]
+        first = min(begins, key=lambda each: each.wake, default=None)
+        return first if first and max(now, self._shown(first)) < self._shown(self.run) else None
 
     def _shown(self, run: Run) -> datetime:
         """Return when its user expects a run: what a pause holds until a time starts then, or is left out."""

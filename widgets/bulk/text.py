@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
-from duetime.scheduler.foresight.task_view import starts_at
+from duetime.scheduler.foresight.start_times import starts_at
 from duetime.scheduler.rules.time import times
 from duetime.widgets.bulk.payload import MAX_BULK_ROWS, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS

@@ -15,7 +15,7 @@ from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_tim
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.text.summary import comes_again_at, look, runs_apart_now, why_expired
+from duetime.widgets.text.summary import look, look_apart, why_expired
 
 FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}",
@@ -39,6 +39,15 @@ FIRST_SENTENCES: Final = {
 }
 _SILENT: Final = "{title} came {ended}, and nobody was notified"
 """The same of a reminder that succeeded and notified nobody."""
+
+_APART: Final = {
+    "snoozed": "It comes again {when}",
+    "scheduled": "An extra run of it comes {when}",
+    "ready": "An extra run of it is due now",
+    "overdue": "An extra run of it is overdue. It was due {when}",
+    "running": "An extra run of it is running now",
+}
+"""The second sentence, about a run next to its series; any other look has one word."""
 
 _TO_COME: Final = frozenset({"dry_run", "scheduled", "waiting", "ready", "running", "retrying", "suspended"})
 """Looks of what has one sentence so far, and is still to be done."""
@@ -137,10 +146,9 @@ def _more(task: TaskPayload, found: str, times: _Times) -> Iterator[str]:
 
 def _apart(task: TaskPayload, times: _Times) -> Iterator[str]:
     """Say when a run comes that is next to those of its series."""
-    if again := comes_again_at(task):
-        yield f"It comes again {times.at(again)}"
-    elif runs_apart_now(task):
-        yield "An extra run of it is due now"
+    if task.extra_run is not None:
+        found, when = look_apart(task), times.at(task.extra_run.when.utc)
+        yield _APART.get(found, f"An extra run of it is {found}").format(when=when)
 
 
 def _of_waits(task: TaskPayload, times: _Times) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.foresight.task_view import starts_at
+from duetime.scheduler.foresight.start_times import expected_at
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import ChainName, TaskPage, TaskView
-from duetime.widgets.payload import list_payload
+from duetime.widgets.payload import list_payload, rows_of
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import ListRow, WholeClash, WholeListPayload, WholeListRow
 from duetime.widgets.text.list_text import clash_line
@@ -16,7 +16,7 @@ from duetime.widgets.text.list_text import clash_line
 def whole_list_payload(page: TaskPage) -> WholeListPayload:
     """Return a page of tasks, each with all that a table says of it."""
     brief = list_payload(page)
-    rows = zip(brief.tasks, page.views, strict=True)
+    rows = zip(brief.tasks, rows_of(page), strict=True)
     clashes = tuple(
         WholeClash(**dict(part), text=clash_line(clash, page.now or clash.at))
         for part, clash in zip(brief.clashes or (), page.clashes, strict=True)
@@ -26,7 +26,7 @@ def whole_list_payload(page: TaskPage) -> WholeListPayload:
 
 
 def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
-    task, run, at = view.record.task, view.record.run, starts_at(view.record)
+    task, run, at = view.record.task, view.record.run, expected_at(view.record, view.now)
     whole = {
         "title": task.title,
         "why": blocked_by(run),

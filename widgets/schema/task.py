@@ -20,7 +20,7 @@ from duetime.widgets.schema.run_parts import (
     Unread,
     WaitPart,
 )
-from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
+from duetime.widgets.schema.time_parts import DeadlinePart, ExtraRun, RelativeDeadlinePart, Repeat, When
 from pydantic import Field
 
 
@@ -50,6 +50,7 @@ class TaskPayload(PayloadPart):
     target: TargetPart | None = None
     message: str | None = None
     when: When
+    extra_run: ExtraRun | None = None
     repeat: Repeat | None = None
     priority: Tier | None = None
     deadline: DeadlinePart | None = None

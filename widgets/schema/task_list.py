@@ -30,7 +30,7 @@ class RowWait(PayloadPart):
 class ListRow(PayloadPart):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
 
-    Where a run next to a series comes before its next one, a snoozed one say, `when` is that.
+    Where a run next to a series comes before its next one, a snoozed one say, `when` and `state` are those of that.
     A run with `cancel_requested` is stopping. `why` is what a `blocked` one misses, `event` the name of the event that
     one waits for. `waits` has what holds a run that is due, or has to be answered or sent, if anything does, as in
     `duetime.task/1`. Quiet hours hold its delivery until `held_until`.

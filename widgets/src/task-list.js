@@ -216,7 +216,7 @@ function rowOf(task) {
   const { id, title, state, priority, paused, paused_until, damaged, blocked, cancel_requested, delivery } = task;
   const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
   const why = blocked ? task.waits?.find((wait) => wait.kind === "blocked")?.after : undefined;
-  return { id, title, state, when: [task.when.utc, task.snoozed_until].sort()[0], priority, deadline, paused, paused_until, damaged, blocked, cancel_requested, why, waits: task.waits?.filter(({ kind }) => /^(approval|event|time|pool)/.test(kind)).slice(0, 1), held_until: delivery?.held_until, repeat: task.repeat ? true : undefined, reminder: reminds(task) || undefined };
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, paused_until, damaged, blocked, cancel_requested, why, waits: task.waits?.filter(({ kind }) => /^(approval|event|time|pool)/.test(kind)).slice(0, 1), held_until: delivery?.held_until, repeat: task.repeat ? true : undefined, reminder: reminds(task) || undefined };
 }
 
 function tickList(list) {

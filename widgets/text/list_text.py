@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.foresight.task_view import side_times, starts_at
+from duetime.scheduler.foresight.start_times import expected_at, extra_run, side_start, side_times, starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
@@ -16,7 +15,7 @@ from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
-from duetime.widgets.payload import MAX_CLASH_MEMBERS
+from duetime.widgets.payload import MAX_CLASH_MEMBERS, rows_of
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
@@ -36,7 +35,7 @@ def list_text(page: TaskPage) -> str:
         return "\n".join([_nothing(page), *_unread_lines(page)])
     zone = page.views[0].record.task.timezone
     line = _failure_line if only_failures(page.where.states) else _row_line
-    rows = [sentences(line(view, zone), _step_words(page, view)) for view in _each_row(page)]
+    rows = [sentences(line(view, zone), _step_words(page, view)) for view in rows_of(page)]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
     return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
@@ -161,10 +160,10 @@ def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> 
 
 def _row_line(view: TaskView, zone: str) -> str:
     task, run = view.record.task, view.record.run
-    look = look_of_view(view)
+    look = _look_of_next(view)
     return sentences(
         task.id,
-        _short(starts_at(view.record), task.timezone, view.now),
+        _short(expected_at(view.record, view.now), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
         "" if look == State.SCHEDULED else _look_words(view, look),
         "" if task.priority is Tier.NORMAL else task.priority.value,
@@ -172,6 +171,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         _asides(
             "repeats" if task.repeat else "",
+            _in_series(view),
             _extra(view),
             _waits(view),
             _held(view),
@@ -218,15 +218,23 @@ def _again(view: TaskView) -> str:
     return "next" if look == State.SCHEDULED else f"{word_of(look)}, next"
 
 
-def _each_row(page: TaskPage) -> Iterable[TaskView]:
-    """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
-    if page.now is None or page.where.before is None or page.where.before <= page.now:
-        return page.views
-    return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]
+def _look_of_next(view: TaskView) -> str:
+    """Return how the run looks that is expected first, be it one next to its series."""
+    task, extra = view.record.task, extra_run(view.record, view.now)
+    if extra is None:
+        return look_of_view(view)
+    return look_of(extra.state, task.action, late=view.now - side_start(view.record, extra), paused=task.paused)
+
+
+def _in_series(view: TaskView) -> str:
+    """Say when the series comes next, where the row has the time of a run next to it."""
+    coming = _short(starts_at(view.record), view.record.task.timezone, view.now)
+    return f"its own next time {coming}" if extra_run(view.record, view.now) else ""
 
 
 def _extra(view: TaskView) -> str:
-    times_to_come = side_times(view.record)
+    shown_first = expected_at(view.record, view.now)
+    times_to_come = [each for each in side_times(view.record) if each != shown_first]
     shown = [_short(each, view.record.task.timezone, view.now) for each in times_to_come[:MAX_EXTRA_TIMES]]
     more = [f"{len(times_to_come) - len(shown)} more times"] if len(times_to_come) > len(shown) else []
     return f"also runs {', '.join([*shown, *more])}" if shown else ""

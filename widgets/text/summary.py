@@ -58,6 +58,15 @@ _COMES: Final = {
 }
 """The first sentence by look; any other look is one of what has its time to come."""
 
+_APART: Final = {
+    "snoozed": "{it} comes again {when}.",
+    "scheduled": "An extra run of {it} comes {when}.",
+    "ready": "An extra run of {it} is due now.",
+    "overdue": "An extra run of {it} is overdue: it was due {when}.",
+    "running": "An extra run of {it} is running now.",
+}
+"""The sentence before it, about a run next to its series; any other look has one word."""
+
 _NOUNS: Final = {REMINDER_ACTION: "the reminder", CHAIN_ACTION: "the chain"}
 
 
@@ -100,25 +109,36 @@ def first_sentence(task: TaskPayload) -> str:
         if task.paused_until
         else "",
     }
-    again = comes_again_at(task)
-    when = moment(datetime.fromisoformat(again), task.when.timezone, now) if again else ""
-    apart = f"{it.capitalize()} comes again {when}. " if again else ""
-    if runs_apart_now(task):
-        apart = f"An extra run of {it} is due now. "
-    return f"{apart}{sentence.format(**words)}"
+    return f"{_apart(task, it, now)}{sentence.format(**words)}"
 
 
-def comes_again_at(task: TaskPayload) -> str | None:
-    """Return when a snoozed outcome comes again, in UTC: not before a pause ends; None if its series runs sooner."""
-    if task.snoozed_until is None or (task.paused and task.paused_until is None):
-        return None
-    again = max(task.snoozed_until, task.paused_until or "")
-    return again if task.now < again < task.when.utc else None
+def look_apart(task: TaskPayload) -> str:
+    """Return how the run looks that comes before the next one of its series, or runs now; empty where there is none.
+
+    A run that is due is `ready`, a snoozed outcome that is to come `snoozed`.
+    """
+    extra = task.extra_run
+    if extra is None:
+        return ""
+    late = datetime.fromisoformat(task.now) - datetime.fromisoformat(extra.when.utc)
+    found = look_of(extra.state, task.action, late=late)
+    if extra.state is not State.SCHEDULED or found != State.SCHEDULED:
+        return found
+    if late >= timedelta(0):
+        return State.READY.value
+    return "snoozed" if task.snoozed_until else found
 
 
-def runs_apart_now(task: TaskPayload) -> bool:
-    """Whether a run next to those of the series is due: one by *run now*, or a snooze that is over."""
-    return task.snoozed_until is not None and not task.paused and task.snoozed_until <= task.now < task.when.utc
+def _apart(task: TaskPayload, it: str, now: datetime) -> str:
+    """Say what comes before the next run of a series, as a sentence to stand before the one about that."""
+    found = look_apart(task)
+    if task.extra_run is None or not found:
+        return ""
+    when = moment(datetime.fromisoformat(task.extra_run.when.utc), task.when.timezone, now)
+    sentence = _APART.get(found, "An extra run of {it} is {word}.").format(
+        it=it, word=STATE_LABELS.get(found, found).lower(), when=when
+    )
+    return f"{sentence[:1].upper()}{sentence[1:]} "
 
 
 def _due(due: datetime, now: datetime, time: str) -> str:

@@ -18,6 +18,7 @@ from duetime.scheduler.foresight.readers.inbox import InboxReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader, last_skipped
 from duetime.scheduler.foresight.reasons.open_waits import MAY_WAIT
 from duetime.scheduler.foresight.stall_notes import stall_note
+from duetime.scheduler.foresight.start_times import as_they_come
 from duetime.scheduler.foresight.task_view import follow_up_notes, row_of, spawned_note, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -25,6 +26,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.failures.follow_up import FAILURE_LABEL, ON_FAILURE_RUN
 from duetime.scheduler.rules.limits.price import amount_of, money
+from duetime.scheduler.rules.states import only_failures
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, DeliveryState, InboxMessage, Run, State, Task
 from duetime.scheduler.view_parts import RunLog
@@ -211,7 +213,8 @@ class TaskReader:
         found, following, counts = self._store.tasks.page_and_counts(
             by.tenant, where, limit=limit, cursor=cursor, most=MAX_TASKS_COUNTED
         )
-        views = tuple(row_of(record, now) for record in found)
+        rows = found if only_failures(where.states) else as_they_come(found, now)
+        views = tuple(row_of(record, now) for record in rows)
         return TaskPage(views, *counts, cursor=following, now=now, where=where, zone=self._zone or "UTC")
 
     def _ahead(

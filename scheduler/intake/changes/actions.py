@@ -135,7 +135,7 @@ def undo_change(
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
         begun = _begun(record, last)
-        again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
+        again = tuple(replace(side_run(was, each, each.scheduled_for), slot=each.slot) for each in last.cancelled)
         return Change(was, run, cancelled_side_runs=begun, revived=again, kind=kind)
     rests = not (_has_run_since(run, last) or run.state in TERMINAL)
     if last.links is not None:

@@ -25,6 +25,7 @@ from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import as_text, cut
 from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.schema.time_parts import When
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
 from duetime.widgets.text.task_text import (
@@ -50,7 +51,8 @@ def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) 
     """Say in one line what was done to which task; below it the `changes` that the line does not show, and warnings."""
     tried = task.id == DRY_RUN_ID
     repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
-    when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
+    extra = f"{_instant(task.extra_run.when)}; its series " if task.extra_run else ""
+    when = f"{extra}{_instant(task.when)}{repeats}"
     which = f"{task.title!r} (not stored)" if tried else f"{task.id} {task.title!r}"
     output.say(f"{verb} {which}: {when}")
     for name, values in changes.items():
@@ -98,6 +100,17 @@ def _held(task: TaskPayload) -> str:
     return f"it is held until {_moment(task.paused_until, task)}, or until {resume}"
 
 
+def _times(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield when the task runs next, and its series where that is another run."""
+    yield "when", _instant(task.extra_run.when if task.extra_run else task.when)
+    if task.extra_run:
+        yield "its series", f"{task.state}, {_instant(task.when)}"
+
+
+def _instant(when: When) -> str:
+    return f"{when.text} {when.timezone} ({when.relative})"
+
+
 def _moment(instant: str, task: TaskPayload) -> str:
     return f"{times.describe(datetime.fromisoformat(instant), task.when.timezone)} {task.when.timezone}"
 
@@ -122,7 +135,7 @@ def task_facts(task: TaskPayload) -> None:
             ("id", f"{task.id} (revision {task.revision})"),
             ("title", task.title),
             ("state", _state(task)),
-            ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
+            *_times(task),
             ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("policy", policy_in_words(task.repeat.policy) if task.repeat else None),
             ("asks first", approval_in_words(task.repeat.approval) if task.repeat and task.repeat.approval else None),
@@ -214,13 +227,13 @@ def _delivery(task: TaskPayload) -> str:
 
 def _state(task: TaskPayload) -> Text:
     word = output.state_word(
-        task.state,
+        task.extra_run.state if task.extra_run else task.state,
         paused=bool(task.paused),
         damaged=bool(task.damaged),
         stopping=bool(task.cancel_requested),
         blocked=bool(task.blocked),
     )
-    attempt = attempt_in_words(task)
+    attempt = "" if task.extra_run else attempt_in_words(task)
     until = f" until {_moment(task.paused_until, task)}" if task.paused_until else ""
     return word.append(f"{until}{f', {attempt}' if attempt else ''}", style="")
 

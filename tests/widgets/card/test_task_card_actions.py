@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from duetime.widgets.schema.task import TaskWords
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, weekly
+from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, tuesdays, weekly, when
 
 pytestmark = pytest.mark.browser
 
@@ -335,6 +336,30 @@ def test_a_recurring_task_asks_which_occurrences_move_and_shows_the_result_first
 def test_one_occurrence_that_was_moved_is_shown_as_an_exception(chat: Chat) -> None:
     chat.show_task(a_task(repeat={**weekly(), "moved_from": "2026-11-24T09:00:00-07:00"}, due=NOW + timedelta(days=2)))
     expect(chat.card.locator(".facts")).to_contain_text("Only the next one was moved, from Tue, Nov 24, 9:00 AM.")
+
+
+def test_a_run_that_comes_before_the_next_of_its_series_is_shown_in_its_place(chat: Chat) -> None:
+    extra = {"state": "ready", "when": when(NOW + timedelta(minutes=10))}
+    chat.show_task(a_task(repeat=weekly(), words=TaskWords.model_validate(tuesdays()), extra_run=extra))
+    expect(chat.card.locator(".relative")).to_have_text("in 10 minutes")
+    expect(chat.card.locator("time").first).to_have_text("4:10 PM Saturday, November 21")
+    expect(chat.state()).to_have_text("Ready")
+    expect(chat.card.locator(".facts")).to_contain_text("next Tue, Nov 24, 9:00 AM")
+    buttons = chat.card.get_by_role("group", name="Actions").get_by_role("button")
+    expect(buttons).to_have_text(["Snooze", "Move: Tue, Nov 24, 9:00 AM", "Cancel: every Tuesday at 9:00 AM", "More"])
+    chat.press("Snooze")
+    expect(chat.choice("10 min")).to_have_text("10 min 4:20 PM")
+    chat.press("Move: Tue, Nov 24, 9:00 AM")
+    expect(chat.card.get_by_label("New time")).to_have_value("2026-11-24T09:00")
+    chat.press("More")
+    expect(chat.button("Skip next: Tue, Nov 24, 9:00 AM")).to_be_visible()
+
+
+def test_a_series_can_be_moved_while_an_extra_run_of_it_is_under_way(chat: Chat) -> None:
+    chat.show_task(a_task(repeat=weekly(), extra_run={"state": "running", "when": when(NOW)}))
+    expect(chat.state()).to_have_text("Running")
+    expect(chat.button("Snooze")).to_have_count(0)
+    expect(chat.button("Move: Tue, Nov 24, 9:00 AM")).to_be_visible()
 
 
 def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None:

@@ -2,7 +2,9 @@
 
 import { failedSteps, isChain } from "./chain.js";
 import { h, icon } from "../page/dom.js";
+import { moment } from "../texts/format.js";
 import { listed, t } from "../texts/language.js";
+import { ruleWords } from "../texts/rules.js";
 import { FAILURES, hasEnded, isStored } from "../texts/words.js";
 
 const SNOOZABLE = new Set(["succeeded", ...FAILURES]);
@@ -21,15 +23,15 @@ export function actionsView(card) {
 
 function buttonsFor(card) {
   const { task } = card;
-  const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
+  const [ended, movable] = [hasEnded(task), MOVABLE.has(task.series.state)];
   if (isChain(task)) return ended ? chainAgain(card) : [...chainAgain(card), ...(asksOnce(task) ? answerButtons(card) : []), opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
   if (isAsked(task)) return [...answerButtons(card), opener(card, "change", "calendar", t("button.change")), opener(card, "more", "dots", t("button.more"))];
   return [
     task.unread?.length ? doneButton(card) : "",
-    SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
+    SNOOZABLE.has(task.state) || (MOVABLE.has(task.state) && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
     runsAgain(task) ? runAgainButton(card) : "",
     runsAgain(task) && task.last_run?.state === "failed" && task.last_run.attempts ? opener(card, "letter", "lines", t("field.payload")) : "",
-    movable ? opener(card, "change", "calendar", t("button.change")) : "",
+    movable ? opener(card, "change", "calendar", ofSeries(card, "button.change")) : "",
     ended || task.cancel_requested ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),
   ];
@@ -103,9 +105,9 @@ function answerButtons(card) {
   ];
 }
 
-function runAgainButton(card, of = "") {
+function runAgainButton(card, what = "") {
   const run = () => card.act("run_now", "act_on_task", { action: "run_now", revision: card.task.revision });
-  return actButton(card, "run_again", "retry", of ? h("span", {}, t("button.run_again"), ": ", of) : t("button.run_again"), run);
+  return actButton(card, "run_again", "retry", what ? of(t("button.run_again"), what) : t("button.run_again"), run);
 }
 
 /** What failed by itself in a chain, by its names, to be run again: the rest goes on after it. */
@@ -117,7 +119,22 @@ function chainAgain(card) {
 
 function cancelButton(card) {
   const run = () => card.act("cancel", "cancel_task", { revision: card.task.revision });
-  return actButton(card, "cancel", "ban", t("button.cancel"), run, "danger");
+  const { task, env } = card;
+  return actButton(card, "cancel", "ban", task.extra_run && task.repeat ? of(t("button.cancel"), ruleWords(task, env)) : t("button.cancel"), run, "danger");
+}
+
+/** When the series goes on, of which another run is shown. */
+export function seriesTime({ task, env }) {
+  return moment(Date.parse(task.series.when.utc), env.reader(), env.clock.now());
+}
+
+/** The words of a button; where it changes the next run of the series and another run is shown, with the time of that. */
+function ofSeries(card, key) {
+  return card.task.extra_run ? of(t(key), seriesTime(card)) : t(key);
+}
+
+function of(text, what) {
+  return h("span", {}, text, ": ", what);
 }
 
 function pauseButton(card) {
@@ -136,7 +153,7 @@ export function moreButtons(card) {
   return [
     opener(card, "edit", "pencil", t("button.edit")),
     pauseButton(card),
-    task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
+    task.repeat ? actButton(card, "skip_next", "skip", ofSeries(card, "button.skip_next"), () => act("skip_next")) : "",
     task.paused || task.state === "running" || asksFirst(task) ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
     env.bridge.capabilities.downloadFile ? actButton(card, "calendar", "calendar", t("button.calendar"), () => card.keep()) : "",
     opener(card, "history", "history", t("button.history")),

@@ -70,9 +70,10 @@ function looksOf({ task, env }) {
 
 /**
  * Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing, `name`
- * of the action that changed it. One that a newer one has overtaken is left out, but for its history.
+ * of the action that changed it. An older one is left out, but for its history. A run before the next of its `series` is shown.
  */
 function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
+  task = { ...task, series: task, ...task.extra_run };
   if (fresh) card.env.clock.hear(task.now);
   if (task.history) Object.assign(card, { history: { ...task.history, log: task.log }, letter: task.letter });
   card.readAt = card.env.clock.now();
@@ -224,8 +225,7 @@ async function press(bridge, id, tool, args) {
 /** Offer the task as a calendar file. */
 async function keep(card) {
   const { task, env } = card;
-  await env.bridge
-    .download(`${task.id}.ics`, "text/calendar", calendarOf(task, env.clock.now()))
+  await env.bridge.download(`${task.id}.ics`, "text/calendar", calendarOf(task.series, env.clock.now()))
     .then(() => env.announce(t("announce.did", { did: t("did.calendar") })), (error) => card.fail(error.message));
 }
 

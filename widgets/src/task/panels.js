@@ -38,7 +38,7 @@ function snoozePanel(card) {
 function changePanel(card) {
   const { task, env } = card;
   const zone = task.when.timezone;
-  const typed = card.typed ?? task.when.local.slice(0, 16);
+  const typed = card.typed ?? task.series.when.local.slice(0, 16);
   const args = () => ({ revision: card.task.revision, when: card.typed ?? typed, timezone: zone, ...(card.following ? { all_following: true } : {}) });
   const saved = (event) => {
     const input = find(event.target.closest(".change"), "when");

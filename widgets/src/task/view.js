@@ -4,7 +4,7 @@ import { deadlineFact, needsFact, tierView } from "./deadline.js";
 import { fact, h, icon } from "../page/dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "../texts/format.js";
 import { inside, listed, parts, t } from "../texts/language.js";
-import { actionsView } from "./actions.js";
+import { actionsView, seriesTime } from "./actions.js";
 import { chainFact } from "./chain.js";
 import { noteWords } from "../texts/notes.js";
 import { costFact, deliveryFact, failureNotice, logFact, progressFact, resultFact, unverifiedNotice } from "./outcome.js";
@@ -118,7 +118,7 @@ function repeatFact(card) {
   const { task, env } = card;
   if (!task.repeat) return "";
   const now = env.clock.now();
-  const more = [asksWords(task.repeat), movedWords(card), untilWords(card)].filter(Boolean);
+  const more = [task.extra_run && t("row.next", { time: seriesTime(card) }), asksWords(task.repeat), movedWords(card), untilWords(card)].filter(Boolean);
   const upcoming = (task.repeat.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()))
     .map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
   return fact("repeat", t("repeats.name"),

@@ -230,3 +230,14 @@ def test_show_has_the_template_of_the_keys_and_the_key_of_the_run(work: Work, cl
     assert json.loads(cli("schedule", "Invoice", *given, "--json"))["created"] is False
     plain = json.loads(cli("schedule", "Call", "--when", "in 2 hours", "--key", "plain", "--json"))
     assert "idempotency_key" not in plain
+
+
+def test_a_run_next_to_its_series_is_what_a_task_shows_first(work: Work, cli: Say) -> None:
+    task_id = work.scheduler.schedule("Water", repeat="every day at 23:00").record.task.id
+    work.scheduler.act(task_id, "run_now")
+    with work.now():
+        shown, listed = cli("show", task_id), cli("list")
+    at = f"{NOON:%a} {NOON.day} {NOON:%b %Y}"
+    assert re.search(rf"^when +{at} 12:00 UTC \(now\)$", shown, re.MULTILINE), shown
+    assert re.search(rf"^its series +scheduled, {at} 23:00 UTC \(in 11 h\)$", shown, re.MULTILINE), shown
+    assert f"{at} 12:00" in listed

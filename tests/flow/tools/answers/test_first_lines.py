@@ -214,9 +214,33 @@ def test_a_run_next_to_its_series_is_said_before_the_next_run_of_that(ask: Ask) 
     assert said.splitlines()[0] == f"An extra run of the reminder is due now. {series}"
     assert speech(TaskPayload.model_validate(payload)).endswith(". An extra run of it is due now.")
     assert ask("get_task", task_id=made["id"])[0].startswith("An extra run of the reminder is due now. ")
-    assert ask("list_tasks")[1]["tasks"][0]["when"] == "2026-11-21T23:00:00Z", "the list has it where it comes next"
-    said, _ = ask("reschedule_task", task_id=made["id"], pause=True)
+    assert (payload["extra_run"]["state"], payload["extra_run"]["when"]["relative"]) == ("scheduled", "now")
+    assert payload["when"]["utc"] == "2026-11-22T00:30:00Z", "the time of its series stays as it is"
+    _, other = ask("schedule_task", title="Lunch", when="in 30 minutes")
+    text, page = ask("list_tasks")
+    rows = [(row["id"], row["state"], row["when"]) for row in page["tasks"]]
+    assert rows == [
+        (made["id"], "scheduled", "2026-11-21T23:00:00Z"),
+        (other["id"], "scheduled", "2026-11-21T23:30:00Z"),
+    ]
+    assert "Sat 21 Nov 23:00 «Stand up» (repeats; its own next time Sun 22 Nov 00:30)" in text
+    said, payload = ask("reschedule_task", task_id=made["id"], pause=True)
     assert "is due now" not in said
+    assert "extra_run" not in payload
+
+
+def test_an_extra_run_that_is_under_way_is_what_a_task_does_now(ask: Ask, store: Store) -> None:
+    _, made = ask("schedule_task", title="Stand up", repeat="every day at 00:30", timezone="UTC")
+    ask("act_on_task", task_id=made["id"], action="run_now")
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+    said, payload = ask("get_task", task_id=made["id"])
+    assert said.startswith("An extra run of the reminder is running now. The reminder is scheduled for")
+    assert (payload["state"], payload["extra_run"]["state"]) == ("scheduled", "running")
+    assert speech(TaskPayload.model_validate(payload)).endswith(". An extra run of it is running now.")
+    text, page = ask("list_tasks")
+    assert [(row["state"], row["when"]) for row in page["tasks"]] == [("running", "2026-11-21T23:00:00Z")]
+    assert "23:00 running «Stand up»" in text
 
 
 def test_a_snoozed_outcome_does_not_come_before_the_end_of_a_pause(ask: Ask, store: Store, clock: Clock) -> None:

@@ -95,7 +95,7 @@ def test_the_list_says_that_the_moved_one_comes_next_once_the_others_before_it_a
         ask("reschedule_task", task_id=stretch, skip_next=True, idempotency_key=key)
     text, _found = ask("list_tasks")
     assert "The next is due Mon 2 Nov 2026 11:00" in text
-    assert "(repeats; also runs Mon 2 Nov 11:00)" in text
+    assert "Mon 2 Nov 11:00 «Stretch» (repeats; its own next time Tue 3 Nov 10:30)" in text
 
 
 def test_a_run_that_was_moved_and_is_still_to_come_counts_as_no_run_that_it_has_had(
@@ -168,6 +168,23 @@ def test_a_snooze_of_what_fired_keeps_an_occurrence_that_was_moved_past_others(
     settled(store, clock(), Done("done"))
     view = scheduler.act(stretch, "snooze", minutes=10)
     assert sorted(side_times(view)) == [clock() + timedelta(minutes=10), datetime(2026, 11, 2, 16, tzinfo=UTC)]
+
+
+def test_a_snooze_is_of_the_moved_occurrence_where_that_comes_first(scheduler: Scheduler, stretch: str) -> None:
+    scheduler.reschedule(stretch, when="monday 11:00")
+    for key in ("friday", "monday"):
+        scheduler.reschedule(stretch, skip_next=True, idempotency_key=key)
+    before = scheduler.get(stretch).record
+    [moved] = before.side_runs
+    snoozed = scheduler.act(stretch, "snooze", minutes=10)
+    [later] = snoozed.record.side_runs
+    assert (later.scheduled_for, later.number) == (
+        datetime(2026, 11, 2, 16, 10, tzinfo=UTC),
+        before.side_runs[0].number,
+    )
+    assert snoozed.record.run == before.run
+    back = scheduler.act(stretch, "undo", undo=snoozed.undo)
+    assert [(run.scheduled_for, run.slot) for run in back.record.side_runs] == [(moved.scheduled_for, moved.slot)]
 
 
 def test_a_moved_occurrence_keeps_its_number_and_its_deadline(scheduler: Scheduler) -> None:

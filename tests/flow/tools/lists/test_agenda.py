@@ -286,13 +286,14 @@ def test_a_running_series_that_is_paused_until_a_time_has_the_occurrences_from_t
 
 def test_a_list_without_a_window_says_when_a_task_comes_next_to_its_current_run(scheduler: Scheduler, ask: Ask) -> None:
     task_id = scheduler.schedule("Water", repeat="every friday at 9:00").record.task.id
-    assert "also" not in ask("list_tasks")[0]
+    assert "its own" not in ask("list_tasks")[0]
     scheduler.act(task_id, "run_now")
-    assert f"{task_id} Fri 27 Nov 09:00 «Water» (repeats; also runs Tue 24 Nov 12:00)" in ask("list_tasks")[0]
-    assert "also" not in ask("list_tasks", before="in 1 hour")[0]
+    shown = f"{task_id} Tue 24 Nov 12:00 «Water» (repeats; its own next time Fri 27 Nov 09:00)"
+    assert shown in ask("list_tasks")[0]
+    assert "its own" not in ask("list_tasks", before="in 1 hour")[0]
     scheduler.reschedule(task_id, pause_until="18:00")
     text = ask("list_tasks")[0]
-    assert "(repeats; also runs Tue 24 Nov 18:00)" in text
+    assert f"{task_id} Tue 24 Nov 18:00 paused until Tue 24 Nov 18:00, «Water» (repeats; its own next time Fri" in text
     assert "The next is due Tue 24 Nov 2026 18:00" in text
     scheduler.reschedule(task_id, pause=True)
-    assert "also" not in ask("list_tasks")[0]
+    assert "its own" not in ask("list_tasks")[0]

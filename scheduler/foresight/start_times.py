@@ -1,0 +1,74 @@
+"""When the runs of a task start, and which of them comes first: its own, or one next to its series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.rules.changes import end_pause
+from duetime.scheduler.rules.series.catch_up import catches_up
+from duetime.scheduler.rules.series.first_side_run import first_side_run, may_come_first
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
+
+
+def starts_at(record: TaskRecord) -> datetime:
+    """Return when a reader expects the run of a task, as `due_at`; of one that is paused until a time, after that."""
+    task, run = record.task, record.run
+    if run.state not in OPEN or run.state is State.RUNNING or not task.paused or task.paused_until is None:
+        return due_at(run)
+    try:
+        coming = run_after_pause(record, task.paused_until) if task.repeat and run.current else run
+    except Refused:  # none is left
+        return due_at(run)
+    return after_pause(task, due_at(run)) if coming.id == run.id else coming.scheduled_for
+
+
+def side_times(record: TaskRecord) -> Sequence[datetime]:
+    """Return when runs start next to the current one: moved past others, snoozed, or to run now."""
+    if record.task.paused and record.task.paused_until is None:
+        return ()
+    return sorted(after_pause(record.task, due_at(run)) for run in record.side_runs if run.state is State.SCHEDULED)
+
+
+def run_after_pause(record: TaskRecord, until: datetime) -> Run:
+    """Return the run with which a series continues when its pause ends: one that is due by then starts at that time.
+
+    A chain runs the generation that fell due during the pause, unless its policy says which missed ones run.
+    """
+    runs_missed = is_chain_id(record.task.id) and not catches_up(record.task.repeat_policy)
+    run = record.run if runs_missed else end_pause(record, until).coming
+    if run.started_at is not None or run.state is State.WAITING:
+        return run
+    return replace(run, scheduled_for=max(run.scheduled_for, until))
+
+
+def extra_run(record: TaskRecord, now: datetime) -> Run | None:
+    """Return the side run that a reader expects first: one that runs, or starts before the current run."""
+    if not may_come_first(record):
+        return None
+    under_way = (run for run in record.side_runs if run.state is State.RUNNING and not run.cancel_requested)
+    return min(under_way, key=due_at, default=None) or first_side_run(record, now, starts_at(record))
+
+
+def expected_at(record: TaskRecord, now: datetime) -> datetime:
+    """Return when a reader expects the next run of a task, be it one next to its series."""
+    extra = extra_run(record, now)
+    return side_start(record, extra) if extra else starts_at(record)
+
+
+def as_they_come(records: Sequence[TaskRecord], now: datetime) -> Sequence[TaskRecord]:
+    """Return tasks of one page of a list, the open ones by the time at which a reader expects them, then the ended."""
+    if not any(extra_run(record, now) for record in records):
+        return records
+    opened = sorted((each for each in records if each.run.state in OPEN), key=lambda each: expected_at(each, now))
+    return [*opened, *(each for each in records if each.run.state not in OPEN)]
+
+
+def side_start(record: TaskRecord, run: Run) -> datetime:
+    """Return when a reader expects a side run: of a task that is paused until a time, not before that."""
+    return due_at(run) if run.state is State.RUNNING else after_pause(record.task, due_at(run))
