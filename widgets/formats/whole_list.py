@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from duetime.scheduler.foresight.start_times import expected_at
-from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.rules.states import FAILURES, blocked_by
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import ChainName, TaskPage, TaskView
 from duetime.widgets.payload import list_payload, rows_of
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import ListRow, WholeClash, WholeListPayload, WholeListRow
 from duetime.widgets.text.list_text import clash_line
+
+_HAS_ERROR: Final = FAILURES | {State.RETRYING}
 
 
 def whole_list_payload(page: TaskPage) -> WholeListPayload:
@@ -41,6 +46,7 @@ def _row(row: ListRow, view: TaskView, chain: ChainName | None) -> WholeListRow:
         action=task.action,
         labels=task.labels,
         waiting_for=tuple(wait.sentence for wait in waits_in_row(view.waits)) or None,
+        error=(run.error or None) if run.state in _HAS_ERROR else None,
         chain_id=chain.id if chain else None,
     )
 

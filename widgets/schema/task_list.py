@@ -113,8 +113,8 @@ class TaskListPayload(PayloadPart):
 class WholeListRow(ListRow):
     """A row with what a program or a terminal has room for: the whole `title`, the wall time `local` in its `timezone`.
 
-    `relative` says how far `when` is from now. `waiting_for` has `waits` in words. `chain_id` is the `chain` of a
-    step.
+    `relative` says how far `when` is from now. `waiting_for` has `waits` in words. `error` is why a task failed,
+    expired or is tried again. `chain_id` is the `chain` of a step.
     """
 
     local: str
@@ -123,6 +123,7 @@ class WholeListRow(ListRow):
     action: str
     labels: tuple[str, ...]
     waiting_for: tuple[str, ...] | None = None
+    error: str | None = None
     chain_id: str | None = None
 
 

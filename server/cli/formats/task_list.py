@@ -25,7 +25,7 @@ TASK_COLUMNS = (
     *("id", "title", "state", "when", "local", "timezone", "action", "repeat", "priority", "deadline", "labels"),
     *("paused", "paused_until", "damaged", "blocked", "why", "expected", "attempt", "max_attempts"),
     *("last_state", "last_ended", "last_attempts", "last_summary", "last_unverified", "chain", "step"),
-    *("cancel_requested", "reminder", "event", "waiting_for", "held_until", "chain_id"),
+    *("cancel_requested", "reminder", "event", "waiting_for", "held_until", "chain_id", "error"),
 )
 NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
 NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."
@@ -97,7 +97,7 @@ def _nothing(context: typer.Context) -> str:
 
 
 def _show_tasks(rows: Sequence[ListJson], chain_of: ReadChain) -> None:
-    """Show tasks, each in its own zone, chains above their steps; where one is blocked or unverified, why."""
+    """Show tasks, each in its own zone, chains above their steps; where one failed, waits or is unverified, why."""
     shown = _with_chains(rows, chain_of)
     why = ("WHY",) if any(_reason(row) for row in shown) else ()
     columns = ("ID", "WHEN", "", "STATE", "TITLE", *why, "ACTION", "REPEATS", "LABELS")
@@ -106,15 +106,27 @@ def _show_tasks(rows: Sequence[ListJson], chain_of: ReadChain) -> None:
 
 
 def _with_chains(rows: Sequence[ListJson], chain_of: ReadChain) -> list[ListJson]:
-    """Return the rows of a page, and each chain once, above the first of its steps on the page."""
-    seen, found = {row["id"] for row in rows}, list[ListJson]()
+    """Return the rows of a page, and each chain once, above the first of its steps on the page.
+
+    A step that waits says for which others.
+    """
+    seen, found, awaited = {row["id"] for row in rows}, list[ListJson](), dict[str, list[str]]()
     for row in rows:
         chain_id = row.get("chain_id")
         if chain_id and chain_id not in seen:
             seen.add(chain_id)
-            found.append(_chain_row(chain_of(chain_id)))
-        found.append(row)
+            chain = chain_of(chain_id)
+            found.append(_chain_row(chain))
+            awaited |= _open_upstreams(chain)
+        found.append({**row, "upstreams": awaited.get(row["id"], [])})
     return found
+
+
+def _open_upstreams(task: TaskPayload) -> dict[str, list[str]]:
+    """Return the names of the steps that have to end before each step of a chain, by the id of its task."""
+    steps = (task.chain and task.chain.steps) or ()
+    still_open = {step.name for step in steps if step.state in OPEN}
+    return {step.id: [name for name in step.after or () if name in still_open] for step in steps}
 
 
 def _chain_row(task: TaskPayload) -> ListJson:
@@ -126,11 +138,27 @@ def _chain_row(task: TaskPayload) -> ListJson:
 
 
 def _reason(row: Mapping[str, Any]) -> str:
-    """Return what a task misses or waits for, what holds its delivery, or in what its result is not as expected."""
+    """Return what a task misses or waits for, why it failed, what holds its delivery, or how its result is odd."""
     waits = "; ".join(f"waits for {sentence}" for sentence in row.get("waiting_for", ()))
     held = f"delivery {_held(row)}" if row.get("held_until") else ""
-    reason = row.get("why") or waits or held or row.get("last_run", {}).get("unverified") or ""
+    unverified = row.get("last_run", {}).get("unverified")
+    reason = row.get("why") or waits or _upstreams(row) or _error(row) or held or unverified or ""
     return cut(reason, MAX_TERMINAL_REASON_CHARS)
+
+
+def _upstreams(row: Mapping[str, Any]) -> str:
+    """Say for which steps of its chain a task waits, or that it waits for other tasks; empty where it does neither."""
+    if row["state"] != State.WAITING or isinstance(row.get("chain"), Mapping):
+        return ""
+    names = row.get("upstreams") or ()
+    steps = f"step{'' if len(names) == 1 else 's'} {', '.join(names)}"
+    return f"waits for {steps if names else 'the tasks that it comes after'}"
+
+
+def _error(row: Mapping[str, Any]) -> str:
+    """Say why a task failed, and when it is tried again."""
+    error = row.get("error", "")
+    return f"tries again {row['relative']}: {error}" if row["state"] == State.RETRYING and error else error
 
 
 def _held(row: Mapping[str, Any]) -> str:
@@ -141,7 +169,7 @@ def _task(row: Mapping[str, Any], why: Sequence[str]) -> Sequence[str | Text]:
     return (
         row["id"],
         _time(row["when"], row["timezone"]),
-        row["relative"],
+        "" if row.get("upstreams") and row["state"] == State.WAITING else row["relative"],
         _state(row),
         row["title"],
         *why,

@@ -43,6 +43,13 @@ def test_a_list_has_a_row_for_each_chain_with_its_progress(cli: Run, steps: str)
     assert (first, set(ids)) == (chain["id"], {step["id"] for step in chain["chain"]["steps"]}), "it is above its steps"
 
 
+def test_a_list_says_for_which_step_another_one_waits_and_not_when_that_was_due(cli: Run, steps: str) -> None:
+    chain = made(cli, steps)
+    [row] = [line for line in cli("list").out.splitlines() if line.startswith(chain["chain"]["steps"][1]["id"])]
+    assert re.search(r" waiting +Monday report: send +waits for step fetch", row), row
+    assert " in 1 h" not in row
+
+
 def test_a_list_as_json_and_csv_names_the_chain_of_each_step(cli: Run, steps: str) -> None:
     made(cli, steps)
     rows = cli("list", "--json").json["tasks"]

@@ -241,3 +241,16 @@ def test_a_run_next_to_its_series_is_what_a_task_shows_first(work: Work, cli: Sa
     assert re.search(rf"^when +{at} 12:00 UTC \(now\)$", shown, re.MULTILINE), shown
     assert re.search(rf"^its series +scheduled, {at} 23:00 UTC \(in 11 h\)$", shown, re.MULTILINE), shown
     assert f"{at} 12:00" in listed
+
+
+def test_the_list_says_why_a_task_failed_and_when_it_is_tried_again(work: Work, cli: Say) -> None:
+    work.hook(Retry("example.com answered 503", after=timedelta(minutes=10)))
+    with work.now():
+        said = " ".join(cli("list").split())
+        [row] = json.loads(cli("list", "--json"))["tasks"]
+    assert f"tries again {row['relative']}: example.com answered 503" in said
+    assert row["error"] == "example.com answered 503"
+    work.clock.forward(hours=1)
+    work.attempt(Failed("example.com answered 404"))
+    with work.now():
+        assert re.search(r" failed +Call the hook +example\.com answered 404 ", cli("list"))
