@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import InboxMessage, Json, Run, Task, record
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
-FINAL_CANCEL: Final = "its run has begun, so the cancel cannot be undone"
+FINAL_CANCEL: Final = Translatable.of(NoteKind.FINAL_CANCEL, "its run has begun, so the cancel cannot be undone")
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,15 @@ class NoteKind(StrEnum):
     SHOWN_IN_UTC = "shown_in_utc"
     HAS_ENDED = "has_ended"
     SILENT = "silent"
+    PAUSED_ELSEWHERE = "paused_elsewhere"
+    RUN_WAITS = "run_waits"
+    RUN_HELD = "run_held"
+    RUN_AFTER = "run_after"
+    IN_THE_PAUSE = "in_the_pause"
+    QUESTION_WITHDRAWN = "question_withdrawn"
+    STEP_SKIPPED = "step_skipped"
+    MOVES_AS_WELL = "moves_as_well"
+    FINAL_CANCEL = "final_cancel"
 
 
 class Translatable(str):

@@ -26,6 +26,11 @@ CATALOGUE = "texts/catalogue.js"
 CARDS = {"task-card": "Task", "task-list": "Tasks"}
 MAX_CARD_BYTES = 60_000
 
+_NOTES_ON_ITS_RUNS = ("run_waits", "run_held", "run_after", "in_the_pause", "moves_as_well")
+_NOTES_ON_CHANGES = ("paused_elsewhere", "question_withdrawn", "step_skipped", "final_cancel")
+LEFT_OUT_KEYS = {"task-list": frozenset(f"note.{kind}" for kind in (*_NOTES_ON_ITS_RUNS, *_NOTES_ON_CHANGES))}
+"""Texts for which a card has no room, by its name: it shows the English sentences of the server in their place."""
+
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*/\*.*?\*/\n", re.MULTILINE | re.DOTALL)
@@ -40,7 +45,8 @@ class BuildError(Exception):
 
 def page(name: str, sources: Path = SOURCES) -> str:
     """Return the whole HTML of one card."""
-    parts = catalogue.with_short_keys(modules(f"{name}.js", sources), CATALOGUE, sources / LANGUAGES)
+    left_out = LEFT_OUT_KEYS.get(name, ())
+    parts = catalogue.with_short_keys(modules(f"{name}.js", sources), CATALOGUE, sources / LANGUAGES, left_out)
     script = _minified("application/javascript", join_modules(parts))
     style = _minified("text/css", "".join(_css(sources, name)))
     unpacking = packed_page.unpacking(style, script, partial(_minified, "application/javascript"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 ENGLISH = "en"
@@ -36,14 +36,16 @@ def module(folder: Path) -> str:
     return _written(words, list(words[ENGLISH]), [])
 
 
-def with_short_keys(parts: Mapping[str, str], name: str, folder: Path) -> dict[str, str]:
+def with_short_keys(parts: Mapping[str, str], name: str, folder: Path, without: Collection[str] = ()) -> dict[str, str]:
     """Return the modules of a card with numbers for keys; `name` is that of the catalogue among them.
 
-    A key keeps its name where a source joins it from its group and a name, or makes it the name of a member.
+    It has no texts for the keys `without`. A key keeps its name where a source joins it from its group and a name, or
+    makes it the name of a member.
     """
     if name not in parts:
         return dict(parts)
-    words, source = read(folder), "".join(text for part, text in parts.items() if part != name)
+    every, source = read(folder), "".join(text for part, text in parts.items() if part != name)
+    words = {language: {key: said[key] for key in said if key not in without} for language, said in every.items()}
     groups = {found[1] or found[2] for found in _JOINED_KEY.finditer(source)}
     members = set(_MEMBER_KEY.findall(source))
     named = [key for key in words[ENGLISH] if key.split(".")[0] in groups or key in members]

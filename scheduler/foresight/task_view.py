@@ -210,13 +210,18 @@ def _also(record: TaskRecord, now: datetime) -> tuple[str, ...]:
 def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:
     zone, at = record.task.timezone, after_pause(record.task, run.wake_at or run.scheduled_for)
     if run.state is State.WAITING:
-        return f"its run of {describe(run.scheduled_for, zone)} is waiting"
+        return _of_run(NoteKind.RUN_WAITS, run, zone, "is waiting")
     if record.task.paused and record.task.paused_until is None and run.started_at is None:
-        return f"its run of {describe(run.scheduled_for, zone)} is held by the pause"
+        return _of_run(NoteKind.RUN_HELD, run, zone, "is held by the pause")
     if waits_for(record, run, now):
-        return f"its run of {describe(run.scheduled_for, zone)} starts when another one has ended"
+        return _of_run(NoteKind.RUN_AFTER, run, zone, "starts when another one has ended")
     at = max(at, now) if run.state is State.SCHEDULED else at
     return Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe_apart(at, zone)}", at=at.isoformat())
+
+
+def _of_run(kind: NoteKind, run: Run, zone: str, said: str) -> str:
+    due = run.scheduled_for
+    return Translatable.of(kind, f"its run of {describe(due, zone)} {said}", at=due.isoformat())
 
 
 def follow_up_notes(cause: Failure | None, made_by_failures: Sequence[TaskRecord]) -> tuple[str, ...]:

@@ -25,7 +25,9 @@ OCCURRENCE_SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was 
 GENERATION_SKIPPED = Translatable.of(
     NoteKind.ONE_SKIPPED, "this generation was skipped, which cannot be undone; the chain goes on"
 )
-STEP_SKIPPED = "it was skipped in this generation of its chain, which cannot be undone"
+STEP_SKIPPED = Translatable.of(
+    NoteKind.STEP_SKIPPED, "it was skipped in this generation of its chain, which cannot be undone"
+)
 
 
 class ApprovalService:

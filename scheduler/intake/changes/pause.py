@@ -111,7 +111,8 @@ def left_out_note(record: TaskRecord, moved: Change) -> tuple[str, ...]:
         if changes.end_pause(moved.applied_to(record), task.paused_until).coming.id == run.id:
             return ()
     at, end = describe(run.scheduled_for, task.timezone), describe(task.paused_until, task.timezone)
-    return (f"{at} is in its pause until {end}, so this occurrence is left out",)
+    text = f"{at} is in its pause until {end}, so this occurrence is left out"
+    return (Translatable.of(NoteKind.IN_THE_PAUSE, text, at=run.scheduled_for.isoformat()),)
 
 
 def expected_after_pause(record: TaskRecord) -> datetime | None:

@@ -43,7 +43,7 @@ ONE_OCCURRENCE = Translatable.of(
 PAST_OTHERS = Translatable.of(
     NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; those before its new time stay"
 )
-MOVES_AS_WELL: Final = "its next run, which was moved by itself, moves by the same length of time"
+MOVES_AS_WELL: Final = Translatable.of(NoteKind.MOVES_AS_WELL, "its next run, moved by itself, moves just as far")
 
 _PROBE: Final = timedelta(minutes=1)
 """Words that count from the time of an occurrence mean a time that is as much later as that one."""

@@ -24,9 +24,10 @@ AFTER_THE_ATTEMPT = Translatable.of(
 PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
     NoteKind.AFTER_THE_ATTEMPT, "the running attempt continues; the pause applies from the next one"
 )
-PAUSED_ELSEWHERE = (
+PAUSED_ELSEWHERE = Translatable.of(
+    NoteKind.PAUSED_ELSEWHERE,
     "its external worker is asked to give way at its next heartbeat; if it does not, the pause applies from the next "
-    "attempt"
+    "attempt",
 )
 
 

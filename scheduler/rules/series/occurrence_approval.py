@@ -17,6 +17,7 @@ from duetime.scheduler.rules.series.before_run import before_run
 from duetime.scheduler.rules.series.overlap import Continuation, continuation_after
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 
@@ -39,7 +40,9 @@ def withdrawn_question_note(record: TaskRecord, change: Change) -> str:
     was_open = old.state is State.WAITING and before_run(record.task).holds_alone(old)
     if not (is_moved and was_open and before_run(task).asks_when_due):
         return ""
-    return f"its question is withdrawn; it asks again {describe(run.scheduled_for, task.timezone)}"
+    at = run.scheduled_for
+    text = f"its question is withdrawn; it asks again {describe(at, task.timezone)}"
+    return Translatable.of(NoteKind.QUESTION_WITHDRAWN, text, at=at.isoformat())
 
 
 def ask(run: Run, at: datetime) -> Run:

@@ -43,7 +43,9 @@ def test_a_card_is_one_small_page_that_loads_nothing(card: Card) -> None:
 
 @pytest.mark.parametrize("name", build.CARDS)
 def test_a_built_card_has_every_text_of_each_language(name: str) -> None:
-    words = catalogue.read(build.SOURCES / build.LANGUAGES)
+    left_out = build.LEFT_OUT_KEYS.get(name, ())
+    every = catalogue.read(build.SOURCES / build.LANGUAGES)
+    words = {language: {key: said[key] for key in said if key not in left_out} for language, said in every.items()}
     _, script = build.unpacked((build.CARD_PAGES / f"{name}.html").read_text("utf-8"))
     for language, texts in words.items():
         [packed] = re.findall(rf"\b{language}:`(.*?)(?<!\\)`", script, re.DOTALL)

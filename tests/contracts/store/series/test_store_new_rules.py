@@ -66,7 +66,7 @@ def test_a_series_moves_by_as_much_as_its_next_occurrence_which_was_moved_by_its
     desk.clock.at = MONDAY.replace(hour=now)
     view = desk.scheduler.reschedule(task_id, when="1 hour later", all_following=True)
     assert coming(view, 3) == ["23 Nov 12:00", "24 Nov 10:00", "25 Nov 10:00"]
-    assert "its next run, which was moved by itself, moves by the same length of time" in view.warnings
+    assert "its next run, moved by itself, moves just as far" in view.warnings
     assert desk.scheduler.get(task_id).repeat_text == "every day at 10:00"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,6 +55,26 @@ def test_the_resume_of_a_task_that_has_ended_says_so_by_a_kind(words: Words, sto
     store.claims.settle([settle(claim, Failed("away"), now=clock(), jitter=0.0)])
     _, said = words("reschedule_task", task_id=task_id, pause=False)
     assert NoteKind.HAS_ENDED in kinds_of(said)
+
+
+def test_the_pause_of_a_series_says_by_kinds_which_runs_it_holds_and_leaves_out(words: Words, clock: Clock) -> None:
+    task_id, _ = words("schedule_task", title="Stretch", repeat="every day at 9:00")
+    _, said = words("act_on_task", task_id=task_id, action="run_now")
+    assert NoteKind.ALSO_RUNS in kinds_of(said)
+    _, said = words("reschedule_task", task_id=task_id, pause=True)
+    [held] = [each for each in said.values() if each["kind"] == NoteKind.RUN_HELD]
+    assert datetime.fromisoformat(held["at"]) - clock() < timedelta(seconds=1)
+    words("reschedule_task", task_id=task_id, pause_until=(clock() + timedelta(days=9)).isoformat())
+    _, said = words("reschedule_task", task_id=task_id, when=(clock() + timedelta(days=2)).isoformat())
+    assert NoteKind.IN_THE_PAUSE in kinds_of(said)
+
+
+def test_a_cancel_that_cannot_be_undone_says_so_by_a_kind(words: Words, store: Store) -> None:
+    task_id, _ = words("schedule_task", title="Call", when="now")
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+    _, said = words("cancel_task", task_id=task_id)
+    assert NoteKind.FINAL_CANCEL in kinds_of(said)
 
 
 def test_a_note_on_a_step_keeps_its_kind_and_names_the_step() -> None:
