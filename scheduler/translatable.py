@@ -90,6 +90,7 @@ class NoteKind(StrEnum):
     RUN_HELD = "run_held"
     RUN_AFTER = "run_after"
     IN_THE_PAUSE = "in_the_pause"
+    AS_ONE = "as_one"
     QUESTION_WITHDRAWN = "question_withdrawn"
     STEP_SKIPPED = "step_skipped"
     MOVES_AS_WELL = "moves_as_well"

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import listed
 from duetime.scheduler.foresight.start_times import expected_at, extra_run, side_start, starts_at
-from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, without_ids
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, notes_with_its_run, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import reserved_duration
@@ -102,7 +102,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         **_terms(task, run),
         owner=task.owner,
         created=view.created,
-        warnings=_sentences(view.warnings),
+        warnings=_sentences(notes_with_its_run(view)),
         **undo_parts(view),
         unread=unread_parts(view.unread, titled=False),
         history=history,

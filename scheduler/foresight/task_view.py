@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import SPAWNED_COUNT_MEMBER, SPAWNED_MEMBER, Event
 from duetime.scheduler.foresight.explain import RunFacts, wait_reasons
 from duetime.scheduler.foresight.reasons.before_start import approval_reasons, event_of_each_run
-from duetime.scheduler.foresight.start_times import run_after_pause
+from duetime.scheduler.foresight.start_times import extra_run, run_after_pause
 from duetime.scheduler.ids import DRY_RUN_ID
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.records import Added
@@ -205,6 +205,13 @@ def _damage_notes(damage: Sequence[str]) -> tuple[str, ...]:
 def _also(record: TaskRecord, now: datetime) -> tuple[str, ...]:
     """Describe when the side runs come: a snoozed run, or one to run now."""
     return tuple(_also_runs(record, run, now) for run in record.side_runs)
+
+
+def notes_with_its_run(view: TaskView) -> tuple[str, ...]:
+    """Return the warnings of a task whose side run is shown in the place of its series, without when that comes."""
+    shown = extra_run(view.record, view.now)
+    said = _also_runs(view.record, shown, view.now) if shown else None
+    return tuple(each for each in view.warnings if each != said)
 
 
 def _also_runs(record: TaskRecord, run: Run, now: datetime) -> str:

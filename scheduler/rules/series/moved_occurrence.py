@@ -24,6 +24,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 
@@ -89,7 +90,8 @@ def _falls_on_another(record: TaskRecord, to: datetime, now: datetime) -> bool:
 
 def as_one_note(task: Task, to: datetime) -> str:
     """Say that an occurrence was moved to the time of another one."""
-    return f"moved onto that of {describe(to, task.timezone)}: they run as one"
+    text = f"moved onto that of {describe(to, task.timezone)}: they run as one"
+    return Translatable.of(NoteKind.AS_ONE, text, at=to.isoformat())
 
 
 def _at_its_time(task: Task, run: Run, to: datetime, now: datetime) -> Run:

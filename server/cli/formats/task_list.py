@@ -142,7 +142,8 @@ def _reason(row: Mapping[str, Any]) -> str:
     waits = "; ".join(f"waits for {sentence}" for sentence in row.get("waiting_for", ()))
     held = f"delivery {_held(row)}" if row.get("held_until") else ""
     unverified = row.get("last_run", {}).get("unverified")
-    reason = row.get("why") or waits or _upstreams(row) or _error(row) or held or unverified or ""
+    ended = "; ".join(filter(None, (_error(row), held)))
+    reason = row.get("why") or waits or _upstreams(row) or ended or unverified or ""
     return cut(reason, MAX_TERMINAL_REASON_CHARS)
 
 

@@ -113,3 +113,19 @@ def test_a_deadline_that_counts_from_the_last_step_says_so(chat: Chat, language:
     chat.show_task(a_chain(relative_deadline=later), locale=READERS[language])
     said = words(language, "deadline.after_last").replace("{time}", "2 h")
     expect(chat.card.locator("[data-deadline]")).to_have_text(said)
+
+
+def test_a_chain_that_failed_says_why_at_its_steps_alone_and_without_ids(chat: Chat) -> None:
+    chain = a_chain()["chain"]
+    chain["steps"][2] |= {"state": "failed", "why": "it did not run: t_pckfrrx51mc9 (Weekly report: clean) failed"}
+    chat.show_task(a_chain(chain=chain, state="failed", last_run={"state": "failed", "ended": stamp(NOW)}))
+    expect(chat.card.locator("[data-failure]")).to_have_count(0)
+    expect(chat.card.locator(".chain li").nth(2)).to_contain_text(
+        "it did not run: another task (Weekly report: clean) failed"
+    )
+
+
+def test_a_run_that_stops_elsewhere_says_when_it_ends(chat: Chat) -> None:
+    wait = {"kind": "stop", "until": stamp(NOW + timedelta(seconds=7))}
+    chat.show_task(a_task(state="running", attempt=1, cancel_requested=True, waiting_for=["its worker"], waits=[wait]))
+    expect(chat.card.locator(".facts")).to_contain_text("Waits for it to stopEnds in 7 seconds")

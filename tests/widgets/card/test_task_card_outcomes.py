@@ -234,7 +234,7 @@ def test_each_reason_is_said_in_the_language_of_the_reader(chat: Chat) -> None:
 
     german = catalogue.read(build.SOURCES / build.LANGUAGES)["de"]
     said = [str(german[f"wait.{kind}"]).format(pool="gpu", event="paid", time="in 2 Stunden") for kind in WaitKind]
-    ends = {"approval": "Endet {}", "event": "Endet {}", "blocked": "Wird {} wieder geprüft"}
+    ends = {"approval": "Endet {}", "event": "Endet {}", "stop": "Endet {}", "blocked": "Wird {} wieder geprüft"}
     times = [ends.get(kind, "{}").format("in 2 Stunden") for kind in WaitKind]
     expected = [text if "in 2 Stunden" in text else text + time for text, time in zip(said, times, strict=True)]
     expected[list(WaitKind).index(WaitKind.RESUME)] = "Pausiert bis Sa., 21. Nov., 18:00"  # it has words with its time

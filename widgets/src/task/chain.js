@@ -2,7 +2,7 @@
 
 import { bar, fact, h, icon } from "../page/dom.js";
 import { t } from "../texts/language.js";
-import { FAILURES, wordsOf } from "../texts/words.js";
+import { FAILURES, withoutIds, wordsOf } from "../texts/words.js";
 
 const MAX_SHOWN = 20;
 const MAX_NAMED = 3;
@@ -35,5 +35,5 @@ function stepView({ name, title, state, why, unverified, paused }) {
   const { word, picture, tone } = wordsOf(paused && state !== "running" ? "paused" : state);
   return h("li", { class: `tone-${unverified ? "warning" : tone}`, "data-state": state },
     icon(unverified ? "alert" : picture), h("span", {}, h("bdi", {}, title ?? name), " ", h("span", { class: "toned" }, unverified ? t("unverified.notice") : word),
-      why ?? unverified ? h("span", { class: "summary" }, h("bdi", {}, why ?? unverified)) : ""));
+      why ?? unverified ? h("span", { class: "summary" }, h("bdi", {}, withoutIds(why ?? unverified))) : ""));
 }

@@ -14,10 +14,11 @@ const WATCH = "watch";
 const MAX_LOG_LINES = 3;
 const LOUD = { warning: "tone-warning", error: "tone-danger", critical: "tone-danger" };
 
-/** Why a task that is over has failed, in its own look; its reason without the name of an exception. */
+/** Why a task that is over has failed, in its own look; its reason without the name of an exception. A chain has its steps. */
 export function failureNotice({ state, last_run: last }) {
   if (!FAILURES.has(state) || !last) return "";
   const reason = (last.summary ?? "").replace(/^[A-Z]\w*(Error|Exception|Timeout): /, "");
+  if (state === "failed" && !last.attempts && !reason) return "";
   return h("div", { class: "notice tone-danger", "data-failure": "" }, icon("cross"), h("div", {},
     h("p", {}, state === "failed" && !last.attempts ? t("state.failed") : t(`failure.${state}`, { count: last.attempts })),
     reason && h("p", { class: "why" }, h("bdi", {}, reason))));

@@ -27,10 +27,10 @@ export function lineOf({ kind, count, pool, until, after, task, title, state, ev
   return [...line, ...details.map(aside)];
 }
 
-/** What the time of a wait means: its end and what follows without an answer or event, or the next look. */
+/** What the time of a wait means: its end and what follows without an answer, an event or a stop, or the next look. */
 function waitEnd(kind, time, then) {
   const ends = { true: "waits.goes", false: "waits.stops", approve: "waits.approve", reject: "waits.reject" }[then] ?? "waits.ends";
-  const key = { approval: ends, event: ends, blocked: "waits.again" }[kind];
+  const key = { approval: ends, event: ends, stop: ends, blocked: "waits.again" }[kind];
   return key ? t(key, { time }) : time;
 }
 

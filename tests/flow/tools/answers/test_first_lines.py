@@ -216,6 +216,7 @@ def test_a_run_next_to_its_series_is_said_before_the_next_run_of_that(ask: Ask) 
     assert ask("get_task", task_id=made["id"])[0].startswith("An extra run of the reminder is due now. ")
     assert (payload["extra_run"]["state"], payload["extra_run"]["when"]["relative"]) == ("scheduled", "now")
     assert payload["when"]["utc"] == "2026-11-22T00:30:00Z", "the time of its series stays as it is"
+    assert "warnings" not in payload, "no note says again when it comes"
     _, other = ask("schedule_task", title="Lunch", when="in 30 minutes")
     text, page = ask("list_tasks")
     rows = [(row["id"], row["state"], row["when"]) for row in page["tasks"]]

@@ -69,6 +69,12 @@ def test_the_pause_of_a_series_says_by_kinds_which_runs_it_holds_and_leaves_out(
     assert NoteKind.IN_THE_PAUSE in kinds_of(said)
 
 
+def test_a_move_onto_another_occurrence_says_by_its_kind_that_they_run_as_one(words: Words) -> None:
+    task_id, _ = words("schedule_task", title="Stretch", repeat="every day at 9:00")
+    _, said = words("reschedule_task", task_id=task_id, when="in 2 days at 9:00")
+    assert kinds_of(said) == {NoteKind.AS_ONE}
+
+
 def test_a_cancel_that_cannot_be_undone_says_so_by_a_kind(words: Words, store: Store) -> None:
     task_id, _ = words("schedule_task", title="Call", when="now")
     ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]

@@ -138,7 +138,7 @@ def test_a_row_whose_delivery_quiet_hours_hold_says_until_when(
     assert words in task_text(task_payload(scheduler.get(task_id)))
     tool, terminal = said(scheduler)
     assert f"(delivery {words})" in tool
-    assert terminal == f"delivery {words}"
+    assert terminal == f"disk full; delivery {words}"
     assert row(scheduler).held_until == "2026-11-25T07:00:00Z"
     clock.forward(hours=20)
     assert row(scheduler).held_until is None
