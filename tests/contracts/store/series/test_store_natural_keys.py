@@ -18,10 +18,12 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
+from duetime.scheduler.rules.series.first_side_run import first_side_run
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, Run, State
+from duetime.scheduler.views import due_at
 from duetime.scheduler.waits.fire_address import FireAddress, FireToken
 from duetime.scheduler.waits.signal import ReceivedSignal
 
@@ -414,6 +416,10 @@ class Walk:
         goes_on = before.run.ended_at is None and before.task.repeat is not None
         if goes_on and (after.id, after.number) != (before.run.id, before.run.number):
             return []  # past the next occurrence: neither run does another one again
+        now, fired = self.desk.clock(), before.last_run
+        apart = first_side_run(before, now, due_at(before.run))
+        if apart and (fired is None or fired.ended_at is None or now - fired.ended_at > due_at(apart) - now):
+            return [apart.id]  # the run that comes first is the same one, at another time
         ended = before.run.ended_at is not None or before.last_run is None
         return [before.run.id if ended or before.last_run is None else before.last_run.id]
 
