@@ -102,7 +102,7 @@ def _show_tasks(rows: Sequence[ListJson], chain_of: ReadChain) -> None:
     why = ("WHY",) if any(_reason(row) for row in shown) else ()
     columns = ("ID", "WHEN", "", "STATE", "TITLE", *why, "ACTION", "REPEATS", "LABELS")
     cells = (_task(row, (_reason(row),) if why else ()) for row in shown)
-    output.table(columns, cells, spare=("LABELS", "REPEATS", "ACTION", ""))
+    output.table(columns, cells, spare=("LABELS", "REPEATS", "ACTION", "", *why))
 
 
 def _with_chains(rows: Sequence[ListJson], chain_of: ReadChain) -> list[ListJson]:
