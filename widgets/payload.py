@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
-from duetime.scheduler.foresight.start_times import expected_at, extra_run, side_start, starts_at
+from duetime.scheduler.foresight.start_times import expected_at, extra_run, rows_of, side_start, starts_at
 from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES, notes_with_its_run, without_ids
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
@@ -19,7 +19,7 @@ from duetime.scheduler.rules.series.moved_occurrence import snoozed_until
 from duetime.scheduler.rules.series.occurrence_approval import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures, was_dropped
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -48,7 +48,7 @@ from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import MORE_WAITS, LastRun, OriginPart, WaitPart
 from duetime.widgets.schema.task import TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, RowWait, TaskListPayload
-from duetime.widgets.schema.time_parts import DeadlinePart, ExtraRun, RelativeDeadlinePart, Repeat, When, wall_time
+from duetime.widgets.schema.time_parts import DeadlinePart, ExtraRun, RelativeDeadlinePart, Repeat, When
 from duetime.widgets.vocabulary import has_reminded
 
 MAX_SENTENCES = 4
@@ -83,7 +83,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
-        when=When.of(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
+        when=_when(starts_at(view.record) if task.paused else due_at(run), task.timezone, view.now),
         extra_run=_extra_run(view),
         repeat=_repeat(view),
         priority=_priority(task),
@@ -102,7 +102,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         **_terms(task, run),
         owner=task.owner,
         created=view.created,
-        warnings=_sentences(notes_with_its_run(view)),
+        warnings=_sentences(notes_with_its_run(view) if view.record.side_runs else view.warnings),
         **undo_parts(view),
         unread=unread_parts(view.unread, titled=False),
         history=history,
@@ -156,34 +156,34 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     )
 
 
-def rows_of(page: TaskPage) -> Sequence[TaskView]:
-    """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
-    bounds = (page.where.after, page.where.before)
-    if page.now is None or not any(bound > page.now for bound in bounds if bound):
-        return page.views
-    return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]
+def _when(instant: datetime, zone: str, now: datetime) -> When:
+    text, relative = times.describe(instant, zone), times.relative(instant, now)
+    return When(utc=utc(instant), local=_local(instant, zone), timezone=zone, text=text, relative=relative)
+
+
+def _local(instant: datetime, zone: str) -> str:
+    return instant.astimezone(zones.load(zone)).isoformat(timespec="seconds")
 
 
 def _extra_run(view: TaskView) -> ExtraRun | None:
-    run = extra_run(view.record, view.now)
-    zone = view.record.task.timezone
-    return ExtraRun(state=run.state, when=When.of(side_start(view.record, run), zone, view.now)) if run else None
+    record, zone, now = view.record, view.record.task.timezone, view.now
+    run = extra_run(record, now) if record.side_runs else None
+    return ExtraRun(state=run.state, when=_when(side_start(record, run), zone, now)) if run else None
 
 
 def _repeat(view: TaskView) -> Repeat | None:
     task, run = view.record.task, view.record.run
     if task.repeat is None:
         return None
+    moved_from = run.slot if run.slot != due_at(run) and run.state in OPEN else None
     return Repeat(
         rule=task.repeat,
         text=view.repeat_text or task.repeat,
-        until=wall_time(task.until, task.timezone) if task.until else None,
+        until=_local(task.until, task.timezone) if task.until else None,
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
-        moved_from=wall_time(run.slot, task.timezone)
-        if run.slot and run.slot != due_at(run) and run.state in OPEN
-        else None,
-        next=tuple(wall_time(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
+        moved_from=_local(moved_from, task.timezone) if moved_from else None,
+        next=tuple(_local(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
         policy=policy_part(task.repeat_policy),
         approval=approval_part(task.asks),
@@ -208,7 +208,7 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
         utc=utc(run.deadline),
-        local=wall_time(run.deadline, task.timezone),
+        local=_local(run.deadline, task.timezone),
         text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.series.catch_up import catches_up
 from duetime.scheduler.rules.series.first_side_run import first_side_run, may_come_first
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Run, State
-from duetime.scheduler.views import TaskRecord, after_pause, due_at
+from duetime.scheduler.views import TaskPage, TaskRecord, TaskView, after_pause, due_at
 
 
 def starts_at(record: TaskRecord) -> datetime:
@@ -72,3 +72,11 @@ def as_they_come(records: Sequence[TaskRecord], now: datetime) -> Sequence[TaskR
 def side_start(record: TaskRecord, run: Run) -> datetime:
     """Return when a reader expects a side run: of a task that is paused until a time, not before that."""
     return due_at(run) if run.state is State.RUNNING else after_pause(record.task, due_at(run))
+
+
+def rows_of(page: TaskPage) -> Sequence[TaskView]:
+    """Return the rows without what comes next to their current runs where a window ahead has rows for that."""
+    bounds = (page.where.after, page.where.before)
+    if page.now is None or not any(bound > page.now for bound in bounds if bound):
+        return page.views
+    return [replace(view, record=replace(view.record, side_runs=())) for view in page.views]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from duetime.scheduler.foresight.start_times import expected_at
+from duetime.scheduler.foresight.start_times import expected_at, rows_of
 from duetime.scheduler.rules.states import FAILURES, blocked_by
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import ChainName, TaskPage, TaskView
-from duetime.widgets.payload import list_payload, rows_of
+from duetime.widgets.payload import list_payload
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import ListRow, WholeClash, WholeListPayload, WholeListRow
 from duetime.widgets.text.list_text import clash_line

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal, Self
 
 from duetime.scheduler.chain.chain_view import CHAIN_ACTION
-from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import State
 from duetime.widgets.schema.part import PayloadPart
 
@@ -22,22 +20,6 @@ class When(PayloadPart):
     timezone: str
     text: str
     relative: str
-
-    @classmethod
-    def of(cls, instant: datetime, zone: str, now: datetime) -> Self:
-        """Return the part of an instant, as it is read in a zone."""
-        return cls(
-            utc=times.utc(instant),
-            local=wall_time(instant, zone),
-            timezone=zone,
-            text=times.describe(instant, zone),
-            relative=times.relative(instant, now),
-        )
-
-
-def wall_time(instant: datetime, zone: str) -> str:
-    """Return the wall time of a zone with its offset."""
-    return instant.astimezone(zones.load(zone)).isoformat(timespec="seconds")
 
 
 class ExtraRun(PayloadPart):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
-from duetime.scheduler.foresight.start_times import expected_at, extra_run, side_start, side_times, starts_at
+from duetime.scheduler.foresight.start_times import expected_at, extra_run, rows_of, side_start, side_times, starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
@@ -15,7 +15,7 @@ from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
-from duetime.widgets.payload import MAX_CLASH_MEMBERS, rows_of
+from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
