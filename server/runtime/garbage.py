@@ -15,7 +15,6 @@ def collect_less() -> None:
     otherwise stop all threads for tens of milliseconds in a burst, and delay the end of the process by a second or
     more.
     """
-    gc.enable()
     gc.collect()
     gc.freeze()
     _, *older = gc.get_threshold()

@@ -50,7 +50,6 @@ def serve_stdio(settings: Settings) -> int:
     actions, external = actions_of(load_handlers(settings)), bool(settings.external_actions)
     server = make_server(app.scheduler, changes, actions=actions, pools=sorted(settings.pools), external=external)
     gc.freeze()
-    gc.enable()
     return run_stdio(
         server,
         wire,
