@@ -22,6 +22,7 @@ from duetime.scheduler.queue import (
     Report,
 )
 from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.rules.turns import TENANT_FORGOTTEN_AFTER_MS
 
 from tests import forked
 from tests.contracts.queue.suite import LEASE_MS, Clock
@@ -343,6 +344,24 @@ def test_counting_adds_up_over_pages(queue: RedisQueue, clock: Clock) -> None:
         queue.take("w", 100, LEASE_MS)
     stats = queue.stats()
     assert (stats.parked, stats.leased, stats.pools["gpu"].parked) == (1199, 1, 1199)
+
+
+def test_a_tenant_whose_last_run_was_long_ago_leaves_nothing_in_the_queue(
+    queue: RedisQueue, server: redis.Redis, clock: Clock
+) -> None:
+    queue.put([Entry(f"a{n}", clock.ms + 1e6 + n, tenant="a") for n in range(3)])
+    queue.put([Entry(f"b{n}", clock.ms + 1000 + n, tenant="b", by_deadline=True) for n in range(5)])
+    while grants := queue.take("w", 1, LEASE_MS).grants:
+        queue.finish("w", [Finish(each.run_id, each.token) for each in grants])
+    sets = [key for key in keys_of(queue, server) if "turn" in key]
+    assert {b"a", b"b"} <= {member for key in sets for member in server.zrange(key, 0, -1)}
+    assert any("out_of_turn" in key and server.zscore(key, "b") for key in sets)
+
+    clock.ms += TENANT_FORGOTTEN_AFTER_MS + 1
+    queue.put([Entry("c", clock.ms, tenant="c")])
+    assert queue.take("w", 1, LEASE_MS).run_ids == ("c",)
+    sets = [key for key in keys_of(queue, server) if "turn" in key]
+    assert {member for key in sets for member in server.zrange(key, 0, -1)} == {b"c"}
 
 
 def test_the_servers_clock_counts_where_none_is_given(valkey_url: str) -> None:
