@@ -32,10 +32,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made.close()
 
 
-def found(world: World, patience: float = PATIENCE_S) -> set[str]:
-    """Run a dozen tasks in this process, long enough to meet each other; return the invariants that did not hold."""
+def found(world: World, patience: float = PATIENCE_S, seconds: float = 0.3) -> set[str]:
+    """Run a dozen tasks of so many seconds in this process; return the invariants that did not hold."""
     world.app.start()
-    world.schedule(12, needs={"gpu": 1}, payload={"seconds": 0.3})
+    world.schedule(12, needs={"gpu": 1}, payload={"seconds": seconds})
     eventually(world.effects, "the first to have run")
     with suppress(AssertionError):
         eventually(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", patience)
@@ -102,4 +102,5 @@ def test_without_a_bug_every_invariant_holds(world: World) -> None:
 def test_a_bug_in_the_running_product_is_named(bug: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     invariant, plant = BUGS[bug]
     plant(monkeypatch)
-    assert invariant in found(world, patience=6)
+    together = invariant == "I3"  # that no more run at once than may: they are to meet on a busy machine too
+    assert invariant in (found(world, seconds=3) if together else found(world, patience=6))

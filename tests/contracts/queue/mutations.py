@@ -1,4 +1,4 @@
-"""Break the Lua scripts in a copy, one defect at a time, and show that the random walk goes red.
+"""Break the Lua scripts in a copy, one defect at a time, and show that the random walks or the contract go red.
 
 Run from the top: `python tests/contracts/queue/mutations.py [FILE ..]`, for all defects or those of some scripts. Exits
 1 when a mutation survives. Each run starts a server of its own, unless `DUETIME_TEST_REDIS_URL` names one.
@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-SUITE = ("tests/contracts/queue/test_random_walk.py", "tests/contracts/queue/test_preemption_walk.py")
+SUITE = tuple(
+    f"tests/contracts/queue/test_{name}.py"
+    for name in ("random_walk", "preemption_walk", "redis_queue", "redis_scripts")
+)
 WALKS = {"WALK_SEEDS": "3", "WALK_STEPS": "8000"}
 
 
@@ -278,13 +281,13 @@ def copy_of_the_package(home: Path) -> Path:
 
 
 def run_suite(home: Path) -> tuple[bool, str]:
-    """Walk with a copy; return whether both queues agreed, and at which step they did not."""
+    """Test a copy; return whether it passed, and where it did not: the step of a walk, or another test."""
     command = [sys.executable, "-m", "pytest", *SUITE, "-q", "-x", "-p", "no:cacheprovider"]
     env = {**os.environ, **WALKS, "PYTHONPATH": str(home)}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:
         raise RuntimeError(done.stdout + done.stderr)
-    failed = re.search(r"seed \d+, step \d+", done.stdout)
+    failed = re.search(r"seed \d+, step \d+|FAILED \S+", done.stdout)
     return done.returncode == 0, failed[0] if failed else "an error"
 
 
