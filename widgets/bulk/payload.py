@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.views import TaskFilter, TaskPage
+from duetime.scheduler.views import TaskFilter, TaskPage, TaskRecord
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import as_json, list_payload
 from duetime.widgets.quote import cut
@@ -71,10 +72,16 @@ def bulk_payload(result: BulkResult, most: int = MAX_BULK_ROWS) -> BulkListPaylo
     shown = result.outcomes[:most]
     counts = Counter(each.record.run.state for each in result.outcomes)
     where = TaskFilter(after=result.after, before=result.before)
-    page = TaskPage(tuple(row_of(each.record, result.now) for each in shown), counts, now=result.now, where=where)
+    views = tuple(row_of(_of_series(each), result.now) for each in shown)
+    page = TaskPage(views, counts, now=result.now, where=where)
     rows = zip(list_payload(page).tasks, shown, strict=True)
     listed = as_json(list_payload(page)) | {"tasks": [_row(row, each, result.why_final(each)) for row, each in rows]}
     return BulkListPayload.model_validate({**listed, "bulk": bulk_part(result, len(shown))})
+
+
+def _of_series(outcome: TaskOutcome) -> TaskRecord:
+    """Return the task, without runs next to its series where the row has the time of one already."""
+    return replace(outcome.record, side_runs=()) if outcome.side_run_at else outcome.record
 
 
 def bulk_part(result: BulkResult, shown: int) -> BulkPart:
