@@ -18,11 +18,12 @@ END_WORDS = frozenset({"by", "until", "till", "til", "before"})
 LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
 """Hours that are of one half of the day."""
 
-_BEGIN = re.compile(r"(?:after|not? (?:earlier than|before)|some ?time|any ?time)(?: on)? (?=\w)")
+_BEGIN = re.compile(r"(?:(?:after|not? (?:earlier than|before)|some ?time|any ?time)(?: on)? )+(?=\w)")
 _NEAR_DAYS = frozenset({"today", "tomorrow"})
 _AFTERWARDS = re.compile(r" after(?:wards?)?$")
 _SPAN_SIGN = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
+_MAX_HOUR_DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,18 @@ def refuse_limit(clean: str, frame: Frame) -> None:
     """Raise `Misread` for `before friday` and `until friday` where a time is asked for, and not the end of one."""
     word, _, rest = clean.partition(" ")
     if begin := _BEGIN.match(clean):
-        raise Misread(f"{clean[:40]!r} names no exact time", clean[begin.end() :])
+        raise Misread(f"{clean[:40]!r} names no exact time", *_as_time(clean[begin.end() :]))
     if not rest or word not in END_WORDS or frame.end:
         return
-    days = (f"the day before {rest}",) if word == "before" else ()
-    if rest.isdigit():
-        days, rest = (f"at {rest}",), f"at {int(rest[:3]) + _HALF_DAY_HOURS}"
-    raise Misread(f"{clean[:40]!r} names an end, and no time", *days, rest)
+    meant = _as_time(rest)
+    days = (f"the day before {rest}",) if word == "before" and meant == (rest,) else ()
+    raise Misread(f"{clean[:40]!r} names an end, and no time", *days, *meant)
+
+
+def _as_time(text: str) -> tuple[str, ...]:
+    """Return an hour alone as the times of day that it can mean, and any other text as it is."""
+    is_hour = text.isdigit() and len(text) <= _MAX_HOUR_DIGITS
+    return (f"at {text}", f"at {int(text) + _HALF_DAY_HOURS}") if is_hour else (text,)
 
 
 def refuse_afterwards(row: Tokens, clean: str) -> None:

@@ -78,11 +78,16 @@ def _window_in(clean: str) -> tuple[TimesOfDay, str] | None:
     first, last = (found[name] or "" for name in _names(found))
     begin, end = _placed(first, last)
     date_alone = found[0] == clean and _BARE.fullmatch(found["dashed"] or "") and _BARE.fullmatch(last)
-    if begin == end or date_alone:
+    if begin == end or date_alone or _ends_in_month(clean[: found.start()]):
         return None
     start, stop = (clean.replace(found[0], f"at {_text(minutes)}") for minutes in (begin, end))
     rest = f"{clean[: found.start()]} {clean[found.end() :]}"
     return TimesOfDay(start, stop, (end - begin) % _DAY_MINUTES), rest.strip()
+
+
+def _ends_in_month(text: str) -> bool:
+    """Whether days of a month follow, as in `december 5-6`: `24 december 9-11` has its day before."""
+    return text.rstrip(". ").rpartition(" ")[2] in MONTHS and not any(map(str.isdigit, text))
 
 
 def _names(found: re.Match[str]) -> tuple[str, str]:
@@ -98,9 +103,14 @@ def _placed(first: str, last: str) -> tuple[int, int]:
     later = begin + _HALF_DAY_MINUTES
     if _BARE.fullmatch(first) and last.endswith("m") and begin < end and later < end:
         begin = later  # `between 2 and 4 pm`
-    elif _BARE.fullmatch(last) and end < begin < end + _HALF_DAY_MINUTES:
+    elif _BARE.fullmatch(last) and end < begin < end + _HALF_DAY_MINUTES and not _is_late(first):
         end += _HALF_DAY_MINUTES  # `between 9 and 5`
     return begin % _DAY_MINUTES, end % _DAY_MINUTES
+
+
+def _is_late(clock: str) -> bool:
+    """Whether a clock of 24 hours shows it: `17`, not `5 pm`."""
+    return not clock.endswith("m") and _minutes(clock) >= _HALF_DAY_MINUTES + 60
 
 
 def _minutes(clock: str) -> int:

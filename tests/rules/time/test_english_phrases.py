@@ -188,6 +188,9 @@ REFUSED = [
     ("after 5pm today", "5pm today"),
     ("no earlier than 17:00", "17:00"),
     ("sometime tomorrow", "tomorrow"),
+    ("after 9", "at 9 or at 21"),
+    ("sometime after 9", "at 9 or at 21"),
+    ("before 2027", "2027-01-01T09:00 or 20:27"),
     ("week 47", "2026-11-22T09:00"),
     ("2027-W53", "2027-12-27"),
     ("this week", "end of week"),
@@ -219,6 +222,8 @@ WINDOWS = [
     ("friday between 2 and 4 pm", "friday at 14:00", "2 hours"),
     ("friday between 9 and 5", "friday at 9:00", "8 hours"),
     ("tomorrow between 10pm and 2am", "tomorrow at 22:00", "4 hours"),
+    ("tomorrow between 17 and 9", "tomorrow at 17:00", "16 hours"),
+    ("24 december 9-11", "24 december at 9:00", "2 hours"),
     ("between noon and 13:00 on friday", "at 12:00 on friday", "1 hour"),
     ("2026-12-01 between 9 and 11", "2026-12-01 at 9:00", "2 hours"),
     ("morgen zwischen 9 und 11 Uhr", "tomorrow at 9:00", "2 hours"),
@@ -327,12 +332,13 @@ def test_a_window_that_ends_something_or_bounds_a_list_is_refused_with_its_ends(
 
 
 @pytest.mark.parametrize(
-    "text", ["9-11", "on 9-11", "from 9 to 11 december", "between 9 and 11 minutes", "from monday"]
+    "text", ["9-11", "on 9-11", "from 9 to 11 december", "december 5-6", "between 9 and 11 minutes", "from monday"]
 )
 def test_numbers_that_may_be_a_date_or_a_length_are_no_window(text: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         read(text)
     assert "deadline" not in refused.value.example
+    assert "two times" not in refused.value.problem
 
 
 @pytest.mark.parametrize(("text", "wall"), ENDS)
