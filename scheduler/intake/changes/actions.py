@@ -18,13 +18,14 @@ from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.before_run import before_run
+from duetime.scheduler.rules.series.first_side_run import first_side_run
 from duetime.scheduler.rules.series.occurrence_approval import final_no_text
 from duetime.scheduler.rules.series.reruns import side_run
 from duetime.scheduler.rules.states import TERMINAL, cancelled
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
-from duetime.scheduler.views import TaskRecord
+from duetime.scheduler.views import TaskRecord, after_pause, due_at
 
 MARK_DONE = "done"
 """Marks the outcome as read; the task does not change."""
@@ -107,7 +108,10 @@ def _snooze(record: TaskRecord, minutes: int | None, until: Moment | None, now: 
 def _snooze_by(
     record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str
 ) -> timedelta | datetime:
-    frame = Frame(moved_from(record), holidays=holidays, seen=seen_at(record))
+    due, keeps = seen_at(record), moved_from(record)
+    if apart := first_side_run(record, now, due):
+        due = keeps = after_pause(record.task, due_at(apart))
+    frame = Frame(keeps, holidays=holidays, seen=due)
     return snooze_by(record.task.timezone, minutes, until, now, frame)
 
 

@@ -156,5 +156,21 @@ def test_a_snooze_in_words_counts_from_the_next_attempt_and_a_day_keeps_the_time
     assert _seen(snoozed) == datetime(2026, 11, 23, 12, 30, tzinfo=UTC)
 
 
+def test_a_snooze_in_words_counts_from_the_extra_run_that_the_card_shows(desk: Desk) -> None:
+    task_id = desk.daily().attempt(Done("")).id
+    desk.scheduler.act(task_id, "snooze", minutes=180)
+    desk.at("11:30")
+    snoozed = desk.scheduler.act(task_id, "snooze", until="2 hours later")
+    assert _extra(snoozed) == datetime(2026, 11, 23, 14, tzinfo=UTC)
+    moved = desk.scheduler.act(task_id, "snooze", until="tomorrow")
+    assert [run.scheduled_for for run in moved.record.side_runs] == [datetime(2026, 11, 24, 14, tzinfo=UTC)]
+
+
+def _extra(view: TaskView) -> datetime:
+    extra = task_payload(view).extra_run
+    assert extra
+    return datetime.fromisoformat(extra.when.utc)
+
+
 def _seen(view: TaskView) -> datetime:
     return datetime.fromisoformat(task_payload(view).when.utc)
