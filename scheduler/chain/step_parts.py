@@ -189,10 +189,10 @@ def _as_part(name: str, meant: str, value: Any) -> Any:
     if meant == "retry" and not _is_object(value):
         counted = "attempts" if name.endswith("attempts") else "times"
         return _as_attempts(f"{value} {counted}" if str(value).isdecimal() else value)
-    if meant == "when" and not isinstance(value, bool) and re.match(r"\d", str(value)):
-        unit = _IN_UNITS.fullmatch(name)
+    unit = _IN_UNITS.fullmatch(name)
+    if meant == "when" and (unit or name in _LENGTHS) and re.match(r"\d", str(value)):
         counted = unit[1] if unit else "seconds"
         is_number = not is_text(value) or value.strip().isdecimal()
-        return f"in {value} {counted}" if is_number else f"in {value}" if name in _LENGTHS else value
+        return f"in {value} {counted}" if is_number else f"in {value}"
     reads = _MEANT_VALUES.get(meant)
     return reads(value) if reads and not STEP_PARTS[meant][1](value) else value

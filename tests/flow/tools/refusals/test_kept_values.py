@@ -31,6 +31,7 @@ OTHER_NAMES: list[tuple[str, Any, dict[str, Any]]] = [
     ("delay", 90, {"when": "in 90 seconds"}),
     ("delay_minutes", 5, {"when": "in 5 minutes"}),
     ("start_at", "tomorrow 10am", {"when": "tomorrow 10am"}),
+    ("run_at", 1_795_600_000, {}),
     ("tz", "Europe/Paris", {"timezone": "Europe/Paris"}),
     ("max_retries", 3, {"retry": {"max_attempts": 4}}),
     ("max_attempts", 3, {"retry": {"max_attempts": 3}}),
