@@ -108,10 +108,9 @@ def counts_in_words(
 
 def _next_words(page: TaskPage, now: datetime) -> str:
     """Say how far the next one is: the first on the page that is to come, or a moved or snoozed run before it."""
-    times_to_come = (due_at(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
-    first = next((each for each in times_to_come if each > now), None)
+    times_to_come = [due_at(view.record.run) for view in page.views if look_of_view(view) == "scheduled"]
     apart = [each for view in page.views for each in side_times(view.record)]
-    first = min(filter(None, [first, *(each for each in apart if each > now)]), default=None)
+    first = min((each for each in (*times_to_come, *apart) if each > now), default=None)
     first = None if only_failures(page.where.states) else first
     zone = page.views[0].record.task.timezone
     return f"The next is due {moment(first, zone, now)}." if first else ""

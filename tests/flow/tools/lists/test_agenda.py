@@ -297,3 +297,13 @@ def test_a_list_without_a_window_says_when_a_task_comes_next_to_its_current_run(
     assert "The next is due Tue 24 Nov 2026 18:00" in text
     scheduler.reschedule(task_id, pause=True)
     assert "its own" not in ask("list_tasks")[0]
+
+
+def test_the_headline_names_what_is_due_first_where_an_extra_run_stands_before_it(
+    scheduler: Scheduler, ask: Ask
+) -> None:
+    scheduler.act(scheduler.schedule("Water", repeat="every friday at 9:00").record.task.id, "run_now")
+    scheduler.schedule("Call", when="12:30")
+    text = ask("list_tasks")[0]
+    assert text.index("«Water»") < text.index("«Call»")
+    assert "The next is due Tue 24 Nov 2026 12:30" in text
