@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.calls.bulk_change import Became, BulkResult, BulkVerb, TaskOutcome
@@ -72,7 +73,8 @@ class ManyChanged:
     def add(self, result: BulkResult, before: Mapping[str, TaskRecord], tenant: str) -> None:
         """Add what a call did to the tasks of one tenant."""
         for each in result.outcomes:
-            self.add_one(each, before.get(each.record.task.id, each.record))
+            after = _paused(each, result.paused_until) if result.dry_run and result.paused_until else each
+            self.add_one(after, before.get(each.record.task.id, each.record))
         self.final += filter(None, map(result.why_final, result.outcomes))
         self.undo += [f"{result.undo} {tenant}"] if result.undo else []
         self.is_taken_back |= result.taken_back
@@ -106,6 +108,12 @@ class ManyChanged:
     def stays(self) -> str:
         """The number of tasks that no undo brings back, and why."""
         return f"{len(self.final):,} cannot be undone: {_first(self.final)}." if self.final else ""
+
+
+def _paused(outcome: TaskOutcome, until: datetime) -> TaskOutcome:
+    """Return the outcome of a dry run, whose tasks are as they are now, with the end of the pause that was tried."""
+    record = outcome.record
+    return replace(outcome, record=replace(record, task=replace(record.task, paused=True, paused_until=until)))
 
 
 def _first(sentences: Collection[str]) -> str:

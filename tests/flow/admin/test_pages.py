@@ -581,9 +581,11 @@ async def test_an_end_of_a_pause_counts_in_the_zone_of_the_task_and_is_said_with
     assert re.search(rf"Paused until \w+ 2 Mar {year} 09:00 Europe/Berlin\.", said)
     assert "by the clock of each task's zone" in said
     picked = [each.run.id for each in (berlin, other, third)]
-    await admin.post("/runs/change", pick=picked, change="pause", to=f"{year}-03-03 09:00", after="/admin/runs")
+    day, change = rf"\w+ 3 Mar {year} 09:00", {"change": "pause", "to": f"{year}-03-03 09:00"}
+    question, _ = asked_of((await admin.get(f"/runs?{urlencode({**change, 'pick': picked}, doseq=True)}")).text)
+    assert re.search(rf"\. Paused until {day} Europe/Berlin, {day} America/New_York\.", question)
+    await admin.post("/runs/change", pick=picked, **change, after="/admin/runs")
     said = unescape((await admin.get("/runs")).text)
-    day = rf"\w+ 3 Mar {year} 09:00"
     assert re.search(rf"Paused 3 until {day} Europe/Berlin, {day} America/New_York\.", said)
     await admin.post("/runs/change", pick=picked, change="resume", after="/admin/runs")
     assert "Resumed 3." in (await admin.get("/runs")).text
