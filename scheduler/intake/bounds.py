@@ -32,7 +32,8 @@ _ACCEPTED = (
 )
 FORWARD_BOUNDS = frozenset({"before"})
 """Bounds that may lie ahead: tasks due before friday are those that come before the next one."""
-_BOUNDS_OF_TASKS = FORWARD_BOUNDS | {"after"}
+_PAIRS = {name: pair for pair in (("after", "before"), ("since", "until")) for name in pair}
+"""The two bounds of a list, by the name of each."""
 
 LAST_BOUND = datetime.max.replace(tzinfo=UTC)
 _CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
@@ -126,7 +127,7 @@ def resolve_bound(
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
-        if isinstance(error, TimesOfDay) and argument in _BOUNDS_OF_TASKS:
+        if isinstance(error, TimesOfDay) and argument in _PAIRS:
             raise _wrong_window(argument, error) from None
         if not isinstance(error, Misread):
             raise _wrong(argument, "it is beyond the calendar") from None
@@ -145,7 +146,8 @@ def _read_by(read: Callable[[str], datetime], examples: Sequence[str]) -> list[s
 
 
 def _wrong_window(argument: str, window: TimesOfDay) -> InvalidArgument:
-    example = f"after={window.example!r}, before={window.end!r}"
+    first, last = _PAIRS[argument]
+    example = f"{first}={window.example!r}, {last}={window.end!r}"
     return InvalidArgument(argument, "these are two bounds", accepted=_ACCEPTED, example=example)
 
 

@@ -325,10 +325,12 @@ def test_a_window_is_refused_with_its_begin_as_the_time_and_its_length_as_the_de
 def test_a_window_that_ends_something_or_bounds_a_list_is_refused_with_its_ends() -> None:
     with pytest.raises(InvalidArgument) as end:
         resolve_end("tomorrow between 9 and 11", now=NOW, zone=HOME.key)
-    with pytest.raises(InvalidArgument) as bound:
-        resolve_bound("tomorrow between 9 and 11", now=NOW, zone=HOME.key, argument="before")
     assert end.value.example == "tomorrow at 11:00"
-    assert bound.value.example == "after='tomorrow at 9:00', before='tomorrow at 11:00'"
+    for first, last in (("after", "before"), ("since", "until")):
+        with pytest.raises(InvalidArgument) as bound:
+            resolve_bound("friday between 9 and 11", now=NOW, zone=HOME.key, argument=last)
+        assert bound.value.example == f"{first}='friday at 9:00', {last}='friday at 11:00'"
+        assert "deadline" not in bound.value.problem
 
 
 @pytest.mark.parametrize(
