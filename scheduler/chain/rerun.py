@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, last_generation, root_failures
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, front_steps, last_generation, root_failures
 from duetime.scheduler.chain.result_schema import mismatch
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.task import Run, State
@@ -31,7 +31,10 @@ def none_to_rerun(found: ChainRecord, argument: str = "") -> Refused:
     chain_id, remedy = found.chain.id, remedies.Inspect(found.chain.id)
     stranded = [] if root_failures(found) else _stranded(found)
     if not stranded:
-        return Refused(f"no step of {chain_id} has failed.", argument=argument, remedy=remedy)
+        front = front_steps(found)
+        is_ahead = bool(front) and all(step.record.run.state is State.SCHEDULED for step in front)
+        sooner = remedies.MoveEarlier(chain_id) if is_ahead else remedy
+        return Refused(f"no step of {chain_id} has failed.", argument=argument, remedy=sooner)
     step = stranded[0]
     error = (step.record.run.error or "").removesuffix(".")
     return Refused(

@@ -11,6 +11,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.calls.bulk_change import Became, BulkDecision, BulkVerb, TaskOutcome
 from duetime.scheduler.calls.reschedule import CallArguments
 from duetime.scheduler.chain.chain import ChainRecord
+from duetime.scheduler.chain.rerun import none_to_rerun, steps_to_rerun
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.task_view import chain_view, without_ids
@@ -111,6 +112,8 @@ def _check_changed(found: ChainRecord, outcomes: Sequence[TaskOutcome], decision
     if not outcomes or any(each.became is not Became.REFUSED for each in outcomes):
         return
     of_ended = decision.verb is BulkVerb.REPLAY
+    if of_ended and not steps_to_rerun(found):
+        raise none_to_rerun(found, argument="task_id")
     whys = [each.why for each in outcomes if each.record.run.state in OPEN or of_ended]
     why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
     raise Refused(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from duetime.scheduler import remedies
 from duetime.scheduler.chain.step_parts import STEP_PARTS
 from duetime.scheduler.chain.steps import MAX_STEPS
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, Refused, TaskNotFound
@@ -426,7 +427,19 @@ def test_a_failed_chain_runs_again_from_what_failed_by_itself_with_one_undo(
     with pytest.raises(Refused) as refused:
         scheduler.act(chain_id, "run_now")
     assert refused.value.message == f"no step of {chain_id} has failed."
+    assert refused.value.remedy == remedies.Inspect(chain_id)
     assert scheduler.past.audit(limit=9).entries == audited, "a refused call changes nothing"
+
+
+def test_a_chain_that_is_still_to_come_is_not_run_now_but_can_be_moved(scheduler: Scheduler) -> None:
+    chain_id = scheduler.schedule("Weekly report", steps=DIAMOND).record.task.id
+    with pytest.raises(Refused) as refused:
+        scheduler.act(chain_id, "run_now")
+    assert refused.value.remedy == remedies.MoveEarlier(chain_id)
+    held = scheduler.schedule("Held report", steps=DIAMOND, approval=True).record.task.id
+    with pytest.raises(Refused) as refused:
+        scheduler.act(held, "run_now")
+    assert refused.value.remedy == remedies.Inspect(held), "it waits for an answer, not for its time"
 
 
 def test_steps_of_which_none_comes_after_another_are_said_to_start_at_once(scheduler: Scheduler) -> None:
