@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -26,6 +27,17 @@ REPEATED_CALL = Translatable.of(
     NoteKind.REPEATED_CALL,
     "this repeats an earlier call, so nothing was changed; the task is returned in its current state",
 )
+
+_LATER = re.compile(r"\b(later|earlier)\s*$", re.IGNORECASE)
+
+
+def repeated_change(call: Repeatable) -> str:
+    """Return the note on a repeated change; of one that could be meant once more, with how that is asked for."""
+    raw = call.raw or {}
+    onwards = raw.get("skip_next") or raw.get("action") == "skip_next" or raw.get("minutes")
+    if call.idempotency_key is not None or not (onwards or _LATER.search(str(raw.get("when") or ""))):
+        return REPEATED_CALL
+    return Translatable.of(NoteKind.REPEATED_CALL, f"{REPEATED_CALL}; with an idempotency_key it is made once more")
 
 
 def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:

@@ -35,7 +35,7 @@ from duetime.scheduler.intake.changes.chain_rule import (
 )
 from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
-from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
+from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of, repeated_change
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL
@@ -291,5 +291,5 @@ class ChangeService:
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        view = self._view_without_undo(changed.record, (REPEATED_CALL,) if changed.repeated else ())
+        view = self._view_without_undo(changed.record, (repeated_change(repeatable),) if changed.repeated else ())
         return replace(view, unread=self._tasks.unread(view.record, by))

@@ -322,6 +322,26 @@ def test_skipping_leaves_out_one_occurrence(house: House) -> None:
         house.scheduler.act(one_shot.record.task.id, "skip_next")
 
 
+@pytest.mark.parametrize(
+    ("change", "could_be_meant"),
+    [
+        ({"skip_next": True}, True),
+        ({"when": "1 hour later"}, True),
+        ({"when": "18:00"}, False),
+        ({"pause": True}, False),
+    ],
+)
+def test_a_repeat_of_what_could_be_meant_once_more_says_how_to_ask_for_it(
+    house: House, change: dict[str, Any], *, could_be_meant: bool
+) -> None:
+    task_id = house.scheduler.schedule("Stand-up", repeat="every day at 10:00").record.task.id
+    said = [
+        house.scheduler.reschedule(task_id, **change, raw={"task_id": task_id, **change}).warnings for _ in range(2)
+    ]
+    assert any(note.endswith("with an idempotency_key it is made once more") for note in said[1]) == could_be_meant
+    assert any(note.startswith("this repeats an earlier call, so nothing was changed") for note in said[1])
+
+
 def test_an_occurrence_can_be_moved_to_the_time_of_one_that_was_skipped(house: House) -> None:
     view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
     house.scheduler.act(view.record.task.id, "skip_next")
