@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -26,8 +27,11 @@ from pydantic import BaseModel
 
 _ONLY_THE_USER = (
     "Only the user approves or rejects a task. This host shows no cards (it does not declare "
-    "io.modelcontextprotocol/ui), so ask the user to run `duetime approve ID` or `duetime reject ID`."
+    "io.modelcontextprotocol/ui), so ask the user to run `duetime approve {0}` or `duetime reject {0}`."
 )
+_ID = re.compile("[a-z]_[0-9a-z]{1,20}")
+"""An id that may stand in a command which a user copies."""
+
 MAX_TASKS_LISTED = 50
 MAX_ARGUMENT_COMPLETIONS = 20
 _OPEN = "open"
@@ -66,7 +70,9 @@ async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_nex
         given = params.get("arguments")
         action = given.get("action") if isinstance(given, Mapping) else None
         if isinstance(action, str) and action.strip().lower() in set(ApprovalAnswer):
-            return refusal(Refused(_ONLY_THE_USER))
+            task_id = given.get("task_id") if isinstance(given, Mapping) else None
+            named = task_id if isinstance(task_id, str) and _ID.fullmatch(task_id) else "ID"
+            return refusal(Refused(_ONLY_THE_USER.format(named)))
     return await call_next(ctx)
 
 

@@ -129,7 +129,9 @@ def test_a_model_does_not_approve_its_own_work(peer: Peer, action: str) -> None:
     said = refused["content"][0]["text"]
     assert "Only the user approves or rejects a task" in said
     assert "This host shows no cards" in said
-    assert "ask the user to run `duetime approve ID` or `duetime reject ID`" in said
+    assert f"ask the user to run `duetime approve {made['id']}` or `duetime reject {made['id']}`" in said
+    refused = peer.call("act_on_task", task_id="t_1; rm", action=action)
+    assert "`duetime approve ID`" in refused["content"][0]["text"], "what a user copies is a command of ours"
     assert peer.call("get_task", task_id=made["id"])["structuredContent"]["state"] == "waiting"
 
 
