@@ -15,7 +15,7 @@ COMPLETION_VARIABLE = "_DUETIME_COMPLETE"
 """Set by a shell that asks which words may follow; the words are in other variables."""
 
 NEW_OBJECTS_PER_VERB_COLLECTION = 300_000
-"""A verb loads some 220,000 objects. One that works for minutes makes more garbage than it may keep."""
+"""A verb loads some 220,000 objects. If it works for minutes, it makes more garbage than it may keep."""
 
 
 def main() -> None:
