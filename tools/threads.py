@@ -69,6 +69,17 @@ class Crossing(Protocol):
     async def __call__(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, for so many seconds at most; return whether it is set.
+
+    `asyncio.wait_for` of Python 3.11 loses a cancel that comes in the same turn of the loop as the event.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
 async def wait_for_end(ends: RunEnds, task_id: str, seconds: float, by: Principal, cross: Crossing = cross) -> None:
     """Return when the current run of a task has ended, or after so many seconds. No thread waits for it.
 
@@ -86,9 +97,7 @@ async def wait_for_end(ends: RunEnds, task_id: str, seconds: float, by: Principa
             while not woken.is_set():
                 if (left := ends_at - loop.time()) <= 0:
                     return
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), min(left, LOOK_INTERVAL_S))
-                if not woken.is_set():
+                if not await is_set_within(woken, min(left, LOOK_INTERVAL_S)):
                     await cross(ends.changes.look)
             woken.clear()
 

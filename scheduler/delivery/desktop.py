@@ -56,14 +56,14 @@ class DesktopChannel:
         if loop is None or notifier is None:
             return
         with suppress(Exception):  # the connection may be broken already
-            asyncio.run_coroutine_threadsafe(asyncio.wait_for(notifier.close(), 1), loop).result(2)
+            asyncio.run_coroutine_threadsafe(_within(1, notifier.close()), loop).result(2)
         loop.call_soon_threadsafe(loop.stop)
 
     def _call(self, ask: Callable[[Notifier], Coroutine[Any, Any, T]]) -> T:
         """Run on a thread and event loop of our own, because callers may be inside a running loop."""
         try:
             loop, notifier = self._connected()
-            pending = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), DESKTOP_TIMEOUT_S), loop)
+            pending = asyncio.run_coroutine_threadsafe(_within(DESKTOP_TIMEOUT_S, ask(notifier)), loop)
             return pending.result(2 * DESKTOP_TIMEOUT_S)
         except ChannelError:
             raise
@@ -81,6 +81,12 @@ class DesktopChannel:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_serve, args=(self._loop,), name="duetime-desktop", daemon=True).start()
             return self._loop, self._notifier
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Await work. Raises TimeoutError after so many seconds."""
+    async with asyncio.timeout(seconds):
+        return await work
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from duetime.server.admin.access.visitors import NotLoggedIn, Visitors
 from duetime.server.admin.protection import protected
 from duetime.server.rest.streams.event_stream import STREAM_HEARTBEAT_INTERVAL_S
 from duetime.server.runtime.event_watch import EventWatch
-from duetime.tools.threads import cross
+from duetime.tools.threads import cross, is_set_within
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -116,9 +115,8 @@ class LiveFeed:
             yield _HEARTBEAT
             while loop.time() - checked_at < SESSION_CHECK_INTERVAL_S or await self._holds(request):
                 checked_at = loop.time() if loop.time() - checked_at >= SESSION_CHECK_INTERVAL_S else checked_at
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(watcher.changed.wait(), STREAM_HEARTBEAT_INTERVAL_S)
-                text = _CHANGED if watcher.changed.is_set() else _HEARTBEAT
+                has_changed = await is_set_within(watcher.changed, STREAM_HEARTBEAT_INTERVAL_S)
+                text = _CHANGED if has_changed else _HEARTBEAT
                 watcher.changed.clear()  # before it is sent: a change during that is another one
                 yield text
         finally:

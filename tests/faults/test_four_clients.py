@@ -101,7 +101,8 @@ async def schedule(client: Client, name: str, acknowledged: list[str]) -> None:
     for number in range(TASKS_PER_CLIENT):
         arguments = {"title": f"{name} {number}", "when": f"in {1 + number % 6} seconds", "action": "effect"}
         try:
-            answer = await asyncio.wait_for(client.call_tool("schedule_task", arguments), 60)
+            async with asyncio.timeout(60):
+                answer = await client.call_tool("schedule_task", arguments)
         except (MCPError, OSError, TimeoutError):
             return
         assert not answer.is_error, answer.content

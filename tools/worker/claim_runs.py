@@ -16,7 +16,7 @@ from duetime.scheduler.principal import Scope
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Length, Texts, Whole
 from duetime.tools.definition import Definition, Sender, hints
-from duetime.tools.threads import ServerBusy, begin, cross
+from duetime.tools.threads import ServerBusy, begin, cross, is_set_within
 from duetime.tools.worker.claim_answers import claims_answer, external_runs
 from mcp.types import CallToolResult
 
@@ -49,35 +49,41 @@ class ClaimRuns:
 
 
 async def _until_claimed(call: ClaimRuns, sender: Sender) -> None:
-    """Claim until there is a run, the wait is over or the caller has left: at once, and when a run may start."""
-    loop, woken, runs = asyncio.get_running_loop(), asyncio.Event(), external_runs(sender)
-    ends_at = loop.time() + _seconds(call.wait)
-
-    def wake() -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it the wait
-            loop.call_soon_threadsafe(woken.set)
-
+    """Claim once, or until there is a run, the wait is over or the caller has left."""
+    seconds = _seconds(call.wait)
     try:
-        with runs.waits.of(runs.wanted(call.actions, by=sender.by), wake) as wait:
-            looks = True
-            while not await sender.origin.has_left():
-                woken.clear()
-                if looks or not wait.seconds_left():
-                    looks = False
-                    wait.begin_look()
-                    await cross(_claim, call, sender)
-                left = ends_at - loop.time()
-                if call.claimed or left <= 0:
-                    break
-                pause = min(left, wait.seconds_left(), DEPARTURE_CHECK_INTERVAL_S)
-                with suppress(TimeoutError):  # `wait_for` of Python 3.11 loses a cancel that comes with the wake-up
-                    async with asyncio.timeout(pause):
-                        await woken.wait()
+        if seconds:
+            await _wait_for_runs(call, sender, seconds)
+        elif not await sender.origin.has_left():
+            await cross(_claim, call, sender)
         if await sender.origin.has_left():
             _leave(call, sender)
     except asyncio.CancelledError:
         _leave(call, sender)
         raise
+
+
+async def _wait_for_runs(call: ClaimRuns, sender: Sender, seconds: float) -> None:
+    """Claim at once, and whenever a run may start, until there is one."""
+    loop, woken, runs = asyncio.get_running_loop(), asyncio.Event(), external_runs(sender)
+    ends_at = loop.time() + seconds
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the wait
+            loop.call_soon_threadsafe(woken.set)
+
+    with runs.waits.of(runs.wanted(call.actions, by=sender.by), wake) as wait:
+        looks = True
+        while not await sender.origin.has_left():
+            woken.clear()
+            if looks or not wait.seconds_left():
+                looks = False
+                wait.begin_look()
+                await cross(_claim, call, sender)
+            left = ends_at - loop.time()
+            if call.claimed or left <= 0:
+                return
+            await is_set_within(woken, min(left, wait.seconds_left(), DEPARTURE_CHECK_INTERVAL_S))
 
 
 def _leave(call: ClaimRuns, sender: Sender) -> None:

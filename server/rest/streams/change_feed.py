@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -19,7 +19,7 @@ from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens
 from duetime.server.protocol.subscription_limits import MAX_TENANT_STREAMS_COUNT
 from duetime.server.rest.streams.state_changes import StateChange, StateWatch
 from duetime.server.runtime.event_watch import EventWatch
-from duetime.tools.threads import cross
+from duetime.tools.threads import cross, is_set_within
 
 MAX_SERVER_STREAMS_COUNT: Final = 1_000
 MAX_WAITING_EVENTS: Final = 1_000
@@ -57,8 +57,7 @@ class ChangeStream:
 
     async def wait(self, seconds: float) -> list[Event | StateChange]:
         """Return the changes that have come, at the latest after so many seconds."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), seconds)
+        await is_set_within(self._woken, seconds)
         self._woken.clear()
         found = list(self._events)
         self._events.clear()

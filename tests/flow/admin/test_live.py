@@ -145,7 +145,8 @@ async def test_an_event_between_the_answer_and_the_stream_of_a_page_is_not_misse
     texts = await opened(feed, tenant, str(mark))
     first = asyncio.ensure_future(anext(texts))
     if changed:
-        assert await asyncio.wait_for(first, PATIENCE_S) == CHANGED
+        async with asyncio.timeout(PATIENCE_S):
+            assert await first == CHANGED
     else:
         await looked(log)
         assert not first.done()

@@ -375,7 +375,8 @@ class DeafClient:
     async def is_waited_for(self) -> None:
         """Return once the server reads no further, since too many answers wait."""
         await self.incoming.receive()  # the first request is the SDK's
-        await asyncio.wait_for(self._waits.wait(), TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            await self._waits.wait()
 
 
 @pytest.mark.anyio
@@ -414,5 +415,6 @@ async def test_a_client_that_reads_no_answer_ends_its_input_all_the_same(
     await client.is_waited_for()
     hang_up(client.requests)
     with pytest.raises(anyio.EndOfStream):
-        await asyncio.wait_for(client.incoming.receive(), TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            await client.incoming.receive()
     os.close(client.answers)

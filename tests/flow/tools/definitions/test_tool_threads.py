@@ -12,7 +12,7 @@ from typing import Never
 
 import pytest
 from duetime.tools import threads
-from duetime.tools.threads import MAX_TOOL_THREADS, ServerBusy, ToolThreads, cross
+from duetime.tools.threads import MAX_TOOL_THREADS, ServerBusy, ToolThreads, cross, is_set_within
 
 from tests import forked
 
@@ -137,6 +137,29 @@ def test_calls_get_a_thread_in_the_order_in_which_they_came_except_those_whose_c
     assert made == [0, *range(2, 9)]
 
 
+@pytest.mark.parametrize("turns", range(5))
+def test_a_wait_that_is_cancelled_soon_after_its_event_ends_or_is_cancelled(turns: int) -> None:
+    async def cancelled() -> None:
+        event = asyncio.Event()
+        wait = asyncio.create_task(is_set_within(event, PATIENCE_S))
+        await asyncio.sleep(0.0)
+        await asyncio.sleep(0.0)
+        event.set()
+        for _ in range(turns):
+            await asyncio.sleep(0.0)
+        if wait.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+        else:
+            assert wait.result()
+
+    asyncio.run(cancelled())
+
+
+def test_a_wait_for_an_event_ends_at_its_time() -> None:
+    assert not asyncio.run(is_set_within(asyncio.Event(), 0.001))
+
+
 def in_a_process_of_its_own(program: str) -> str:
     """Return what a program prints that may use `asyncio`, `os`, `threading` and `cross`."""
     begin = "import asyncio, os, threading, time\nfrom duetime.tools.threads import cross\n"
@@ -167,10 +190,14 @@ def test_a_process_that_ends_waits_for_the_work_under_way() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     program = """
+        async def served():
+            async with asyncio.timeout(10):
+                await cross(os.write, 1, b"served")
+
         asyncio.run(cross(int))
         child = os.fork()
         if child == 0:
-            asyncio.run(asyncio.wait_for(cross(os.write, 1, b"served"), 10))
+            asyncio.run(served())
             os._exit(0)
         os.waitpid(child, 0)
     """
