@@ -98,6 +98,8 @@ SAID: Final[Mapping[str, Mapping[str, str]]] = {
         "mardi de la semaine prochaine à 10h": "tuesday next week at 10:00",
         "le 5 à 9h": "the 5th at 9:00",
         "semaine 50": "week 50",
+        "en semaine 50": "week 50",
+        "lundi de la semaine 50 à 9h": "monday of week 50 at 9:00",
         "2 heures plus tard": "2 hours later",
     },
     "Spanish": {

@@ -88,7 +88,10 @@ FRENCH: Final = Language(
     next_week="la semaine prochaine/semaine prochaine/de la semaine prochaine",
     every="chaque/tous les/toutes les",
     afterwards={"afterwards": "après/ensuite", "later": "plus tard"},
-    calendar_week="semaine no/semaine numéro",
+    calendar_week=(
+        "semaine no/semaine numéro/en semaine/en semaine no/en semaine numéro/la semaine/de la semaine/dans la semaine/"
+        "à la semaine/pendant la semaine"
+    ),
     between="entre",
     conjunction="et",
     plural_weekdays="lundis, mardis, mercredis, jeudis, vendredis, samedis, dimanches",

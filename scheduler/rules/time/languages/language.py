@@ -17,8 +17,8 @@ class Language:
     A `limit` before a length of time is the English one; before a day it is `by`, as the words of `by` are.
     `occasions` are at no fixed time of day (`zum Mittagessen`). `every_other` has a weekday for each `{}`.
     `habits` are a part of the day behind a time, and a recurrence before one. `late` is the night that comes.
-    `afterwards` stands behind a length of time, `calendar_week` before the number of a week. A window has `between`
-    before it and the conjunction in it, or `window_from` and `window_to`, as well as words such as `at` and `by`.
+    `afterwards` stands behind a length of time, `calendar_week` before the number of a week alone. A window has
+    `between` before it and the conjunction in it, or `window_from` and `window_to`, and words such as `at` and `by`.
     `adds_minutes`, the conjunction stands between an hour and its minutes (`las nueve y diez`) as well as between two.
     """
 

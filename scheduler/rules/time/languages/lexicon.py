@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -33,6 +33,10 @@ _NUMERALS: Final = (
     ("year", re.compile(r"(?<![0-9.,:])([0-9]{4})(?![0-9:]|[.,][0-9])")),
     ("number", re.compile(r"(?<![0-9.,:])([0-9]{1,3})(?![0-9:]|[.,][0-9])")),
 )
+_WEEK_NUMBER: Final = r"(?= ?[0-9]{1,2}(?![0-9:.h]| h))"
+"""No hour follows: `en semaine 9h` is a time of every weekday."""
+
+_NO_WEEKS: Final = re.compile(r"(?!)()")
 _SEPARATORS: Final = " ,"
 _END_OF_SENTENCE: Final = re.compile(r"(?<!\.[0-9])(?<!\.[0-9]{2})[.!]+$")
 """The point behind `9.12.` belongs to the date."""
@@ -54,8 +58,15 @@ class Word(NamedTuple):
     english: str
 
 
-_Lexicon = tuple[re.Pattern[str], Mapping[str, Word]]
-"""A pattern of the phrases of a language, the longest first, and the words that they stand for."""
+class _Lexicon(NamedTuple):
+    """Patterns of the phrases of a language, the longest first, and the words that they stand for.
+
+    The `weeks` stand before a number alone: French `en semaine` is every weekday, and `en semaine 50` is a week.
+    """
+
+    phrases: re.Pattern[str]
+    weeks: re.Pattern[str]
+    words: Mapping[str, Word]
 
 
 def words_of(text: str) -> Iterator[tuple[str, tuple[Word, ...]]]:
@@ -80,8 +91,16 @@ def _lexicons() -> Mapping[str, _Lexicon]:
 def _lexicon(language: Language) -> _Lexicon:
     entries = (*_listed(language), *_in_order(language), *_tables(language), *_compounds(language))
     found = {_folded(phrase): word for phrase, word in entries if phrase}
-    longest_first = sorted(found, key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(map(re.escape, longest_first))})(?![^\W\d])"), found
+    weeks = map(_folded, filter(None, language.calendar_week.split("/")))
+    return _Lexicon(
+        re.compile(rf"{_longest_first(found)}(?![^\W\d])"),
+        re.compile(rf"{_longest_first(weeks)}(){_WEEK_NUMBER}") if language.calendar_week else _NO_WEEKS,
+        found,
+    )
+
+
+def _longest_first(phrases: Iterable[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, sorted(phrases, key=len, reverse=True)))})"
 
 
 def _listed(words: Language) -> Iterator[tuple[str, Word]]:
@@ -111,7 +130,6 @@ def _listed(words: Language) -> Iterator[tuple[str, Word]]:
         "nextweek": words.next_week,
         "holidays": words.holidays,
         "alternate": words.alternate,
-        "weeknumber": words.calendar_week,
         "between": words.between,
         "from": words.window_from,
         "to": f"{words.window_to}/-/\u2013",
@@ -180,10 +198,9 @@ def _words(text: str, lexicon: _Lexicon) -> tuple[Word, ...]:
 
 
 def _word_at(text: str, at: int, lexicon: _Lexicon) -> tuple[Word | None, int]:
-    """Return the word at a place, and where the next one begins; phrases that begin with a number go first."""
-    phrase, known = lexicon
-    for kind, pattern in (("", phrase), *_NUMERALS):
+    """Return the word at a place, and where the next one begins; phrases go before numerals."""
+    for kind, pattern in (("weeknumber", lexicon.weeks), ("", lexicon.phrases), *_NUMERALS):
         if found := pattern.match(text, at):
-            word = Word(kind, found[1]) if kind else known[found[0]]
+            word = Word(kind, found[1]) if kind else lexicon.words[found[0]]
             return word, len(text) - len(text[found.end() :].lstrip(_SEPARATORS))
     return None, at
