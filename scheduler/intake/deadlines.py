@@ -23,6 +23,7 @@ from duetime.scheduler.task import DeadlineType, Penalty, Tier
 NO_DEADLINE = frozenset({"none", "never", "no"})
 """Values that remove a `deadline`, and that return an `estimate` to the learned one."""
 
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 MAX_DEADLINE_AFTER = timedelta(days=366)
 MAX_ESTIMATE = timedelta(days=7)
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
@@ -84,13 +85,21 @@ def estimate_of(given: str | float | timedelta) -> timedelta:
 
 
 def deadline_of(
-    given: Moment, *, due: datetime, now: datetime, zone: str | None, recurring: bool, frame: Frame = NEW_TASK
+    given: Moment,
+    *,
+    due: datetime,
+    now: datetime,
+    zone: str | None,
+    recurring: bool,
+    frame: Frame = NEW_TASK,
+    one_time_of_day: bool = False,
 ) -> Deadline:
     """Parse `deadline` for a task that is first due at `due`.
 
     A bare duration counts from when each run is due; any other value is an instant, which only a one-shot task can
-    have. A time of day alone is the first such time after the run is due, a date alone the end of that day. Raises
-    InvalidArgument for an unknown phrase, and for an instant with a recurrence.
+    have. A time of day alone is the first such time after the run is due, a date alone the end of that day. One of a
+    task that recurs at one time of day is the length of time between the two. Raises InvalidArgument for an unknown
+    phrase, and for an instant with a recurrence.
     """
     after = _after(given)
     if after is not None:
@@ -105,14 +114,18 @@ def deadline_of(
         example = " or ".join(fitting) or "deadline='2 hours'"
         raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example=example) from None
     if recurring:
-        raise instant_of_many(deadline.of(due), due)
+        span = deadline.of(due) - due
+        if not one_time_of_day or not MINUTE <= span < DAY or not isinstance(given, str) or not _is_clock(given):
+            raise instant_of_many(deadline.of(due), due)
+        read = f"{_written(given)} read as {length(span)} after each run is due"
+        return Deadline(length(span), after=span, assumptions=(read,))
     return deadline
 
 
 def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
     """Return the error for an instant as the deadline of a recurring task; it suggests the same time of each day."""
-    span = (deadline - due) % timedelta(days=1)
-    example = length(span) if span >= timedelta(minutes=1) else "2 hours"
+    span = (deadline - due) % DAY
+    example = length(span) if span >= MINUTE else "2 hours"
     return InvalidArgument(
         "deadline",
         "a recurring task has a deadline for each of its runs, not one instant for all",
@@ -205,6 +218,11 @@ def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame
         return _instant(example, due=due, now=now, zone=zone, frame=frame).of(due) > due
     except InvalidArgument:
         return False
+
+
+def _is_clock(given: str) -> bool:
+    """Whether a deadline is a time of day and nothing else, with or without a word before it."""
+    return _is_time_of_day(_BEFORE.sub("", _BY.sub("", given)))
 
 
 def _is_time_of_day(text: str) -> bool:

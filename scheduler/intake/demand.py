@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -60,6 +61,8 @@ class RunContext:
     zone: str | None
     recurring: bool
     frame: Frame = NEW_TASK
+    one_time_of_day: bool = False
+    """Whether the task recurs at one time of day, from which another one is the same length each day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ def _with_deadline(found: Demand, arguments: UrgencyArguments, at: RunContext) -
         return found
     if isinstance(given, str) and given.strip().lower() in NO_DEADLINE:
         return replace(found, deadline=None)
-    deadline = deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring, frame=at.frame)
+    read = partial(deadline_of, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring, frame=at.frame)
+    deadline = read(given, one_time_of_day=at.one_time_of_day)
     return replace(found, deadline=deadline)
 
 

@@ -57,6 +57,13 @@ class Timing:
     assumptions: tuple[str, ...] = ()
     policy: RepeatPolicy | None = None
 
+    @property
+    def has_one_time_of_day(self) -> bool:
+        """Whether it recurs at the same wall time on each of its days; a rule with more of them soon has another."""
+        coming = self.recurrence.upcoming(self.first, 3) if self.recurrence else ()
+        home = zones.find(self.zone)
+        return len({each.instant.astimezone(home).time() for each in coming}) == 1
+
 
 class Recurring(NamedTuple):
     """A parsed recurrence, its first occurrence, and the assumptions made."""

@@ -223,6 +223,7 @@ class Planner:
             zone=timing.zone if timing else self.times.zone_of(request),
             recurring=recurs or request.repeat is not None,
             frame=self.times.frame(request.timezone),
+            one_time_of_day=bool(request.deadline and timing and timing.has_one_time_of_day),
         )
 
     def _task(

@@ -41,8 +41,8 @@ async def test_a_bare_duration_is_counted_from_when_the_task_is_due(client: Clie
 
 
 async def test_each_run_of_a_recurring_task_has_its_own_deadline(client: Client) -> None:
-    said = await refusal(client, repeat="every day at 9:00", deadline="17:00")
-    task = await scheduled(client, repeat="every day at 9:00", deadline="8 h")
+    said = await refusal(client, repeat="every day at 9:00", deadline="friday 17:00")
+    task = await scheduled(client, repeat="every day at 9:00", deadline="17:00")
 
     assert said.endswith("Example: deadline='8 h'")
     assert task["deadline"]["text"] == "Sun 22 Nov 2026 17:00"

@@ -151,13 +151,33 @@ def test_a_type_without_a_deadline_is_refused_with_one_that_has_it() -> None:
     assert problem.example == "deadline='2 hours', deadline_type='hard'"
 
 
-@pytest.mark.parametrize(("deadline", "example"), [("17:00", "8 h"), ("tomorrow 9:30", "30 min"), ("9am", "2 hours")])
+@pytest.mark.parametrize(
+    ("deadline", "example"), [("tomorrow 17:00", "8 h"), ("tomorrow 9:30", "30 min"), ("9am", "2 hours")]
+)
 def test_a_recurring_task_has_no_instant_as_its_deadline(deadline: str, example: str) -> None:
     problem = refused(when=None, repeat="every day at 9:00", deadline=deadline)
 
     assert problem.problem == "a recurring task has a deadline for each of its runs, not one instant for all"
     assert problem.example == f"deadline={example!r}"
     assert planned(when=None, repeat="every day at 9:00", deadline=example).task.deadline_after is not None
+
+
+@pytest.mark.parametrize(
+    ("repeat", "deadline", "after"),
+    [("every day at 9:00", "17:00", 8), ("every weekday at 9", "by 11:00", 2), ("daily at 23:00", "before 5:00", 6)],
+)
+def test_a_time_of_day_is_the_deadline_of_each_run_at_one_other_time_of_day(
+    repeat: str, deadline: str, after: int
+) -> None:
+    plan = planned(when=None, repeat=repeat, deadline=deadline)
+
+    assert plan.task.deadline_after == timedelta(hours=after)
+    assert f"deadline: {deadline} read as {after} h after each run is due" in plan.warnings
+
+
+@pytest.mark.parametrize("repeat", ["daily at 9 and 17", "every 30 minutes from 9 to 17"])
+def test_a_time_of_day_is_no_deadline_of_runs_at_several_times_of_day(repeat: str) -> None:
+    assert refused(when=None, repeat=repeat, deadline="18:00").problem.startswith("a recurring task has a deadline for")
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
