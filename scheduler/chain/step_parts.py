@@ -148,7 +148,7 @@ _MEANT_PARTS: Final = {
     **dict.fromkeys(("retries", "max_retries", "retry_count", "attempts", "max_attempts", "retry_policy"), "retry"),
     **dict.fromkeys(("duration", "takes"), "estimate"),
     **dict.fromkeys(("tags", "tag", "label"), "labels"),
-    **dict.fromkeys(("urgency", "importance", "tier"), "priority"),
+    **dict.fromkeys(("urgency", "importance", "tier", "prio"), "priority"),
     **dict.fromkeys(("due_by", "finish_by", "complete_by", "by"), "deadline"),
     **dict.fromkeys(("channel", "channels"), "deliver_to"),
 }

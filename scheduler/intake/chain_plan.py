@@ -24,6 +24,7 @@ from duetime.scheduler.intake.terms.step_request import (
     at_instants,
     instant_of,
     named_by,
+    of_whole_chain,
     refuse_arguments_of_steps,
     refuse_unheeded,
     request_of,
@@ -91,7 +92,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     if read is None:
         raise problems.error(request)
     steps = read.steps
-    problems.add(read.problems)
+    problems.add(of_whole_chain(read.problems, request))
     if request.repeat is None:
         problems.of(refuse_ends_without_repeat, request)
     if not read.problems:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, Final, Self
 
@@ -43,6 +44,9 @@ _MEANT_MEMBERS: Final = {
 }
 """Names by which callers mean a member of an approval."""
 
+_MEMBERS: Final = ("question", "by", "default")
+_MIN_SIMILARITY_RATIO: Final = 0.7
+
 ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
     ApprovalAnswer.REJECT: EventKind.REJECTED,
@@ -61,10 +65,18 @@ def asks_usual(question: str) -> bool | None:
     return _WHETHER.get(question.strip().lower())
 
 
+def meant_member(name: str) -> str | None:
+    """Return the member that was most likely meant by a name, None when nothing is near."""
+    plain = str(name)[:40].strip().lower()
+    return _MEANT_MEMBERS.get(plain) or next(
+        iter(get_close_matches(plain, _MEMBERS, n=1, cutoff=_MIN_SIMILARITY_RATIO)), None
+    )
+
+
 def meant_members(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return members under the names that were most likely meant; one that has its right name keeps its place."""
-    renamed = {_MEANT_MEMBERS.get(name, name): value for name, value in given.items()}
-    members = {**renamed, **{name: value for name, value in given.items() if name not in _MEANT_MEMBERS}}
+    renamed = {meant_member(name) or name: value for name, value in given.items()}
+    members = {**renamed, **{name: value for name, value in given.items() if meant_member(name) in {None, name}}}
     if members.get("default") is not None:
         members["default"] = meant_answer(members["default"]).value
     if members.get("default") == ApprovalAnswer.APPROVE and not members.get("by"):

@@ -182,7 +182,7 @@ MEANT_ARGUMENTS: Final[Mapping[str, tuple[Meaning, ...]]] = {
     **_means("channel channels", *_all("deliver_to")),
     **_means("requires_approval needs_approval require_approval ask", Meaning("approval", _question)),
     **_means("due_by by finish_by complete_by", *_all("deadline")),
-    **_means("urgency importance tier", *_all("priority")),
+    **_means("urgency importance tier prio", *_all("priority")),
     **_means("resources pools requires", *_all("needs")),
     **_means("preview simulate", *_all("dry_run")),
     **_means("operation op verb", *_all("change")),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 from duetime.scheduler.request import RETRY_ACCEPTED, RETRY_BOUNDS
 from duetime.scheduler.rules.failures.retry_words import retry_members, seconds_in_words, understood
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Object, Whole, from_json_text, is_blank, named
+from duetime.tools.arguments.types import MIN_SIMILARITY_RATIO, Object, Whole, from_json_text, is_blank, named
 
 _MEMBERS: Final = {name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}
 _IN_WORDS: Final = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
@@ -90,6 +91,11 @@ def _in_seconds(name: str, value: Json) -> Json:
 def _meant_member(name: str, value: Json) -> tuple[str, int] | None:
     plain = name.strip().lower().replace("-", "_")
     known = _IN_WORDS.get(plain) or _MEANT.get(plain) or ("max_attempts" if plain in _RETRIES else plain)
+    if known not in _MEMBERS:
+        near = next(
+            iter(get_close_matches(plain[:40], (*_MEMBERS, *_IN_WORDS, *_MEANT), n=1, cutoff=MIN_SIMILARITY_RATIO)), ""
+        )
+        known = _IN_WORDS.get(near) or _MEANT.get(near, near)
     try:
         number = Whole(0).read(_in_seconds(known, value)) + (plain in _RETRIES)
     except ValueError:

@@ -15,13 +15,10 @@ from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.meant_names import Meaning, meanings
 from duetime.tools.arguments.time_text import TimeText
-from duetime.tools.arguments.types import ArgumentType, Correctable, Object, Parted, shown
+from duetime.tools.arguments.types import MIN_SIMILARITY_RATIO, ArgumentType, Correctable, Object, Parted, shown
 
 _OF_OTHER_TOOLS: Final = frozenset({"state", "query", "minutes", "undo", "cursor", "limit"})
 """Arguments of some tools, which are no slips of a name that other ones have."""
-
-MIN_SIMILARITY_RATIO: Final = 0.75
-"""Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
 ADDRESSES: Final = frozenset({"url", "webhook_url", "callback_url", "endpoint"})
 """Names of the address of a request, which is then the action that is meant."""

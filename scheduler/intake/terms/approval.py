@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer, meant_members
+from duetime.scheduler.waits.approval import MAX_QUESTION_CHARS, Approval, meant_answer, meant_member, meant_members
 
 _ACCEPTED: Final = "true, or an object with question, by (a time or a length of time) and default (approve or reject)"
 _EXAMPLE: Final = "approval={'question': 'Pay 90 EUR?', 'by': '2 hours', 'default': 'reject'}"
@@ -97,8 +97,11 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
 def _check_members(given: Mapping[str, Any]) -> None:
     unknown = [name for name in given if name not in ApprovalRequest.__annotations__]
     if unknown:
+        meant = meant_member(unknown[0])
+        guess = f"; did you mean {meant}" if meant else ""
         right = {name: each for name, each in meant_members(given).items() if name in ApprovalRequest.__annotations__}
-        problem, example = f"it has no member {str(unknown[0])[:40]!r}", f"approval={right!r}" if right else _EXAMPLE
+        example = f"approval={right!r}" if right else _EXAMPLE
+        problem = f"it has no member {str(unknown[0])[:40]!r}{guess}"
         raise InvalidArgument("approval", problem, accepted=_ACCEPTED, example=example)
 
 

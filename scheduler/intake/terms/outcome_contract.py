@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
 from duetime.scheduler.calls.origin import NO_ORIGIN, read_origin
@@ -11,7 +12,14 @@ from duetime.scheduler.calls.reschedule import Reschedule
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, listed
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.handlers.contract.expectation import EXPECT_EXAMPLE, check_expect
+from duetime.scheduler.handlers.contract.expectation import (
+    EXPECT_EXAMPLE,
+    EXPECT_MEMBERS,
+    EXPECTED_URL_EXAMPLE,
+    URL,
+    check_expect,
+)
+from duetime.scheduler.intake.corrected_example import MAX_WHOLE_BYTES
 from duetime.scheduler.intake.deadlines import tier_of
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -21,6 +29,7 @@ from duetime.scheduler.rules.failures.follow_up import (
     ON_FAILURE_RUN,
     ON_FAILURE_TIER,
 )
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.task import Json, RetryPolicy, Task
 
@@ -37,6 +46,7 @@ MAX_CONTRACT_BYTES: Final = 16 * 1024
 _RUN_EXAMPLE: Final = "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'The import failed'}}}"
 _RUN_PARTS: Final = ("action", "payload", "title", "needs")
 _MAX_NAMES_BYTES: Final = 200
+_MIN_SIMILARITY_RATIO: Final = 0.7
 _USUAL: Final = RetryPolicy()
 
 TaskOf = Callable[[Request], Task]
@@ -48,9 +58,13 @@ def check_expected(request: Request | Reschedule, handlers: Handlers, action: st
     if not request.expect:
         return
     _check_object("expect", request.expect, EXPECT_EXAMPLE)
-    problems = ProblemCollector()
+    problems, of_result = ProblemCollector(), action != REMINDER_ACTION
     for name, value in request.expect.items():
-        problems.of(check_expect, name, value, handlers.webhooks, of_result=action != REMINDER_ACTION)
+        if name in EXPECT_MEMBERS:
+            problems.of(check_expect, name, value, handlers.webhooks, of_result=of_result)
+    accepted, example = (EXPECT_MEMBERS, EXPECT_EXAMPLE) if of_result else ((URL,), EXPECTED_URL_EXAMPLE)
+    others = {name: value for name, value in request.expect.items() if name in accepted or name not in EXPECT_MEMBERS}
+    problems.of(_check_members, "expect", others, accepted, f"expect={example}")
     if problems:
         raise problems.error()
 
@@ -157,10 +171,25 @@ def _tier(word: Json) -> str:
 
 
 def _check_members(argument: str, given: Mapping[str, Json], accepted: tuple[str, ...], example: str) -> None:
-    unknown = [repr(str(name)[:40]) for name in given if name not in accepted]
+    """Refuse members that there are not; the example has those that were meant, as they were sent."""
+    unknown = {name: _meant_member(name, accepted) for name in given if name not in accepted}
     if unknown:
-        problem = f"has no member {listed(unknown, ' and ', _MAX_NAMES_BYTES)}"
-        raise InvalidArgument(argument, problem, accepted=f"an object of {', '.join(accepted)}", example=example)
+        names = listed([repr(str(name)[:40]) for name in unknown], " and ", _MAX_NAMES_BYTES)
+        guesses = [meant for meant in unknown.values() if meant]
+        problem = f"has no member {names}" + (
+            f"; did you mean {listed(guesses, ' and ', _MAX_NAMES_BYTES)}" if guesses else ""
+        )
+        renamed = {unknown.get(name) or name: value for name, value in given.items() if unknown.get(name) not in given}
+        meant = {name: value for name, value in renamed.items() if name in accepted}
+        shown = f"{argument.rpartition('.')[2]}={meant!r}" if meant else ""
+        fits = shown and len(shown.encode()) <= MAX_WHOLE_BYTES and redacted_json(meant) == meant
+        raise InvalidArgument(
+            argument, problem, accepted=f"an object of {', '.join(accepted)}", example=shown if fits else example
+        )
+
+
+def _meant_member(name: str, accepted: tuple[str, ...]) -> str | None:
+    return next(iter(get_close_matches(str(name)[:40].lower(), accepted, n=1, cutoff=_MIN_SIMILARITY_RATIO)), None)
 
 
 def origin_of(request: Request) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import as_policy
+from duetime.scheduler.task import Json
 
 Read = TypeVar("Read")
 
@@ -50,6 +51,20 @@ _OF_FIRST_STEPS: Final = {
 
 _OF_CHAIN: Final = frozenset((*_OF_ALL_STEPS, *_OF_FIRST_STEPS, "title", "labels", "deadline", "expect")) - {"when"}
 """Arguments of which a step has that of the chain where it has none of its own."""
+
+
+def of_whole_chain(problems: Sequence[InvalidArgument], request: Request) -> list[InvalidArgument]:
+    """Return problems of steps; the example of a recurrence in one of them has it in the chain, which has none."""
+    return [_moved_to_chain(each, request) if each.argument.endswith(".repeat") else each for each in problems]
+
+
+def _moved_to_chain(problem: InvalidArgument, request: Request) -> InvalidArgument:
+    steps: list[Json] = [dict(step) for step in cast("Sequence[Any]", request.steps or ()) if isinstance(step, Mapping)]
+    rules = {str(step.pop("repeat")) for step in steps if isinstance(step, dict) and step.get("repeat")}
+    example = f"repeat={min(rules)!r}, steps={steps!r}" if len(rules) == 1 and request.repeat is None else ""
+    if not example or len(example.encode("utf-8", "replace")) > _MAX_MOVED_BYTES or redacted_json(steps) != steps:
+        return problem
+    return InvalidArgument(problem.argument, problem.problem, accepted=problem.accepted, example=example)
 
 
 def refuse_arguments_of_steps(request: Request) -> None:

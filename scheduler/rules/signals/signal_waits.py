@@ -183,7 +183,7 @@ def _one_of(place: int, given: Any, whole: Mapping[str, Any], now: datetime, whe
     """Return the wait for one of several events, with the members of the whole; its problems name its place."""
     if isinstance(given, Mapping) and (odd := [name for name in given if name not in OF_EACH]):
         problem = f"it has no member {str(odd[0])[:40]!r}"
-        example = repr({name: value for name, value in given.items() if name in OF_EACH})
+        example = repr({name: value for name, value in renamed_members(given).items() if name in OF_EACH})
         raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(OF_EACH), example=example)
     try:
         return read_wait({**given, **whole} if isinstance(given, Mapping) else given, now, when=when)

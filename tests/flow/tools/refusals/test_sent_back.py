@@ -29,6 +29,9 @@ WRONG = [
     (S, {}),
     (S, {"title": 7, "when": "tomorrow"}),
     (S, {"when": None}),
+    (S, {"when": "tomorrow", "expect": {"urll": "https://example.com/x"}}),
+    (S, {"when": "tomorrow", "retry": {"max_atempts": 4, "backof": "10 minutes"}}),
+    (S, {"steps": [{"name": "a", "repeat": "daily at 9"}, {"name": "b", "after": ["a"]}]}),
     (S, {"title": ""}),
     (S, {"title": "   ", "when": "tomorrow"}),
     (S, {"title": "Call\u202eJohn", "when": "tomorrow"}),
@@ -493,6 +496,43 @@ MEANT = [
         S,
         {"approval": {"question": "Send?", "deadline": "noon", "on_timeout": "reject"}},
         "approval={'question': 'Send?', 'by': 'noon', 'default': 'reject'}",
+    ),
+    (
+        S,
+        {"when": "tomorrow", "approval": {"qestion": "Send?", "defalt": "approve", "by": "2 hours"}},
+        "approval={'question': 'Send?', 'default': 'approve', 'by': '2 hours'}",
+    ),
+    (
+        S,
+        {"wait_for": {"any": [{"evnt": "paid"}, {"event": "x"}]}},
+        "wait_for={'any': [{'event': 'paid'}, {'event': 'x'}]}",
+    ),
+    (
+        S,
+        {"when": "tomorrow", "expect": {"urll": "https://example.com/x"}},
+        "expect={'url': 'https://example.com/x'}",
+    ),
+    (
+        S,
+        {"when": "tomorrow", "on_failure": {"run": {"action": "reminder", "payloads": {"message": "Look"}}}},
+        "on_failure={'run': {'action': 'reminder', 'payload': {'message': 'Look'}}}",
+    ),
+    (S, {"when": "tomorrow", "on_failure": {"teir": "high"}}, "on_failure={'tier': 'high'}"),
+    (
+        S,
+        {"when": "tomorrow", "retry": {"max_atempts": 4, "backof": "10 minutes"}},
+        "retry={'max_attempts': 4, 'backoff_seconds': 600}",
+    ),
+    (S, {"when": "tomorrow", "prio": "high"}, "priority='high'"),
+    (
+        S,
+        {"steps": [{"name": "a", "repeat": "daily at 9"}, {"name": "b", "after": ["a"]}]},
+        "repeat='daily at 9', steps=[{'name': 'a'}, {'name': 'b', 'after': ['a']}]",
+    ),
+    (
+        S,
+        {"repeat": "daily at 8", "steps": [{"name": "a", "repeat": "daily at 9"}, {"name": "b", "after": ["a"]}]},
+        "steps=[{'name': 'a'}, {'name': 'b', 'after': ['a']}]",
     ),
     (S, {"approval": {"message": "Send?"}}, "approval={'question': 'Send?'}"),
     (
