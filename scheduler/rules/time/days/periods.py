@@ -29,10 +29,13 @@ PERIOD_WORDS = {"next": "next", "this": "this", "coming": "coming"}
 
 
 def read_period_as_end(row: Tokens, today: date) -> Day | None:
-    """Read `this week`, `week 50` and `the weekend` as the end of something, which is its last day."""
+    """Read `this week`, `next month`, `week 50` and `the weekend` as the end of something, which is its last day."""
     week = row.attempt(read_week_number, today)
     if week:
-        return week if not week.period else _last_of_weeks(week)
+        return week if not week.period else _last_of(week)
+    coming = row.attempt(read_next_period, today)
+    if coming:
+        return coming if not coming.period else _last_of(coming)
     weekend = row.attempt(read_weekend, today, last=True)
     if weekend or not row.accept("this"):
         return weekend
@@ -43,9 +46,9 @@ def read_period_as_end(row: Tokens, today: date) -> Day | None:
     return Day((last,), f"this {unit} read as its last day, {{day}}")
 
 
-def _last_of_weeks(week: Day) -> Day:
-    days = tuple(next_start("week", day) - _DAY for day in week.candidates)
-    return replace(week, candidates=days, note=(week.note or "").replace("first", "last"))
+def _last_of(period: Day) -> Day:
+    days = tuple(next_start(period.period, day) - _DAY for day in period.candidates)
+    return replace(period, candidates=days, note=(period.note or "").replace("first", "last"))
 
 
 def read_weekend(row: Tokens, today: date, *, last: bool = False) -> Day | None:
@@ -231,7 +234,7 @@ def _number(row: Tokens) -> int | None:
 
 def same_day(named: Day, other: date) -> Day:
     """Return the day of a period, which `named` names, that is in it as `other` is in its own."""
-    start = named.candidates[0]
+    start = start_of(named.period, named.candidates[0])  # the last day stands for a period that ends something
     if named.period == "week":
         found = start + timedelta(days=other.weekday())
     else:
