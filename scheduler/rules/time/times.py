@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from math import ceil, inf
@@ -17,7 +18,7 @@ from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
-from duetime.scheduler.rules.time.windows import TimesOfDay
+from duetime.scheduler.rules.time.windows import WITH_DEADLINE, TimesOfDay
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _ACCEPTED = (
@@ -185,22 +186,20 @@ def _check_length(text: str, argument: str) -> None:
 
 def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> str:
     """Return the corrected texts that are still to come; where none is, what they are corrected to in turn."""
-    good: list[str] = []
-    better: list[str] = []
+    good, better, window = list[str](), list[str](), error
     for example in error.examples:
         try:
-            _resolve(example, now, zones.load(error.zone) if error.zone else home, frame)
+            with suppress(NoZone):
+                _resolve(example, now, zones.load(error.zone) if error.zone else home, frame)
+            good.append(example)
         except Misread as again:
-            better += again.examples
-        except NoZone:
-            good.append(example)
-        else:
-            good.append(example)
+            better, window = [*better, *again.examples], again if error.zone else error
     chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
     name = argument.rpartition(".")[2]
-    if good and isinstance(error, TimesOfDay):
-        return error.example_of(name, chosen[0], ends=frame.end)
-    return f"{name}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
+    zone = f", timezone={error.zone!r}" if error.zone else ""
+    if (good or (zone and name in WITH_DEADLINE)) and isinstance(window, TimesOfDay):
+        return window.example_of(name, chosen[0], ends=frame.end) + zone
+    return f"{name}={chosen[0]!r}{zone}" if zone else " or ".join(chosen)
 
 
 def _with_zone_apart(text: str, now: datetime, argument: str) -> str:

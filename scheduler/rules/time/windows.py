@@ -31,7 +31,7 @@ _DATE_WORDS: Final = frozenset({"on", "by", "before", "until", "till", "am", "le
 _BARE: Final = re.compile("[0-9]+")
 
 
-_WITH_DEADLINE: Final = frozenset({"when", "deadline"})
+WITH_DEADLINE: Final = frozenset({"when", "deadline"})
 """Arguments of the calls that have both."""
 
 
@@ -46,7 +46,7 @@ class TimesOfDay(Misread):
 
     def example_of(self, argument: str, start: str, *, ends: bool) -> str:
         """Return what says the same: a time and a deadline, else the begin, or of something that ends the end."""
-        if argument in _WITH_DEADLINE:
+        if argument in WITH_DEADLINE:
             return f"when={start!r}, deadline={self.length!r}"
         return self.end if ends else start
 

@@ -526,6 +526,16 @@ MEANT = [
     (S, {"when": "tomorrow", "prio": "high"}, "priority='high'"),
     (
         S,
+        {"when": "tomorrow between 9 and 11 New York time", "timezone": "Europe/Berlin"},
+        "when='tomorrow at 9:00', deadline='2 hours', timezone='America/New_York'",
+    ),
+    (
+        S,
+        {"when": "tomorrow between 9 and 11 CET"},
+        "when='tomorrow at 9:00', deadline='2 hours', timezone='Europe/Paris'",
+    ),
+    (
+        S,
         {"steps": [{"name": "a", "repeat": "daily at 9"}, {"name": "b", "after": ["a"]}]},
         "repeat='daily at 9', steps=[{'name': 'a'}, {'name': 'b', 'after': ['a']}]",
     ),
