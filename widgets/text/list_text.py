@@ -190,10 +190,11 @@ def _step_words(page: TaskPage, view: TaskView) -> str:
 
 def _look_words(view: TaskView, look: str) -> str:
     run = view.record.run
-    again = f", {attempt_in_words(run, view.record.task.retry)}," if run.state is State.RETRYING else ""
+    again = run.state is State.RETRYING or (run.state is State.READY and run.attempt > 0)
+    tries = f", {attempt_in_words(run, view.record.task.retry)}," if again else ""
     until = view.record.task.paused_until if look == "paused" else None
     held = f" until {_short(until, view.record.task.timezone, view.now)}," if until else ""
-    return f"{word_of(look)}{again}{held}"
+    return f"{word_of(look)}{tries}{held}"
 
 
 def _failure_line(view: TaskView, zone: str) -> str:

@@ -37,6 +37,7 @@ _COMES: Final = {
     "waiting": "{it} is {word} and starts by itself.{later}",
     "asking": "{it} is {word} for the user's answer.{later}",
     "ready": "{it} is {word} to start. {time}",
+    "ready_again": "{it} is {word} to start its next attempt. Its first was due {due}.",
     "stopping": "{it} is {word}: it was asked to stop.",
     "retrying": "{it} is {word} after a failure. {time}",
     "blocked": "{it} is {word} and continues once its requirements are met. {time}",
@@ -160,6 +161,8 @@ def _fuller(found: str, task: TaskPayload) -> str:
     if found == "suspended":
         kinds = ((WaitKind.APPROVAL, "suspended_asking"), (WaitKind.EVENT, "suspended_awaiting"))
         return next((fuller for kind, fuller in kinds if _waits(task, kind)), found)
+    if found == "ready" and task.attempt:
+        return "ready_again"
     if found == "succeeded" and task.action == REMINDER_ACTION:
         return "silent"
     if found == "paused" and task.state is State.RUNNING:

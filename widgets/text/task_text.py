@@ -99,7 +99,7 @@ def _name_line(task: TaskPayload, room: QuoteLimits) -> str:
 
 def attempt_in_words(task: TaskPayload) -> str:
     """Say which attempt runs or comes next, from the second on: `attempt 3 of 5`."""
-    again = task.state is State.RETRYING
+    again = task.state in {State.RETRYING, State.READY}
     if not task.attempt or (task.attempt == 1 and not again):
         return ""
     return f"attempt {task.attempt + again}{f' of {task.max_attempts}' if task.max_attempts else ''}"

@@ -286,6 +286,20 @@ def test_the_wait_between_attempts_reads_as_a_sentence(ask: Ask, store: Store, c
     assert re.search(r"Waiting for attempt 2.* in 2 h.*, after: «no such host»\.", text)
 
 
+def test_a_retry_that_is_ready_says_which_attempt_it_is(ask: Ask, store: Store, clock: Clock) -> None:
+    _, task = after(ask, store, clock, Retry("no such host", timedelta(hours=2)), action="render")
+    clock.now += timedelta(hours=2)
+    store.claims.make_ready(limit=1)
+    said, _ = ask("get_task", task_id=task["id"])
+    row = next(line for line in ask("list_tasks")[0].splitlines() if line.startswith(task["id"]))
+
+    assert said.startswith(
+        "The task is ready to start its next attempt. Its first was due Sat 21 Nov 2026 18:01 New York"
+    )
+    assert re.search(r"render «Call», America/New_York, attempt 2 of \d\.", said)
+    assert re.search(r" ready, attempt 2 of \d, «Call»", row)
+
+
 def test_a_history_that_only_the_user_sees_leaves_its_outcomes_unread(ask: Ask, store: Store, clock: Clock) -> None:
     _, task = after(ask, store, clock, Done("Bring coffee"))
     named = {"task_id": task["id"], "history": True}
