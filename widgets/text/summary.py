@@ -48,6 +48,7 @@ _COMES: Final = {
     "paused": "{it} is {word}. {time}",
     "paused_running": "{it} is {word}, and its current run goes on to its end. {time}",
     "paused_until": "{it} is {word} until {until}. {time}",
+    "paused_up_to": "{it} is {word} until {until}, which is its time.",
     "damaged": "{it} is {word}. {time}",
     "succeeded": "{it} {word} {ended}.",
     "reminded": "The user was {word} {ended}.",
@@ -167,7 +168,12 @@ def _fuller(found: str, task: TaskPayload) -> str:
         return "silent"
     if found == "paused" and task.state is State.RUNNING:
         return "paused_running"
-    return "paused_until" if found == "paused" and task.paused_until else found
+    return _pause(task) if found == "paused" and task.paused_until else found
+
+
+def _pause(task: TaskPayload) -> str:
+    """Return the name of the sentence for a pause with an end: whether the task is due then, or later."""
+    return "paused_up_to" if task.paused_until == task.when.utc and not _is_last_passed(task) else "paused_until"
 
 
 def why_expired(task: TaskPayload) -> str:

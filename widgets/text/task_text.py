@@ -69,7 +69,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         first_sentence(task),
         sentences(repeat_in_words(task, room), _now(task)),
         _name_line(task, room),
-        task.effect or target_in_words(task.target, room),
+        ("" if task.paused else task.effect) or target_in_words(task.target, room),
         chain_line(task.chain),
         _demand_line(task, room),
         waits_in_words(task, room),

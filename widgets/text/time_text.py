@@ -41,6 +41,7 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     now = datetime.fromisoformat(task.now)
     is_of_run = task.state is State.RUNNING or (task.state is State.WAITING and _first(repeat, now) <= now)
     to_come = repeat.next[1:] if is_of_run else repeat.next  # the first is the run itself
+    shown = 0 if task.paused_until else shown  # the first sentence has the one that comes
     coming = ", ".join(wall(text).replace(f" {now.year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
     asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""

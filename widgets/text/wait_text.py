@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.remedies import PAUSED_UNTIL_PREFIX, Resume, reason_in
 from duetime.scheduler.rules.states import BLOCKED_PREFIX
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.text.summary import look
 from duetime.widgets.tool_words import TOOL_WORDS
 
 NEXT_STEP = re.compile(r"its next step( in [0-9a-z ]+)?")
@@ -33,6 +34,9 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
 
 def _held(reason: str, task: TaskPayload) -> str:
     """Return a pause as a sentence; that of a step begins with the step's name, which stays as it is."""
+    if look(task) == "paused" and task.paused_until and reason.startswith(PAUSED_UNTIL_PREFIX):
+        resume = TOOL_WORDS.remedy(Resume(task.id))
+        return f"To go on sooner, {resume[0].lower()}{resume[1:]}"  # the first sentence says until when
     of_step = task.chain is not None and not task.paused
     return f"Step {reason}." if of_step else f"{reason[0].upper()}{reason[1:]}."
 

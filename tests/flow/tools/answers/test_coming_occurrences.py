@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,7 +43,11 @@ def test_a_series_that_is_paused_until_a_time_says_when_it_runs_after_that(sched
 
 def test_a_pause_up_to_its_time_leaves_it_that_time(scheduler: Scheduler) -> None:
     task_id = scheduler.schedule("Report", repeat=DAILY).record.task.id
-    assert "Its time is Sun 29 Nov 2026 09:00" in said(scheduler.reschedule(task_id, pause_until="2026-11-29 9:00"))
+    text = said(scheduler.reschedule(task_id, pause_until="2026-11-29 9:00"))
+    assert re.match(r"The \w+ is paused until Sun 29 Nov 2026 09:00 [^.]*, which is its time\.\n", text)
+    assert "To go on sooner, resume it with reschedule_task(pause=false)." in text
+    assert text.count("29 Nov") == 1, "it says once until when"
+    assert len(text) < 450
 
 
 def test_a_pause_up_to_the_end_of_a_series_says_that_nothing_comes_after_it(scheduler: Scheduler) -> None:
@@ -75,7 +80,7 @@ def test_an_occurrence_during_a_pause_that_runs_at_its_end_is_announced(
 ) -> None:
     task_id = scheduler.schedule("Report", repeat=DAILY, **more).record.task.id
     text = said(scheduler.reschedule(task_id, pause_until="2026-12-02 12:00"))
-    assert "Its time is Wed 2 Dec 2026 12:00" in text
+    assert "is paused until Wed 2 Dec 2026 12:00 UTC, in 4 days, which is its time." in text
     view = scheduler.get(task_id)
     assert [f"{each.wall:%d %b %H:%M}" for each in view.upcoming[:2]] == ["02 Dec 12:00", "03 Dec 09:00"]
     clock.at = datetime(2026, 12, 2, 12, tzinfo=UTC)
