@@ -70,17 +70,15 @@ _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 def wait_reason_part(wait: WaitReason) -> WaitPart:
     """Return one reason why a run waits; titles and sentences are cut."""
     until = utc(wait.until) if wait.until else None
-    after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
     title = cut(wait.title, MAX_SENTENCE_CHARS) if wait.title else None
-    state = State(wait.state) if wait.state else None
     return WaitPart(
         kind=wait.kind,
         pool=wait.pool,
         until=until,
-        after=after,
+        after=cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None,
         task=wait.task,
         title=title,
-        state=state,
+        state=State(wait.state) if wait.state else None,
         event=wait.event,
         match=cut(wait.match, MAX_SAID_CHARS) if wait.match else None,
         goes_on=wait.goes_on,
@@ -109,7 +107,8 @@ def last_run_part(record: TaskRecord, newer: Run | None = None) -> LastRun | Non
     run = newer or record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
-    reason = run.error if run.state in FAILURES else run.summary or _why_it_did_not_run(run)
+    said = None if run.state is State.CANCELLED else run.summary
+    reason = run.error if run.state in FAILURES else said or _why_it_did_not_run(run)
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
@@ -121,7 +120,8 @@ def last_run_part(record: TaskRecord, newer: Run | None = None) -> LastRun | Non
 
 def _why_it_did_not_run(run: Run) -> str | None:
     """Return why a run was left out or cancelled, where Duetime or an answer decided that: `ann rejected it`."""
-    return run.error if run.state in {State.CANCELLED, State.SKIPPED} else None
+    decided = run.started_at is None or run.gives_way  # else its words are those of its last attempt
+    return run.error if run.state is State.SKIPPED or (run.state is State.CANCELLED and decided) else None
 
 
 def _is_known(record: TaskRecord, text: str) -> bool:

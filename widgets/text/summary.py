@@ -12,6 +12,7 @@ from typing import Final
 
 from duetime.scheduler.chain.chain_view import CHAIN_ACTION
 from duetime.scheduler.ids import DRY_RUN_ID
+from duetime.scheduler.outbound.target import WATCH
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import State
@@ -42,6 +43,7 @@ _COMES: Final = {
     "retrying": "{it} is {word} after a failure. {time}",
     "blocked": "{it} is {word} and continues once its requirements are met. {time}",
     "suspended": "{it} is {word} and continues by itself. {time}",
+    "suspended_watching": "{it} is {word}, and looks again by itself. {time}",
     "suspended_asking": "{it} is {word} and waits for the user's answer. {time}",
     "suspended_awaiting": "{it} is {word} and waits for an event. {time}",
     "running": "{it} is {word}. {time}",
@@ -101,7 +103,7 @@ def first_sentence(task: TaskPayload) -> str:
     time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),
-        "word": word_of(looks),
+        "word": word_of(looks, task.action),
         "due": time,
         "time": "None of its times comes after that." if _is_last_passed(task) else _due(due, now, time),
         "later": f" {_bound(task, time)}" if due > now else "",
@@ -161,7 +163,8 @@ def _fuller(found: str, task: TaskPayload) -> str:
         return "asking"
     if found == "suspended":
         kinds = ((WaitKind.APPROVAL, "suspended_asking"), (WaitKind.EVENT, "suspended_awaiting"))
-        return next((fuller for kind, fuller in kinds if _waits(task, kind)), found)
+        usual = "suspended_watching" if task.action == WATCH else found
+        return next((fuller for kind, fuller in kinds if _waits(task, kind)), usual)
     if found == "ready" and task.attempt:
         return "ready_again"
     if found == "succeeded" and task.action == REMINDER_ACTION:

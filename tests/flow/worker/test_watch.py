@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -21,6 +22,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 
 from tests.builders import NOON, TENANT, Clock, a_task, restarted, started
+from tests.flow.tools.calls import asked_of
 
 
 class Shop:
@@ -40,7 +42,7 @@ class Shop:
         ctx = Context.of(claim.task, claim.run, worker="w1", link=link)
         outcome = run_handler(self.handler, ctx, claim.task.payload)
         self.store.claims.settle([settle(claim, outcome, now=self.store.now(), jitter=0.0)])
-        return self.store.tasks.get(TENANT, claim.task.id).run.state
+        return self.store.tasks.get(claim.task.tenant, claim.task.id).run.state
 
 
 @pytest.fixture
@@ -66,6 +68,22 @@ def test_a_watch_is_suspended_between_two_looks_and_fires_once(store: Store, sho
     assert shop.look(again) is State.SUCCEEDED
     [message] = store.inbox.unread(TENANT, "alice", limit=9)
     assert message.text.startswith("stock: @ == `0` holds (0)")
+
+
+def test_a_watch_between_two_looks_is_watching_and_one_that_is_cancelled_was_not_by_what_it_saw(
+    store: Store, shop: Shop, scheduler: Scheduler
+) -> None:
+    payload = {"check": "stock", "condition": "@ == `0`"}
+    claim = restarted(store, scheduler.schedule("Stock", when="now", action="watch", payload=payload).record)
+    shop.look(claim)
+    ask = asked_of(scheduler)
+    said, _ = ask("get_task", task_id=claim.task.id)
+    assert said.startswith("The task is watching, and looks again by itself. Its time is ")
+    assert re.search(rf"{claim.task.id} .* watching «", ask("list_tasks")[0])
+    ended, cancelled = ask("cancel_task", task_id=claim.task.id)
+    assert ended.startswith("The task is cancelled")
+    assert "not met yet" not in ended
+    assert "summary" not in cancelled["last_run"]
 
 
 def test_an_expired_watch_is_found_by_its_state_and_has_no_dead_letter(store: Store, shop: Shop, clock: Clock) -> None:
