@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime
 
 from duetime.scheduler.foresight.start_times import expected_at, extra_run, rows_of, side_start, side_times, starts_at
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.overtake import is_stopping
-from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import InboxMessage, State, Tier
+from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import waits_in_row
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView, due_at
-from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
+from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.payload import MAX_CLASH_MEMBERS
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.summary import moment
 from duetime.widgets.text.task_text import QUOTES_ARE_DATA, held_until_in_words
+from duetime.widgets.text.unread_text import unread_in_words, unread_lines
 from duetime.widgets.vocabulary import look_of, word_of
 
-MAX_SNIPPET_CHARS = 100
 MAX_LISTED_REASON_CHARS = 80
 MAX_EXTRA_TIMES = 2
 LIST_CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
@@ -32,13 +31,13 @@ _MAKES_ONE = 'schedule_task(title="Call John", when="in 20 min") makes one.'
 def list_text(page: TaskPage) -> str:
     """One page of tasks, a line each; times are in the first task's zone unless a line names another."""
     if not page.views:
-        return "\n".join([_nothing(page), *_unread_lines(page)])
+        return "\n".join([_nothing(page), *unread_lines(page)])
     zone = page.views[0].record.task.timezone
     line = _failure_line if only_failures(page.where.states) else _row_line
     rows = [sentences(line(view, zone), _step_words(page, view)) for view in rows_of(page)]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
-    return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
+    return "\n".join([*filter(None, _headlines(page, zone)), *unread_lines(page), *clashes, *rows, *more])
 
 
 def clash_line(clash: Clash, now: datetime) -> str:
@@ -117,10 +116,8 @@ def _next_words(page: TaskPage, now: datetime) -> str:
 
 
 def _unread_words(page: TaskPage) -> str:
-    number = page.unread_count or len(page.unread)
-    unread = f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
     held = HeldDeliveries(page.held_count, page.held_until)
-    return sentences(unread, quiet_in_words(page.quiet_count), held_in_words(held, page.zone))
+    return sentences(unread_in_words(page), quiet_in_words(page.quiet_count), held_in_words(held, page.zone))
 
 
 def held_in_words(held: HeldDeliveries, zone: str) -> str:
@@ -270,23 +267,6 @@ def _misses(view: TaskView) -> str:
 def _short(instant: datetime, zone: str, now: datetime) -> str:
     year = now.astimezone(zones.load(zone)).year
     return times.describe(instant, zone).replace(f" {year} ", " ")
-
-
-def _unread_lines(page: TaskPage) -> Iterable[str]:
-    shown = page.unread[:MAX_UNREAD_MESSAGES]
-    lines = [_unread_line(message, page.now or message.created_at) for message in shown]
-    left = page.unread_count - len(shown)
-    more = f" {left} more {'is' if left == 1 else 'are'} unread." if left > 0 else ""
-    return [*lines, f"Unread until get_task(task_id, history=true) has shown them.{more}"] if lines else []
-
-
-def _unread_line(message: InboxMessage, now: datetime) -> str:
-    words, note = words_and_note(message.text)
-    ended = "" if message.state is State.SUCCEEDED else f" {word_of(message.state)}"
-    text = "" if words == message.title else f": {quoted(words, MAX_SNIPPET_CHARS)}"
-    when = times.relative(message.created_at, now)
-    title = quoted(message.title, LIST_TITLE_CHARS)
-    return sentences(f"Unread ({when}): {title}{ended}{text}", note, message.task_id)
 
 
 def _nothing(page: TaskPage) -> str:

@@ -139,9 +139,7 @@ def check_choice(call: BulkCall) -> None:
             "task_ids", "a filter is given as well", accepted="tasks by id, or a filter", example="task_ids=null"
         )
     if (call.verb is BulkVerb.UNDO) != (call.undo is not None):
-        raise InvalidArgument(
-            "undo", "an undo takes the token of the change, and nothing else does", example="change='undo', undo='u_b1'"
-        )
+        raise _no_undo(call)
     if call.tenant is not None and call.verb is not BulkVerb.UNDO:
         raise InvalidArgument("tenant", "only an undo takes it", accepted="tasks of your own tenant")
     if call.timezone is not None and (call.verb is not BulkVerb.PAUSE or call.to is None):
@@ -155,6 +153,13 @@ def check_choice(call: BulkCall) -> None:
         raise InvalidArgument("task_ids", "too many", accepted=f"up to {MAX_TASKS_CHANGED:,}")
 
 
+def _no_undo(call: BulkCall) -> InvalidArgument:
+    """Return the refusal of an undo without its token, or of the token of another change; no example knows a token."""
+    problem = "an undo takes the token of the change, and nothing else does"
+    example = "" if call.undo is None else f"undo=null or change='undo', undo={call.undo!r}"
+    return InvalidArgument("undo", problem, accepted="the `undo` in the answer to the change", example=example)
+
+
 def refuse_dry_run(dry_run: bool) -> None:
     """Refuse the dry run of an undo. Raises InvalidArgument."""
     if dry_run:
@@ -162,7 +167,7 @@ def refuse_dry_run(dry_run: bool) -> None:
             "dry_run",
             "an undo has no dry run",
             accepted="an undo without it, which leaves a task as it is that was changed again since",
-            example="change='undo', undo='u_b1'",
+            example="dry_run=false",
         )
 
 

@@ -67,9 +67,8 @@ class ChainUndo:
     def undo(self, chain_id: str, undo: str | None, call: CallArguments) -> TaskView:
         """Take back the answer to what its steps asked, or the change of all of it, that the token names."""
         if undo is None:
-            raise InvalidArgument(
-                "undo", "an undo of a chain takes the token that the answer to its change has", example="undo='u_b1'"
-            )
+            problem = "an undo of a chain takes the token that the answer to its change has"
+            raise InvalidArgument("undo", problem, accepted="the `undo` in that answer")
         if undo == UNDOES_SCHEDULING:
             return self._unscheduled_chain(chain_id, call)
         if is_of_answer(undo):

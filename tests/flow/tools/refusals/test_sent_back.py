@@ -640,6 +640,7 @@ MEANT = [
         {"task_id": "ONE", "action": "snooze", "minutes": 5, "until": "friday"},
         "minutes=5, until=null or until='friday', minutes=null",
     ),
+    (C, {"change": "cancel", "query": "one", "undo": "u_b7"}, "undo=null or change='undo', undo='u_b7'"),
     (
         C,
         {"change": "cancel", "query": "one", "to": "friday"},
@@ -789,6 +790,19 @@ def test_too_many_steps_are_refused_without_an_example_that_would_leave_some_out
     accepted, said = answer(S, {"title": "A", "steps": [{"name": f"s{number}"} for number in range(51)]})
     assert not accepted
     assert said.endswith("at most 50 in a call; the others in another one, whose `after` has the id of this chain.")
+
+
+@pytest.mark.parametrize(("tool", "given"), [(C, {"change": "undo"}), (A, {"task_id": "CHAIN", "action": "undo"})])
+def test_an_undo_without_its_token_has_no_example_that_would_be_refused(
+    scheduler: Scheduler, answer: Answer, tool: str, given: dict[str, Any]
+) -> None:
+    chain = scheduler.schedule("Two", when="tomorrow", steps=[{"name": "a"}, {"name": "b"}]).chain
+    accepted, said = answer(
+        tool, {name: chain.id if chain and value == "CHAIN" else value for name, value in given.items()}
+    )
+    assert not accepted
+    assert "Example" not in said
+    assert re.search(r"Accepted: the `undo` in (the answer to the change|that answer)\.", said)
 
 
 def test_an_undo_takes_no_length(answer: Answer, ids: dict[str, str]) -> None:

@@ -43,7 +43,10 @@ def test_a_task_says_what_it_waits_for_wherever_it_is_read(scheduler: Scheduler)
     page = scheduler.tasks.list(mention=True)
     text = list_text(page)
     assert f"(waits for {WAITS})" in text
-    assert "«Pay the invoice» waiting: «Pay 90 EUR?»" in text, "once, in the inbox"
+    assert "«Pay the invoice»: «Pay 90 EUR?»" in text, "once, in the inbox"
+    assert "1 question waits for the user's answer. It is now" in text
+    assert "\nAsked (now): «Pay the invoice»" in text
+    assert "nread" not in text, "a question is no outcome"
     card = task_payload(scheduler.get(task_id))
     assert card.waits is not None
     assert (card.waits[0].kind, card.waits[0].title) == ("approval", "Pay 90 EUR?")
