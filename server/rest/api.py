@@ -47,9 +47,6 @@ _STREAMS: Final = (
 )
 
 
-_STREAM_NAMES: Final = frozenset(name for _, name, _ in _STREAMS)
-
-
 def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence[str]], None]]) -> Sequence[BaseRoute]:
     """Return the routes of the API over the application that `parts` gives at the time of a request.
 
@@ -79,10 +76,8 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
 
 
 def _route(path: str, method: str, endpoint: Endpoint, name: str) -> Route:
-    """Return a route for one method; one for GET answers HEAD too, but a stream, which has no end."""
-    made = Route(path, endpoint, methods=[method], name=name)
-    made.methods = {method} if name in _STREAM_NAMES else made.methods
-    return made
+    """Return a route for one method; one for GET answers HEAD too."""
+    return Route(path, endpoint, methods=[method], name=name)
 
 
 @cache

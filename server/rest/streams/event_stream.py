@@ -85,7 +85,7 @@ class StreamTime:
 
 
 class EventStream(Response):
-    """Opens a stream when it is sent: a client that left before has opened none."""
+    """Opens a stream when it is sent: a client that left before has opened none, and HEAD has its headers alone."""
 
     def __init__(self, feed: ChangeFeed, by: Principal, holds: Holds, texts: StreamTexts) -> None:
         super().__init__(media_type=STREAM_TYPE)
@@ -95,12 +95,12 @@ class EventStream(Response):
         self._texts = texts
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await _streamed(_no_texts())(scope, receive, send)
+            return
         try:
             async with self._feed.opened(self._by, self._holds) as stream:
-                headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-                texts = self._until_outage(stream)
-                response = StreamingResponse(texts, headers=headers, media_type=STREAM_TYPE)
-                await response(scope, receive, send)
+                await _streamed(self._until_outage(stream))(scope, receive, send)
         except DuetimeError as error:
             await problem(error, words_for(Headers(scope=scope)))(scope, receive, send)
 
@@ -111,6 +111,16 @@ class EventStream(Response):
                 yield text
         except DuetimeError as error:
             log.warning("a stream of server-sent events ended: %s", error)
+
+
+def _streamed(texts: AsyncIterator[str]) -> StreamingResponse:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(texts, headers=headers, media_type=STREAM_TYPE)
+
+
+async def _no_texts() -> AsyncIterator[str]:
+    for text in tuple[str, ...]():
+        yield text
 
 
 def responses(kinds: tuple[str, ...], data: str, *statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:

@@ -230,7 +230,17 @@ async def test_a_path_or_a_method_that_is_not_served_is_a_problem_too(site: Site
     assert (await sent(site, "DELETE", "/tasks/batch")).headers["Allow"] == "POST"
 
 
-@pytest.mark.parametrize("path", ["/tasks", "/tasks/t_nothing", "/openapi.json", "/tasks?limt=5"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tasks",
+        "/tasks/t_nothing",
+        "/openapi.json",
+        "/tasks?limt=5",
+        "/changes?seconds=0",
+        "/runs/r_nothing/log/stream",
+    ],
+)
 async def test_a_path_with_get_answers_head_too_with_the_same_headers_and_no_body(site: Site, path: str) -> None:
     whole, head = await sent(site, "GET", path), await sent(site, "HEAD", path)
     assert (head.status_code, head.content) == (whole.status_code, b"")
