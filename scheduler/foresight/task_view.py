@@ -28,7 +28,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe, describe_apart
 from duetime.scheduler.run_records import Failure
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import Coalesce, Overlap, RepeatPolicy, Run, State, Task
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable, of_step
 from duetime.scheduler.view_parts import Occurrence, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView, after_pause
@@ -106,7 +106,7 @@ def _each_time(text: str, task: Task, *, step: str | None = None) -> str:
 def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
     """Return the next occurrences of a task: during a pause with an end, those after it.
 
-    A run that waits for an answer or an event holds its series, whose times that pass until then do not come.
+    Times that pass while its run waits, is open or is late do not come, unless its policy makes up for them.
     """
     task, run = record.task, record.run
     if task.paused and task.paused_until is not None:
@@ -114,7 +114,13 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
             run = run_after_pause(record, task.paused_until)
         except Refused:  # none is left
             return ()
-    return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if run.state is State.WAITING else None)
+    left_out = run.state is State.WAITING or not _makes_up(task.repeat_policy or RepeatPolicy())
+    return upcoming(task, run, MAX_UPCOMING_TIMES, after=now if left_out else None)
+
+
+def _makes_up(policy: RepeatPolicy) -> bool:
+    """Tell whether a time that passes while a run is open or late may come afterwards."""
+    return policy.overlap is not Overlap.SKIP or policy.coalesce not in (None, Coalesce.EARLIEST)
 
 
 def chain_view(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from duetime.scheduler.ids import DRY_RUN_ID
@@ -39,18 +40,19 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
         return ""
     shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
     now = datetime.fromisoformat(task.now)
-    is_of_run = task.state is State.RUNNING or (task.state is State.WAITING and _first(repeat, now) <= now)
-    to_come = repeat.next[1:] if is_of_run else repeat.next  # the first is the run itself
     shown = 0 if task.paused_until else shown  # the first sentence has the one that comes
-    coming = ", ".join(wall(text).replace(f" {now.year} ", " ") for text in to_come[:shown])
+    coming = ", ".join(wall(text).replace(f" {now.year} ", " ") for text in times_to_come(task)[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
     asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""
     question = f"Asks the user before each run: {asks}." if asks else ""
     return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, question, f"Next: {coming}." if coming else "")
 
 
-def _first(repeat: Repeat, now: datetime) -> datetime:
-    return datetime.fromisoformat(repeat.next[0]) if repeat.next else now
+def times_to_come(task: TaskPayload) -> Sequence[str]:
+    """Return the next times of a task; the first one is of the run itself, and has come where that is due or runs."""
+    times = task.repeat.next if task.repeat else ()
+    has_come = bool(times) and datetime.fromisoformat(times[0]) <= datetime.fromisoformat(task.now)
+    return times[1:] if has_come or task.state is State.RUNNING else times
 
 
 def exceptions_in_words(task: TaskPayload) -> str:

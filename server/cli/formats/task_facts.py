@@ -35,7 +35,7 @@ from duetime.widgets.text.task_text import (
     held_in_words,
     origin_in_words,
 )
-from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
+from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, times_to_come, wall
 from rich.text import Text
 
 IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "paused_until", "deadline"})
@@ -139,7 +139,7 @@ def task_facts(task: TaskPayload) -> None:
             ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("policy", policy_in_words(task.repeat.policy) if task.repeat else None),
             ("asks first", approval_in_words(task.repeat.approval) if task.repeat and task.repeat.approval else None),
-            ("next", ", ".join(map(wall, task.repeat.next)) if task.repeat else None),
+            ("next", ", ".join(map(wall, times_to_come(task)))),
             ("priority", task.priority),
             ("deadline", deadline_in_words(task)),
             ("takes", f"about {task.estimate}" if task.estimate else None),

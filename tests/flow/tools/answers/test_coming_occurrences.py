@@ -110,3 +110,22 @@ def test_a_run_that_waits_for_an_answer_names_no_time_that_has_passed(
     view = scheduler.get(task_id)
     assert view.record.run.state is State.WAITING
     assert "Next: Sun 6 Dec 09:00, Mon 7 Dec 09:00" in said(view)
+
+
+@pytest.mark.parametrize(("policy", "second"), [(None, "Sun 6 Dec"), ({"overlap": "buffer_all"}, "Mon 30 Nov")])
+def test_a_run_that_is_late_names_the_times_that_its_policy_leaves(
+    scheduler: Scheduler, clock: Clock, policy: Any, second: str
+) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY, repeat_policy=policy).record.task.id
+    clock.at = datetime(2026, 12, 5, 12, tzinfo=UTC)
+    assert f"Next: {second} 09:00" in said(scheduler.get(task_id))
+
+
+def test_a_run_that_is_open_names_no_time_that_has_passed(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task_id = scheduler.schedule("Report", repeat=DAILY).record.task.id
+    clock.at = datetime(2026, 11, 29, 9, tzinfo=UTC)
+    Dispatcher(store, MemoryQueue()).step()
+    clock.at = datetime(2026, 12, 5, 12, tzinfo=UTC)
+    view = scheduler.get(task_id)
+    assert view.record.run.state is State.READY
+    assert "Next: Sun 6 Dec 09:00, Mon 7 Dec 09:00" in said(view)

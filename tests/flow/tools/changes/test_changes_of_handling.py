@@ -262,7 +262,7 @@ def test_a_run_that_has_begun_is_not_one_of_the_next(
     clock.forward(days=2)
     store.claims.start([Start(r.run_id) for r in store.claims.make_ready(limit=9)], worker="w", epoch=None, lease=LEASE)
     text, _ = ask("get_task", task_id=task_id)
-    assert "Next: Thu 26 Nov 09:00, Fri 27 Nov 09:00" in text
+    assert "Next: Fri 27 Nov 09:00, Sat 28 Nov 09:00" in text
 
 
 def test_a_dry_run_shows_the_new_values_and_stores_none(scheduler: Scheduler, ask: Ask) -> None:
