@@ -122,12 +122,13 @@ def _kept(columns: Sequence[str], rows: Sequence[Sequence[Text]], spare: Sequenc
 
 
 def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
-    """Show what was checked: the verdict, what was found, and what to do about it."""
+    """Show what was checked: the verdict, what was found, and what to do about it; each of several lines has its own."""
     colours = {"ok": "green", "note": "yellow", "wrong": "red"}
-    shown = [
-        (Text(verdict, style=colours[verdict]), name, f"{finding} {advice}".strip())
-        for verdict, name, finding, advice in rows
-    ]
+    shown = []
+    for verdict, name, finding, advice in rows:
+        apart = "\n" if "\n" in finding or not finding.endswith((".", "?")) else " "
+        first, *others = f"{finding}{apart}{advice}".strip().splitlines()
+        shown += [(Text(verdict, style=colours[verdict]), name, first), *(("", "", line) for line in others)]
     table(("", "CHECK", "FOUND"), shown)
 
 

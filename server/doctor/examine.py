@@ -179,7 +179,7 @@ def _nearest_directory(path: Path) -> Path:
 def _cause(settings: Settings, error: DuetimeError) -> str:
     """Return the driver's own words of a server that cannot be used, with its address."""
     cause = error.__cause__
-    if settings.sqlite_path is not None or cause is None:
+    if settings.sqlite_path is not None or cause is None or isinstance(error, InvalidSetting):
         return str(error)
     return f"{masked(settings.database_url)}: {' '.join(str(getattr(cause, 'orig', cause)).split())}"
 

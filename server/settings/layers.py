@@ -57,7 +57,7 @@ class Layers:
     def read(cls, fields: FieldsByName, config: Path | None, origin: str, given: Mapping[str, Any]) -> Layers:
         """Read the environment over the file; `given`, from `origin`, win over both. Raises InvalidSetting."""
         path = config_path(config)
-        of_file, of_environment = _from_file(fields, path), _from_environment(fields)
+        of_file, of_environment = _from_file(path), _from_environment(fields)
         layers = {f"{FILE_ORIGIN}{path}": of_file, "environment": of_environment, origin: given}
         values: dict[str, Any] = {}
         origins: dict[str, str] = {}
@@ -93,7 +93,7 @@ def config_path(given: Path | None = None) -> Path | None:
     return named
 
 
-def _from_file(fields: FieldsByName, path: Path | None) -> dict[str, Any]:
+def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     import tomllib  # noqa: PLC0415 - a first answer does not wait for it where there is no file
@@ -104,7 +104,6 @@ def _from_file(fields: FieldsByName, path: Path | None) -> dict[str, Any]:
         raise InvalidSetting(f"{path} is not TOML: {error}. Example of a line: threads = 16") from None
     except OSError as error:
         raise InvalidSetting(f"{path} cannot be read: {error.strerror}.") from None
-    _refuse_unknown({name: name for name in values}, fields, f" in {path}")
     return dict(values)
 
 
@@ -115,13 +114,12 @@ def _from_environment(fields: FieldsByName) -> dict[str, Any]:
         for name in given
         if name.upper() not in (CONFIG_VARIABLE, *REMOTE_VARIABLES) and not name.upper().startswith(TESTS_PREFIX)
     }
-    _refuse_unknown(named, fields, " in the environment", shown=lambda name: VARIABLE_PREFIX + name.upper())
-    return {name: _decoded(name, fields[name], os.environ[variable]) for name, variable in named.items()}
+    return {name: _decoded(name, fields.get(name), os.environ[variable]) for name, variable in named.items()}
 
 
-def _decoded(name: str, field: FieldInfo, text: str) -> Any:
-    """Return the value of a variable: a table is written as JSON, all else as the model reads it."""
-    if get_origin(field.annotation) not in {dict, list}:
+def _decoded(name: str, field: FieldInfo | None, text: str) -> Any:
+    """Return the value of a variable: a table is written as JSON, all else as the model reads it, which may refuse."""
+    if field is None or get_origin(field.annotation) not in {dict, list}:
         return text
     try:
         return json.loads(text)
@@ -130,18 +128,6 @@ def _decoded(name: str, field: FieldInfo, text: str) -> Any:
         raise InvalidSetting(
             f"{VARIABLE_PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: {kind} of {name}. Example: {example}"
         ) from None
-
-
-def _refuse_unknown(given: Mapping[str, str], known: Iterable[str], where: str, shown: Any = lambda name: name) -> None:
-    names = list(known)
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InvalidSetting("\n".join(_unknown(given[name], nearest(name, names), where, shown) for name in unknown))
-
-
-def _unknown(name: str, closest: str | None, where: str, shown: Any) -> str:
-    hint = f"Did you mean {shown(closest)}?" if closest else "`duetime config` lists all settings."
-    return f"{name}{where}: there is no such setting. {hint}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -156,12 +142,19 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
         return f"{problem}."
     name, origin = path[0], layers.origins.get(path[0], "default")
     if detail["type"] == "extra_forbidden":
-        return _unknown(".".join(path), _nearest_inside(layers.fields, path), f" ({origin})", lambda name: name)
+        return _unknown(path, layers.fields, origin)
     example = layers.fields[name].examples or [""]
     shown = origin if origin == VARIABLE_PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
     ending = "" if "Example: " in problem else f". Example: {example[0]}"
     return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}{ending}"
 
 
-def _nearest_inside(fields: FieldsByName, path: list[str]) -> str | None:
-    return nearest(path[-1], fields if len(path) == 1 else _PARTS.get(path[0], {}))
+def _unknown(path: list[str], fields: FieldsByName, origin: str) -> str:
+    names = list(fields if len(path) == 1 else _PARTS.get(path[0], {}))
+    closest, variable = nearest(path[-1], names), VARIABLE_PREFIX + path[0].upper()
+    where = f" in {origin.removeprefix(FILE_ORIGIN)}" if origin.startswith(FILE_ORIGIN) else f" ({origin})"
+    shown = ".".join(path) + where
+    if len(path) == 1 and origin == variable:
+        shown, closest = f"{variable} in the environment", closest and VARIABLE_PREFIX + closest.upper()
+    every = f"Accepted: {', '.join(names)}." if len(path) > 1 and names else "`duetime config` lists all settings."
+    return f"{shown}: there is no such setting. {f'Did you mean {closest}?' if closest else every}"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -210,6 +211,28 @@ def test_a_wrong_setting_is_all_that_is_said(doctor: Doctor, monkeypatch: pytest
     code, checks = doctor()
     assert (code, list(checks)) == (1, ["configuration"])
     assert "Did you mean DUETIME_THREADS?" in checks["configuration"]["said"]
+
+
+def test_each_mistake_of_the_settings_has_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DUETIME_THREADS", "0")
+    monkeypatch.setenv("DUETIME_HOSST", "x")
+    assert run(["doctor"]) == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[1].startswith("wrong configuration DUETIME_THREADS: '0' is not accepted: ")
+    assert lines[2].startswith("DUETIME_HOSST in the environment: there is no such setting.")
+    assert lines[3] == "Correct it, then run `duetime doctor` again."
+
+
+def test_a_missing_driver_of_the_database_is_named_with_its_command(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", "postgresql://x@127.0.0.1:1/y")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    code, checks = doctor()
+    assert (code, checks["database"]["verdict"]) == (1, "wrong")
+    assert "pip install '.[postgres]'" in checks["database"]["said"]
 
 
 def test_a_file_that_is_no_database_is_wrong(doctor: Doctor, home: Path) -> None:

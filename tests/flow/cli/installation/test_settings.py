@@ -115,6 +115,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[channels.crm]\nwebhook = 'https://x.example'", 'hook", "secret": "whsec_<32 bytes in base64>"}}'),
         ("[channels.crm]", "give exactly one of apprise"),
         ("[channels.crm]\napprize = 'json://x'", "Did you mean apprise?"),
+        ("[channels.crm]\nx = 1", "channels.crm.x in {path}: there is no such setting. Accepted: apprise, webhook, "),
         ("[channels.Crm]\napprise = 'json://x'", "channels.Crm"),
         ("[channels.crm]\nwebhook = 'x.example'\nsecret = 'a'", "channels.crm.webhook"),
         ("[channels.crm]\napprise = 'json://x'\noutcomes = ['failure']", "'succeeded', 'failed' or 'expired'"),
@@ -153,6 +154,14 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
 def test_an_unknown_or_wrong_setting_in_the_file_is_named(home: Path, text: str, said: str) -> None:
     path = config(home, text)
     assert said.format(path=path) in refused(path)
+
+
+def test_every_mistake_is_named_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREDS", "4")
+    said = refused(config(home, "handler = ['a']\nthreads = 0\n[channels.crm]\napprize = 'json://x'"))
+    assert sorted(line.split(" ")[0] for line in said.splitlines()) == [
+        "DUETIME_THREDS", "channels.crm.apprize", "handler", "threads",
+    ]  # fmt: skip
 
 
 def test_an_unknown_variable_stops_the_start_and_names_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
