@@ -21,6 +21,8 @@ _OTHER_WORDS = {
     "logs": "history", "start": "serve", "run": "serve",
 }  # fmt: skip
 """Names of commands elsewhere, and the command here that does the same."""
+_OTHER_WORDS_OF_A_TASK = {"run": "reschedule ID --when now"}
+"""Those that mean something else with a task behind them."""
 _BRACES = re.compile(r"\{([A-Z]+)\}")
 
 
@@ -81,7 +83,8 @@ class Verbs(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except TyperException as error:
-            meant = _OTHER_WORDS.get(args[0], "")
+            words = _OTHER_WORDS | _OTHER_WORDS_OF_A_TASK if args[1:] else _OTHER_WORDS
+            meant = words.get(args[0], "")
             if meant.partition(" ")[0] in self.commands:
                 known: Any = error  # a wrong usage, which has a message
                 known.message = f"No such command {args[0]!r}. Did you mean {meant!r}?"

@@ -122,9 +122,9 @@ def _kept(columns: Sequence[str], rows: Sequence[Sequence[Text]], spare: Sequenc
 
 
 def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
-    """Show what was checked: the verdict, what was found, and what to do about it; each of several lines has its own."""
+    """Show what was checked: the verdict, what was found, and what to do about it; one line each."""
     colours = {"ok": "green", "note": "yellow", "wrong": "red"}
-    shown = []
+    shown: list[tuple[str | Text, str, str]] = []
     for verdict, name, finding, advice in rows:
         apart = "\n" if "\n" in finding or not finding.endswith((".", "?")) else " "
         first, *others = f"{finding}{apart}{advice}".strip().splitlines()

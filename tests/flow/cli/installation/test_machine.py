@@ -113,6 +113,7 @@ def test_showing_settings_loads_neither_database_nor_protocol(home: Path) -> Non
         (("lisst",), "No such command 'lisst'. Did you mean 'list'?", "duetime"),
         (("service", "uninstall"), "No such command 'uninstall'. Did you mean 'remove'?", "duetime service"),
         (("delete",), "No such command 'delete'. Did you mean 'cancel'?", "duetime"),
+        (("run", "t_1"), "No such command 'run'. Did you mean 'reschedule ID --when now'?", "duetime"),
         (("pause",), "No such command 'pause'. Did you mean 'reschedule ID --pause'?", "duetime"),
         (("schedule",), "Missing argument 'TITLE'.", "duetime schedule"),
         (("schedule", "x", "--whenn", "y"), "No such option: --whenn", "duetime schedule"),
