@@ -19,7 +19,7 @@ from uuid import UUID
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.sanitize import MAX_JSON_LEVELS, check_json, clean_text, kind_of
 from duetime.scheduler.task import Json
-from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 
@@ -207,10 +207,22 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
     meant = meant or [name for name in names if given.lower() in _WORDS_FOR.get(name, ())]
     is_body = not meant and given.lower() in _WORDS_FOR_BODY and _BODY in names
     meant = [_BODY] if is_body else meant
-    if not meant or meant[0] in taken or not (isinstance(value, str) or is_body):
+    if not meant or meant[0] in taken or not (isinstance(value, str) or is_body or _takes(model, meant[0], value)):
         return f"{given}=null"
     taken.add(meant[0])
     return f"{meant[0]}={value!r}, {given}=null"
+
+
+def _takes(model: type[BaseModel] | None, name: str, value: object) -> bool:
+    """Tell whether a field takes a number, or true or false, as it is."""
+    fields = {_name(each, field): field for each, field in model.model_fields.items()} if model else {}
+    if name not in fields or not isinstance(value, int | float):
+        return False
+    try:
+        TypeAdapter(fields[name].rebuild_annotation()).validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _fields(given: str, model: type[BaseModel] | None) -> str:

@@ -191,6 +191,16 @@ def test_all_mistakes_of_a_payload_are_reported_together_with_their_places() -> 
     ]
 
 
+class Pages(BaseModel):
+    pages: int = Field(default=10, ge=1)
+
+
+@pytest.mark.parametrize(("given", "example"), [(3, "pages=3, page=null"), (0, "page=null"), ([3], "page=null")])
+def test_a_number_under_another_name_is_kept_where_the_field_takes_it(given: object, example: str) -> None:
+    (said,) = problems(handler("embed", payload=Pages)(lambda _ctx, _payload: Done()), {"page": given})
+    assert said.endswith(f"(did you mean pages?). Example: {example}")
+
+
 def test_an_authors_own_check_speaks_in_its_own_words() -> None:
     assert problems(resize, {"path": "/etc/passwd"}) == [
         "payload.path: is not yours. Accepted: a path in the store. Example: a.png"
