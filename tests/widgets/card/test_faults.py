@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.agenda import ROWS, a_page, a_row
+from tests.widgets.card.test_chain_card import a_chain
+from tests.widgets.card.test_task_card_outcomes import UNREAD
 from tests.widgets.chat import Chat
 from tests.widgets.sample import CALL_JOHN, NOW, a_task, held_back, refusal, soon, stamp
 
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.browser
 
 POSTING = 'Error POSTing to endpoint (HTTP 502): {"jsonrpc":"2.0","error":{"code":-32000}}'
 AWAY = "Duetime cannot be reached."
+UNDONE = "That has not been done."
 
 
 def test_a_server_that_is_away_is_told_in_plain_words_and_tried_again(chat: Chat) -> None:
@@ -29,6 +33,43 @@ def test_a_server_that_is_away_is_told_in_plain_words_and_tried_again(chat: Chat
     chat.press("Try again")
     expect(chat.state()).to_have_text("Cancelled")
     expect(alert).to_have_count(0)
+
+
+@pytest.mark.parametrize("task", [soon(), a_chain(state="scheduled")])
+def test_an_action_that_met_an_away_server_is_still_to_be_made_when_it_is_back(
+    chat: Chat, task: dict[str, Any]
+) -> None:
+    chat.show_task(task)
+    chat.send("break", POSTING)
+    chat.press("Cancel")
+    alert = chat.card.get_by_role("alert")
+    chat.pass_time(12)  # a reading meets the fault too
+    expect(alert.locator("p")).to_have_text(AWAY)
+
+    chat.send("break", "")
+    chat.pass_time(12)
+    expect(alert.locator("p")).to_have_text(UNDONE)
+    chat.press("Try again")
+    expect(chat.state()).to_have_text("Cancelled")
+    expect(alert).to_have_count(0)
+
+
+@pytest.mark.parametrize(("button", "parts"), [
+    ("Cancel", {"revision": 4, "state": "cancelled"}), ("Done", {"unread": None}),
+])  # fmt: skip
+def test_an_action_that_was_made_though_the_server_seemed_away_is_not_asked_for_again(
+    chat: Chat, button: str, parts: dict[str, Any]
+) -> None:
+    chat.show_task(soon(unread=UNREAD))
+    chat.send("break", POSTING)
+    chat.press(button)
+    expect(chat.card.get_by_role("alert")).to_have_count(1)
+
+    task = {**chat.server.tasks[CALL_JOHN], **parts}
+    chat.server.tasks[CALL_JOHN] = {name: part for name, part in task.items() if part is not None}
+    chat.send("break", "")
+    chat.pass_time(12)
+    expect(chat.card.get_by_role("alert")).to_have_count(0)
 
 
 def test_a_fault_goes_by_itself_when_the_server_is_back(chat: Chat) -> None:

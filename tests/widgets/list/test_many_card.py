@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.agenda import ROWS, a_page, a_row
 from tests.widgets.card.test_contrast import violations
+from tests.widgets.card.test_faults import POSTING
 from tests.widgets.chat import Chat
 from tests.widgets.list.test_task_list import row, show_list
 from tests.widgets.sample import BULK_UNDO, BULK_UNDO_FOR, NOW, stamp
@@ -71,6 +72,16 @@ def test_chosen_tasks_are_counted_then_changed_and_taken_back_as_one(chat: Chat)
     chat.press("Undo")
     assert sent(chat)[-1] == {"change": "undo", "undo": BULK_UNDO}
     assert ("list_tasks", {}) in chat.calls(), "the list is read again"
+
+
+def test_a_count_that_met_an_away_server_can_be_asked_for_again(chat: Chat) -> None:
+    choose(chat)
+    chat.send("break", POSTING)
+    chat.press("Pause")
+    expect(chat.card.get_by_role("alert")).to_have_count(1)
+    chat.send("break", "")
+    chat.press("Pause")
+    expect(chat.card.locator(".bar [role=status]")).to_have_text("Pause: 2 / 2")
 
 
 def test_chosen_tasks_are_moved_to_a_day_and_another_choice_is_counted_again(chat: Chat) -> None:

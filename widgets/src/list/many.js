@@ -85,7 +85,7 @@ function wordOf(group, { change: verb }) {
 async function count(list) {
   const { wish } = list;
   const page = await askMany(list, { ...wish, dry_run: true });
-  if (page) list.draw((wish.found = page.bulk));
+  list.draw(page ? (wish.found = page.bulk) : (list.wish = undefined));
 }
 
 async function change(list, args) {

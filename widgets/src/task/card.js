@@ -122,14 +122,21 @@ function read(card, extra = {}) {
   return card.readings.take(extra.history ? "history" : "task", () => readNow(card, extra));
 }
 
+/** What each change of one task changes: marking it as done reads its messages. */
+function standOf({ revision, unread }) {
+  return `${revision} ${unread?.length}`;
+}
+
+/** Read it; an action that met an away server is still to be tried again, unless the task has changed since. */
 async function readNow(card, extra) {
   try {
     const found = await card.env.bridge.call("get_task", { task_id: card.id, ...extra });
-    if (card.away || card.error === card.failure) Object.assign(card, { error: "", retry: undefined });
+    if (card.retry?.undone === standOf(found)) card.error = t("error.undone");
+    else if (card.away || card.retry?.undone || card.error === card.failure) Object.assign(card, { error: "", retry: undefined });
     card.show(found, { fresh: true, reread: true });
   } catch (error) {
     Object.assign(card, { readAt: card.env.clock.now(), away: error.away });
-    card.fail(error.message, () => card.read(extra));
+    fail(card, error.message, card.retry?.undone ? card.retry : () => card.read(extra));
   }
 }
 
@@ -208,7 +215,7 @@ async function act(card, name, tool, args) {
   } catch (error) {
     if (tool !== MANY) error.later?.then((task) => (card.pending ? card.show(task, { fresh: true }) : done(task)), () => undefined);
     card.pending = undefined;
-    if (error.away) Object.assign(card, { away: true, retry: () => act(card, name, tool, args) });
+    if (error.away) Object.assign(card, { away: true, retry: Object.assign(() => act(card, name, tool, args), { undone: tool !== MANY && standOf(before) }) });
     else if (name === "undo" && !error.stale) card.undo = undefined;
     await refused(card, before, error);
   }
