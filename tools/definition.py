@@ -125,7 +125,8 @@ class _Expected(Argument):
         """Return what is wrong with the value of a call, with an example that its action can meet."""
         given, action = call[self.name], call.get("action") or action_of()
         field = given if isinstance(given, str) and given.isidentifier() and is_short(given) else "order_id"
-        meant = {"url": "https://example.com/health"} if action in {None, REMINDER_ACTION} else {"field": field}
+        has_result = isinstance(action, str) and action != REMINDER_ACTION
+        meant = {"field": field} if has_result else {"url": "https://example.com/health"}
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=as_call({self.name: meant}))
 
 
