@@ -6,6 +6,7 @@ the checker itself can be tested on records with a bug planted in them.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -189,11 +190,7 @@ def runs_start_in_time(record: Record) -> Iterator[Problem]:
         started = first.get(run.id)
         if started is None:
             continue
-        allowed = (
-            run.due
-            + record.backlog
-            + (_broken_between(record, run.due, started) + RECOVERY_S if record.faults else 2.0)
-        )
+        allowed = run.due + record.backlog + _excused(record, run.due, started) + (RECOVERY_S if record.faults else 2.0)
         if started > allowed + SLACK_S:
             yield Problem("I5", f"run {run.id} was due at {run.due:.1f} and started {started - run.due:.1f} s later")
 
@@ -205,7 +202,7 @@ def something_starts_while_anything_waits(record: Record) -> Iterator[Problem]:
     first = {attempt.run_id: attempt.started for attempt in record.attempts if attempt.number == 1}
     starts = sorted([min(run.due for run in record.runs), *(attempt.started for attempt in record.attempts)])
     for since, until in pairwise(starts):
-        silent = until - since - _broken_between(record, since, until)
+        silent = until - since - _excused(record, since, until)
         if silent <= RECOVERY_S + SLACK_S:
             continue
         if waiting := [run.id for run in record.runs if run.due <= since and first.get(run.id, 0.0) >= until]:
@@ -214,8 +211,18 @@ def something_starts_while_anything_waits(record: Record) -> Iterator[Problem]:
             )
 
 
-def _broken_between(record: Record, since: float, until: float) -> float:
-    return sum(max(0.0, min(until, fault.ended) - max(since, fault.began)) for fault in record.faults)
+def _excused(record: Record, since: float, until: float) -> float:
+    """Return the seconds in which something was broken, or processors were wanted by more than there are."""
+    broken = sum(max(0.0, min(until, fault.ended) - max(since, fault.began)) for fault in record.faults)
+    return broken + _waited_between(record, since, until)
+
+
+def _waited_between(record: Record, since: float, until: float) -> float:
+    if until <= since or not record.waits:
+        return 0.0
+    first = max(bisect_right(record.waits, since, key=lambda each: each.at) - 1, 0)
+    last = min(bisect_left(record.waits, until, key=lambda each: each.at), len(record.waits) - 1)
+    return min(max(0.0, record.waits[last].waited - record.waits[first].waited), until - since)
 
 
 def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
@@ -232,8 +239,8 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
 
 
 def _allowed(record: Record, since: float, until: float) -> float:
-    """Return the seconds that recovery may take, where more was broken in that time."""
-    return _broken_between(record, since, until) + RECOVERY_S + SLACK_S
+    """Return the seconds that recovery may take, where more was broken in that time or the machine was busy."""
+    return _excused(record, since, until) + RECOVERY_S + SLACK_S
 
 
 def recovered_in(record: Record) -> float | None:

@@ -76,6 +76,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class ProcessorWait:
+    """The seconds that something of this machine has waited for a processor, from its start until one moment."""
+
+    at: float
+    waited: float
+
+
+@dataclass(frozen=True)
 class Fault:
     """A fault: its kind, from when to when, and what shows that it hit; no `evidence`: it did not.
 
@@ -99,7 +107,7 @@ class Record:
     `pending` are tasks that the scenario leaves open on purpose. `leftovers` are what was found after everything had
     come to rest (name: how many). `repaired` is how many rows a second pass of recovery changed. `capacities` are the
     pools as they were declared. `backlog` is how late (seconds) a run may first start because others had to go first.
-    `turn` is how late it may start again for that reason.
+    `turn` is how late it may start again for that reason. `waits` are what the machine was busy with otherwise.
     """
 
     acknowledged: frozenset[str]
@@ -113,6 +121,7 @@ class Record:
     letters: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
+    waits: tuple[ProcessorWait, ...] = ()
     capacities: Mapping[str, float] = field(default_factory=dict)
     leftovers: Mapping[str, int] = field(default_factory=dict)
     repaired: int = 0

@@ -10,7 +10,7 @@ import pytest
 from duetime.scheduler.task import State
 
 from tests.faults.invariants import CHECKS, classes, problems, recovered_in
-from tests.faults.record import AttemptFact, EventFact, Fault, Line, Record, RunFact, Sample
+from tests.faults.record import AttemptFact, EventFact, Fault, Line, ProcessorWait, Record, RunFact, Sample
 
 KILLED_PID, LIVING_PID = 7, 8
 START_S = 1_000.0
@@ -204,6 +204,26 @@ BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
 def test_a_planted_bug_is_named(bug: str) -> None:
     invariant, plant = BUGS[bug]
     assert invariant in {problem.invariant for problem in problems(plant(HEALTHY))}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "a run starts a minute late",
+        "nothing starts for a minute",
+        "a killed run waits a minute",
+        "a killed run counts as running for a minute",
+    ],
+)
+def test_a_busy_machine_is_to_blame_for_the_time_in_which_processors_were_wanted(bug: str) -> None:
+    name, plant = BUGS[bug]
+
+    def found(*waits: tuple[float, float]) -> bool:
+        record = plant(replace(HEALTHY, waits=tuple(ProcessorWait(START_S + at, waited) for at, waited in waits)))
+        return name in {problem.invariant for problem in problems(record)}
+
+    assert not found((-9, 500), (1, 500), (61, 560), (99, 560))
+    assert found((-9, 470), (0, 530), (64, 530), (99, 600)), "it was busy before and after that"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -36,7 +36,7 @@ from tests import forked
 from tests.faults.conftest import ROOT
 from tests.faults.invariants import RECOVERY_S, problems
 from tests.faults.proxy import Proxy
-from tests.faults.record import Fault, Line, Record, Sample
+from tests.faults.record import Fault, Line, ProcessorWait, Record, Sample
 from tests.faults.recording import Ledger, record_of
 from tests.flow.waiting import eventually, processor_waits_s
 from tests.services import OwnPostgres, OwnValkey
@@ -115,6 +115,7 @@ class World:
     acknowledged: dict[str, Principal] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     samples: list[Sample] = field(default_factory=list)
+    waits: list[ProcessorWait] = field(default_factory=list)
     slowest_call: float = 0.0
     repeated_calls: int = 0
 
@@ -409,6 +410,7 @@ class World:
             faults=tuple(self.faults),
             pending=frozenset(self.pending),
             samples=tuple(self.samples),
+            waits=tuple(self.waits),
             capacities={name: float(pool["capacity"]) for name, pool in self.pools.items()},
             leftovers=leftovers,
             repaired=repaired,
@@ -442,6 +444,7 @@ class World:
 
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE_INTERVAL_S):
+            self.waits.append(ProcessorWait(time.time(), processor_waits_s()))
             try:
                 stats = self.app.remote_queue.stats()
             except Exception:  # noqa: BLE001 - a queue that is away has nothing to say
