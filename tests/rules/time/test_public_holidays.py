@@ -106,6 +106,15 @@ def test_the_stored_rule_names_the_calendar_that_it_leaves_out(text: str, rule: 
     assert parse(found.text, "").upcoming(NOW, 60) == found.upcoming(NOW, 60)
 
 
+@pytest.mark.parametrize(
+    ("country", "code"), [("Germany", "DE"), ("the United States", "US"), ("united kingdom until friday", "GB")]
+)
+@pytest.mark.parametrize("calendar", ["", "CA-AB"])
+def test_a_country_may_be_named(country: str, code: str, calendar: str) -> None:
+    found = parse(f"every weekday at 9:00 except public holidays in {country}", calendar)
+    assert found.text.startswith(f"every weekday at 09:00 except public holidays in {code}")
+
+
 def test_a_rule_does_not_fall_on_a_holiday_that_it_leaves_out() -> None:
     assert days(parse("every weekday at 9:00 except public holidays")) == [
         "18 Dec", "21 Dec", "22 Dec", "23 Dec", "24 Dec", "28 Dec", "29 Dec",

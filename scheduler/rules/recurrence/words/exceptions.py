@@ -8,6 +8,7 @@ from itertools import islice
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, SUB_DAILY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.time.days import public_holidays
 from duetime.scheduler.rules.time.days.calendar_day import add_months
 from duetime.scheduler.rules.time.days.dates import read_last_day
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
@@ -154,11 +155,27 @@ def _holidays(row: Tokens, draft: Draft) -> bool:
 
 
 def _calendar(row: Tokens) -> str | None:
-    """Read `in ca-ab`: a country, and a part of it that may begin with a number."""
-    if not row.accept("in", "of") or len(row.peek()) != _COUNTRY_CHARS or row.peek() in MONTHS:
+    """Read `in germany` or `in ca-ab`: a country, and a part of it that may begin with a number."""
+    if not row.accept("in", "of"):
+        return None
+    if named := row.attempt(_country):
+        return named
+    if len(row.peek()) != _COUNTRY_CHARS or row.peek() in MONTHS:
         return None
     code = row.take()
     if row.accept("-"):
         code += f"-{row.take()}"
         code += row.take() if len(row.peek()) == 1 and row.peek().isalpha() else ""
     return code
+
+
+def _country(row: Tokens) -> str | None:
+    """Read the name of a country in up to three words: `the united states`."""
+    _ = row.accept("the")
+    for count in (3, 2, 1):
+        words = [row.peek(at) for at in range(count)]
+        if all(words) and (code := public_holidays.code_of(words)):
+            for _word in words:
+                row.take()
+            return code
+    return None

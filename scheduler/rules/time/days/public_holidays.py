@@ -11,7 +11,7 @@ import importlib
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from typing import Any
@@ -40,6 +40,11 @@ def find(calendar: str, *, argument: str = "holidays") -> str:
     raise InvalidArgument(
         argument, f"there is no calendar of public holidays {calendar[:20]!r}", accepted=NAME_EXAMPLES, example=near[0]
     )
+
+
+def code_of(words: Sequence[str]) -> str | None:
+    """Return the code of a country by the words of its English name, in small letters."""
+    return _codes().get("_".join(words))
 
 
 @lru_cache(maxsize=4096)
@@ -71,6 +76,12 @@ def plain_name(name: str) -> str:
 @cache
 def _calendars() -> Mapping[str, list[str]]:
     return {code: parts for code, parts in _package().list_supported_countries().items() if len(code) == 2}  # noqa: PLR2004 - ISO 3166-1
+
+
+@cache
+def _codes() -> Mapping[str, str]:
+    known: Mapping[str, tuple[str, ...]] = importlib.import_module("holidays.registry").COUNTRIES
+    return {name: codes[1] for name, codes in known.items() if codes[1] in _calendars()}
 
 
 @cache
