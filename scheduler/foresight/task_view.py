@@ -119,7 +119,7 @@ def _upcoming(record: TaskRecord, now: datetime) -> tuple[Occurrence, ...]:
 
 
 def _makes_up(policy: RepeatPolicy) -> bool:
-    """Tell whether a time that passes while a run is open or late may come afterwards."""
+    """Whether a time that passes while a run is open or late may come afterwards."""
     return policy.overlap is not Overlap.SKIP or policy.coalesce not in (None, Coalesce.EARLIEST)
 
 

@@ -214,7 +214,7 @@ def _renamed(given: str, value: object, model: type[BaseModel] | None, taken: se
 
 
 def _takes(model: type[BaseModel] | None, name: str, value: object) -> bool:
-    """Tell whether a field takes a number, or true or false, as it is."""
+    """Whether a field takes a number, or true or false, as it is."""
     fields = {_name(each, field): field for each, field in model.model_fields.items()} if model else {}
     if name not in fields or not isinstance(value, int | float):
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -38,7 +38,7 @@ from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.sanitize import check_title
 from duetime.scheduler.rules.series.overtake import with_overtake_time
 from duetime.scheduler.task import Json, RepeatPolicy, Run, State, Task
-from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed, of_step
 from duetime.scheduler.views import TaskRecord
 
 
@@ -58,9 +58,11 @@ class ChainPlan:
         return [replace(first, key=self.key), *rest]
 
     def with_plans(self, plans: Sequence[Plan]) -> ChainPlan:
-        """Return the chain with these plans of its steps, and with their warnings."""
+        """Return the chain with these plans of its steps, and with the warnings that these have in addition."""
         steps = tuple((step, plan) for (step, _), plan in zip(self.steps, plans, strict=True))
-        warnings = dict.fromkeys((*self.warnings, *(text for plan in plans for text in plan.warnings)))
+        known = {text for _, plan in self.steps for text in plan.warnings}
+        added = (text for plan in plans for text in plan.warnings if text not in known)
+        warnings = dict.fromkeys((*self.warnings, *added))
         return replace(self, steps=steps, warnings=tuple(warnings))
 
     def stored(self, tasks: Sequence[Task], acting: Acting) -> NewChain:
@@ -111,11 +113,17 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
         chain = _recurring(chain, series)
         plans = _spread(chain, series.policy, [(each.name, plans[each.name]) for each in steps])
     said = as_assumed(series.assumptions) if series else ()
-    of_plans = (each for plan in plans.values() for each in plan.warnings)
-    warnings = dict.fromkeys((*said, *_at_once(steps, plans), *of_plans))
+    warnings = dict.fromkeys((*said, *_at_once(steps, plans), *_of_steps(plans)))
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
+
+
+def _of_steps(plans: Mapping[str, Plan]) -> Iterator[str]:
+    """Yield the notes on all steps, and those on some of them with the name of the step."""
+    for name, plan in plans.items():
+        for note in plan.warnings:
+            yield note if all(note in each.warnings for each in plans.values()) else of_step(name, note)
 
 
 def problems_of(planner: Planner, request: Request, by: Principal, now: datetime) -> Sequence[InvalidArgument]:

@@ -22,7 +22,7 @@ _OTHER_WORDS = {
 }  # fmt: skip
 """Names of commands elsewhere, and the command here that does the same."""
 _OTHER_WORDS_OF_A_TASK = {"run": "reschedule ID --when now"}
-"""Those that mean something else with a task behind them."""
+"""Names that mean something else with a task behind them."""
 _BRACES = re.compile(r"\{([A-Z]+)\}")
 
 

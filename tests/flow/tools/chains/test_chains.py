@@ -120,6 +120,13 @@ def test_problems_of_several_steps_are_reported_at_once(scheduler: Scheduler) ->
     assert [problem.argument for problem in refused.value.problems] == ["steps.fetch.action", "steps.load.needs"]
 
 
+def test_a_note_on_one_step_names_it_and_a_note_on_all_does_not(scheduler: Scheduler) -> None:
+    one = scheduler.schedule("Books", steps=[FETCH, {"name": "load", "after": ["fetch"], "retry": {"max_attempts": 1}}])
+    assert one.warnings == ("load: it is not tried again after a failure",)
+    both = scheduler.schedule("Books", steps=[FETCH, {"name": "load", "after": ["fetch"]}], retry={"max_attempts": 1})
+    assert both.warnings[0] == "it is not tried again after a failure"
+
+
 def test_an_argument_that_each_step_has_is_refused_for_the_whole(scheduler: Scheduler) -> None:
     with pytest.raises(InvalidArguments, match="each step has its own"):
         scheduler.schedule("Report", action="webhook", payload={"url": "https://example.com"}, steps=DIAMOND)
