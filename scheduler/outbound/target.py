@@ -30,7 +30,7 @@ ALL_OF_IT: Final = "@"
 class Target:
     """The address of a task, or the check of its watch; a watch looks `every` so often, and `ends` then.
 
-    Before it has begun: until its `condition` holds, or the part of its value that is `changed` is another one.
+    It looks until its `condition` holds, or the part of its value that is `changed` is another one.
     """
 
     address: str
@@ -49,11 +49,11 @@ def target_of(task: Task, run: Run) -> Target | None:
         return Target(address)
     every = _length(str(task.payload.get("every") or DEFAULT_WATCH_INTERVAL))
     ends = _end(str(task.payload.get("until") or DEFAULT_WATCH_DURATION), task.timezone, run.started_at)
-    return Target(address, every, ends, **(_looked_for(task) if run.started_at is None else {}))
+    return Target(address, every, ends, **_looked_for(task))
 
 
 def _looked_for(task: Task) -> dict[str, str]:
-    """Return what a watch looks for, without credentials: once it has begun, answers have its payload."""
+    """Return what a watch looks for, without credentials."""
     given = {name: task.payload.get(name) for name in ("condition", "changed")}
     given["changed"] = ALL_OF_IT if given["changed"] is True else given["changed"]
     return {name: redacted(value) for name, value in given.items() if isinstance(value, str)}

@@ -34,7 +34,7 @@ def bulk_text(result: BulkResult) -> str:
     lines = [_line(each, result.why_final(each)) for each in shown]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
-    head = sentences(headline(part, result.zone), _next_step(result))
+    head = sentences(headline(part, result.zone), _series_that_end(result), _next_step(result))
     return "\n".join([head, sentences(_window(result), f"{QUOTES_ARE_DATA}."), *lines, *left_out])
 
 
@@ -68,6 +68,15 @@ def _until(part: BulkPart, zone: str) -> str:
     return f" until {times.describe(until, zone)} {zone}" if until else ""
 
 
+def _series_that_end(result: BulkResult) -> str:
+    """Say how many of the cancelled tasks repeat: who means the runs of one day may not mean all that follow."""
+    ended = [each for each in result.outcomes if each.became is Became.CHANGED and each.record.task.repeat]
+    if result.verb is not BulkVerb.CANCEL or not ended:
+        return ""
+    which = "1 repeats" if len(ended) == 1 else f"{len(ended)} repeat"
+    return f"{which}: this cancels all coming runs, skip_next of reschedule_task only the next."
+
+
 def _next_step(result: BulkResult) -> str:
     if result.dry_run:
         if not result.counts[Became.CHANGED]:
@@ -92,4 +101,5 @@ def _line(outcome: TaskOutcome, final: str | None) -> str:
         text = outcome.why or final or ""
     else:
         text = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
-    return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, text)
+    repeats = "(repeats)" if task.repeat else ""
+    return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, repeats, text)

@@ -25,8 +25,8 @@ class LastRun(PayloadPart):
 class TargetPart(PayloadPart):
     """Where a webhook or a watch sends its requests; a watch looks `every` so often, and `ends` then.
 
-    The `address` has no query; for a watch without one it is the name of its check. A watch that has
-    not begun has its `condition`, or the part of the answer that has to be `changed` (`@` is all of it).
+    The `address` has no query; for a watch without one it is the name of its check. A watch
+    has its `condition`, or the part of the answer that has to be `changed` (`@` is all of it).
     """
 
     address: str

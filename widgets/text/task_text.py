@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from duetime.scheduler.ids import DRY_RUN_ID
-from duetime.scheduler.outbound.target import ALL_OF_IT
 from duetime.scheduler.rules.changes import is_bulk_token
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX_CHANNEL
@@ -23,11 +22,12 @@ from duetime.scheduler.waits.approval import is_of_answer
 from duetime.widgets.outcome import TOLD_STATES
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, as_text, cut, one_line, quoted, quoted_lines, sentences
-from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart, TargetPart
+from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
 from duetime.widgets.text.summary import first_sentence
+from duetime.widgets.text.target_text import payload_beside, target_in_words, watched_parts
 from duetime.widgets.text.time_text import deadline_in_words, exceptions_in_words, repeat_in_words
 from duetime.widgets.text.wait_text import waits_in_words
 from duetime.widgets.vocabulary import word_of
@@ -105,24 +105,6 @@ def attempt_in_words(task: TaskPayload) -> str:
     return f"attempt {task.attempt + again}{f' of {task.max_attempts}' if task.max_attempts else ''}"
 
 
-def target_in_words(target: TargetPart | None, room: QuoteLimits) -> str:
-    """Say what a webhook or a watch sends requests to, how often and until when a watch looks."""
-    if target is None:
-        return ""
-    address = quoted(target.address, room.text)
-    if not target.every:
-        return f"Sends a request to {address}."
-    return f"Looks at {address} every {target.every}{_looks_until(target, room)}, and ends {target.ends}."
-
-
-def _looks_until(target: TargetPart, room: QuoteLimits) -> str:
-    if target.condition:
-        return f" until {quoted(target.condition, room.text)} holds"
-    if target.changed is None:
-        return ""
-    return f" until {'it' if target.changed == ALL_OF_IT else quoted(target.changed, room.text)} changes"
-
-
 def _now(task: TaskPayload) -> str:
     return f"It is now {times.describe(datetime.fromisoformat(task.now), task.when.timezone)}."
 
@@ -147,10 +129,10 @@ def _demand_line(task: TaskPayload, room: QuoteLimits) -> str:
 
 
 def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
-    labels = ", ".join(task.labels or ())
+    labels, payload = ", ".join(task.labels or ()), payload_beside(task)
     return sentences(
         f"Message {quoted(task.message, room.text)}." if task.message and not task.history else "",
-        f"Payload {quoted(as_text(task.payload), room.text)}." if task.payload and not task.history else "",
+        f"Payload {quoted(as_text(payload), room.text)}." if payload and not task.history else "",
         f"Notifies the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.text)}." if task.expect else "",
         f"On failure {quoted(as_text(task.on_failure), room.text)}." if task.on_failure else "",
@@ -202,7 +184,8 @@ def _cut_line(task: TaskPayload, room: QuoteLimits) -> str:
     """Name what is longer than it is quoted, and the argument that shows all of it."""
     if task.history is not None:
         return ""
-    given = (("payload", task.payload), ("result", task.result))
+    of_payload = (("payload", part) for part in (payload_beside(task), *watched_parts(task)))
+    given = (*of_payload, ("result", task.result))
     long = (name for name, part in given if part and len(one_line(as_text(part))) > room.text)
     names = ", ".join(dict.fromkeys((*(task.cut or ()), *long)))
     return f"Cut: {names}; history=true shows all." if names else ""

@@ -82,6 +82,19 @@ def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: 
 
 
 @on_each_database
+def test_a_cancel_of_the_tasks_of_a_day_says_which_of_them_repeat_and_end_as_a_whole(target: Desk) -> None:
+    stretch = target.scheduler.schedule("Stretch", repeat="every day at 14:30").record.task.id
+    ids = [three(target)[0], stretch]
+    said = "1 repeats: this cancels all coming runs, skip_next of reschedule_task only the next."
+    for dry_run in (True, False):
+        text = bulk_text(target.scheduler.bulk.change("cancel", ids, dry_run=dry_run))
+        assert said in text.splitlines()[0]
+        assert [line.endswith("(repeats)") for line in text.splitlines()[2:]] == [False, True]
+    once = target.scheduler.schedule("Once", when="tomorrow 9am").record.task.id
+    assert "repeat" not in bulk_text(target.scheduler.bulk.change("cancel", [once]))
+
+
+@on_each_database
 def test_a_filter_whose_tasks_another_call_has_changed_says_what_became_of_them(target: Desk) -> None:
     ids = three(target)
     target.scheduler.bulk.change("cancel", where=JOHN, expect=2, reason="John is away")

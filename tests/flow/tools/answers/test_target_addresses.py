@@ -53,13 +53,17 @@ def test_the_condition_of_a_watch_is_shown_without_credentials_and_cut(ask: Ask)
     assert len(made["target"]["condition"]) <= MAX_SAID_CHARS
 
 
-def test_a_watch_that_looks_says_the_time_of_its_end(ask: Ask, scheduler: Scheduler, store: Store) -> None:
+def test_a_watch_that_looks_says_until_what_and_the_time_of_its_end(
+    ask: Ask, scheduler: Scheduler, store: Store
+) -> None:
     view = scheduler.schedule(**WATCH)
     store.claims.make_ready(limit=1)
     [claim] = store.claims.start([Start(view.record.run.id)], worker="w", epoch=None, lease=timedelta(hours=1))
     assert claim.run.started_at is not None
     ends = describe(claim.run.started_at + timedelta(days=7), "UTC")
-    assert ask("get_task", task_id=claim.task.id)[1]["target"]["ends"] == ends
+    text, shown = ask("get_task", task_id=claim.task.id)
+    assert (shown["target"]["ends"], shown["target"]["changed"]) == (ends, "price")
+    assert f"every 5 min until «price» changes, and ends {ends}." in text
 
 
 def test_a_webhook_says_its_address(ask: Ask) -> None:
