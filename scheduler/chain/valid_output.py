@@ -32,7 +32,7 @@ def check_schema(schema: Any) -> None:
     if not isinstance(schema, Mapping):
         raise _wrong("it is not an object")
     try:
-        text = json.dumps(schema)
+        text = json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise _wrong("it is not JSON, or nested too deeply") from None
     if len(text.encode()) > MAX_OUTPUT_SCHEMA_BYTES:

@@ -93,7 +93,7 @@ def links_step(draft: ChangeDraft) -> ChangeDraft:
     request, change, run = draft.request, draft.change, draft.change.run
     if all(getattr(request, name) is None for name in LINK_ARGUMENTS):
         return draft
-    adds = bool(request.after or request.wait_for or request.approval)
+    adds = any(getattr(request, name) for name in LINK_ARGUMENTS)
     if draft.task.repeat is not None and not adds and not waits_once(draft.record, change):
         return draft  # it waits for nothing that could be removed
     _refuse_what_is_over(draft)
@@ -132,8 +132,8 @@ def _refuse_what_is_over(draft: ChangeDraft) -> None:
 
 def _read(draft: ChangeDraft) -> NewLinks:
     task, run, request, now = draft.task, draft.change.run, draft.request, draft.now
-    if task.repeat is not None and (request.after or request.wait_for or request.approval):
-        name = next(name for name in LINK_ARGUMENTS if getattr(request, name))
+    name = next((name for name in LINK_ARGUMENTS if getattr(request, name)), None)
+    if task.repeat is not None and name is not None:
         accepted = f"no {name}; or {_ALTERNATIVES.get(name, f'a new call with steps: {FOR_A_SERIES}')}"
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=f"title={task.title!r}, {name}=null")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
@@ -14,6 +14,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.before_run import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -83,7 +84,7 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
     words, by = given.get("question") or None, given.get("by") or None
     question = problems.of(check_text, "approval.question", words, limit=MAX_QUESTION_CHARS) if words else None
     default = problems.of(_answer, given.get("default") or ApprovalAnswer.REJECT, timed=by is not None)
-    due_by = problems.of(resolve_end, by, now=now, zone=zone, argument="approval.by") if by is not None else None
+    due_by = problems.of(_due_by, by, now, zone) if by is not None else None
     if problems or default is None:
         raise problems.error()
     ends_at = due_by.instant if due_by else None
@@ -92,6 +93,13 @@ def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zon
             "approval.by", "a default needs a time at which it decides", accepted="a time", example="by='2 hours'"
         )
     return Approval("", 0, question, default, now, ends_at)
+
+
+def _due_by(given: Any, now: datetime, zone: str | None) -> Resolved:
+    if not isinstance(given, str | date | timedelta):
+        accepted, example = "a time, or a length of time", "by='2 hours'"
+        raise InvalidArgument("approval.by", "it is no text", accepted=accepted, example=example)
+    return resolve_end(given, now=now, zone=zone, argument="approval.by")
 
 
 def _check_members(given: Mapping[str, Any]) -> None:

@@ -225,6 +225,10 @@ def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk)
     with pytest.raises(InvalidArgument, match="after: what a task that repeats waits for cannot be changed") as refused:
         desk.scheduler.reschedule(series, after=[other])
     assert refused.value.example == "title='Series', after=null"
+    with pytest.raises(InvalidArgument, match=r"^valid_output: what a task that repeats waits for cannot be changed"):
+        desk.scheduler.reschedule(series, valid_output={"type": "object"})
+    with pytest.raises(InvalidArgument, match=r"^after_failure: what a task that repeats waits for cannot be changed"):
+        desk.scheduler.reschedule(series, after_failure="skip")
     assert desk.scheduler.reschedule(series, title="Series", after=None).warnings == (NOTHING_CHANGED,)
     with pytest.raises((InvalidArgument, InvalidArguments), match="after_failure: it is for the tasks in after"):
         desk.scheduler.reschedule(other, after_failure="skip")

@@ -87,6 +87,7 @@ def test_each_step_checks_what_it_comes_after(scheduler: Scheduler, store: Store
         ({"type": "string", "pattern": "(a+)+$"}, "'pattern' is not a supported keyword"),
         ({"properties": {"rows": {"$ref": "https://example.com/rows"}}}, r"'\$ref' is not a supported keyword"),
         ({"items": {"uniqueItems": True}}, "'uniqueItems' is not a supported keyword"),
+        ({"const": float("inf")}, "it is not JSON"),
         ({"type": "rows"}, "'rows' is not valid"),
         ({"enum": ["x" * 5_000]}, "it has 5,0"),
         (deep(MAX_OUTPUT_SCHEMA_LEVELS + 1), "it has more than 16 levels"),

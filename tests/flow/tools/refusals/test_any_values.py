@@ -71,6 +71,7 @@ def test_an_action_of_another_kind_is_refused_with_the_others_of_its_call(
 @given(name=st.sampled_from(sorted(TABLES)), call=calls)
 @example(name="reschedule_task", call={"url": HOOK["url"]})
 @example(name="schedule_task", call={"action": HOOK, "expect": 7})
+@example(name="schedule_task", call={"when": "in 1 hour", "steps": [{"name": "a", "approval": {"by": 7}}]})
 @example(name="cancel_task", call={"changes": {"task_id": 7}, "filter": {"task_id": {}}})
 def test_no_value_under_any_name_is_a_defect(tools: Tools, name: str, call: dict[str, Any]) -> None:
     assert DEFECT not in said(tools, name, call)
