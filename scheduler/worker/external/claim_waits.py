@@ -120,7 +120,7 @@ class ClaimWaits:
 
     @contextmanager
     def of(self, wanted: WantedRuns, wake: Callable[[], None]) -> Iterator[ClaimWait]:
-        """Let a call wait while the block runs. One that fails leaves a look to the next call."""
+        """Let a call wait while the block runs; where that fails, the next call looks instead."""
         with self._lock:
             group = self._groups.setdefault(wanted, _Group(self._clock()))
             call = ClaimWait(self, group, wake)
