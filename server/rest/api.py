@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 REST_SURFACE: Final = "rest"
 Endpoint = Callable[[Request], Any]
+_LISTS_ALL: Final = "GET /v1/openapi.json lists all."
+_MAX_COMPARED_CHARS: Final = 200
 
 
 _STREAMS: Final = (
@@ -225,12 +228,29 @@ def _next(request: Request, cursor: str) -> str:
 async def _not_served(request: Request, error: Exception) -> Response:
     """Answer what no operation serves; a path that others serve names their methods."""
     assert isinstance(error, HTTPException)
-    allowed = {"Allow": ", ".join(_methods(request))} if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else {}
-    descriptions: Mapping[int, str] = {
-        HTTPStatus.NOT_FOUND: "There is no such path; GET /v1/openapi.json lists all.",
-        HTTPStatus.METHOD_NOT_ALLOWED: "The path has no such method; GET /v1/openapi.json lists all.",
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        methods = ", ".join(_methods(request))
+        text = f"The path has no such method. Accepted: {methods}; {_LISTS_ALL}"
+        return not_served(error.status_code, text, {"Allow": methods})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        near = _nearest_path(request)
+        return not_served(
+            error.status_code, f"There is no such path{near and f'; did you mean {near}'}; {_LISTS_ALL}", {}
+        )
+    return not_served(error.status_code, str(error.detail), {})
+
+
+def _nearest_path(request: Request) -> str:
+    """Return the most similar path, whatever stands in the place of its arguments; empty if none is similar."""
+    asked = request.url.path.removeprefix(API_PREFIX).rstrip("/").split("/")
+    templates = {route.path: route.path.split("/") for route in request.app.routes}
+    filled = {
+        "/".join(given if part.startswith("{") else part for part, given in zip(parts, asked, strict=True)): path
+        for path, parts in templates.items()
+        if len(parts) == len(asked) and len(request.url.path) <= _MAX_COMPARED_CHARS
     }
-    return not_served(error.status_code, descriptions.get(error.status_code, str(error.detail)), allowed)
+    near = difflib.get_close_matches("/".join(asked), filled, n=1, cutoff=0.8)
+    return f"{API_PREFIX}{filled[near[0]]}" if near else ""
 
 
 def _methods(request: Request) -> list[str]:

@@ -225,9 +225,25 @@ async def test_a_path_or_a_method_that_is_not_served_is_a_problem_too(site: Site
     check_problem(await sent(site, "GET", "/nothing"), 404, "not_found")
     check_problem(await sent(site, "GET", "/tasks/"), 404, "not_found")
     answer = await sent(site, "DELETE", "/tasks/t_1")
-    check_problem(answer, 405, "method_not_allowed")
+    said = check_problem(answer, 405, "method_not_allowed")["detail"]
+    assert said == "The path has no such method. Accepted: GET, HEAD, PATCH; GET /v1/openapi.json lists all."
     assert answer.headers["Allow"] == "GET, HEAD, PATCH"
     assert (await sent(site, "DELETE", "/tasks/batch")).headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("asked", "near"),
+    [
+        ("/task", "; did you mean /v1/tasks"),
+        ("/tasks/", "; did you mean /v1/tasks"),
+        ("/tasks/t_1/canel", "; did you mean /v1/tasks/{task_id}/cancel"),
+        ("/tasks/" + "x" * 5_000 + "/canel", ""),
+        ("/nothing", ""),
+    ],
+)
+async def test_a_path_that_is_not_served_names_the_nearest_one(site: Site, asked: str, near: str) -> None:
+    answer = check_problem(await sent(site, "POST", asked), 404, "not_found")
+    assert answer["detail"] == f"There is no such path{near}; GET /v1/openapi.json lists all."
 
 
 @pytest.mark.parametrize(
