@@ -39,6 +39,9 @@ _OWN_KEYS: Final = ("batch:", "closed:", "derived:", "latest-batch:")
 MAX_FILTER_CHARS = 200
 MAX_CALLER_REASON_CHARS = 200
 MAX_PAGE_ROWS = 100
+MAX_FILE_PAGE_ROWS = 1_000
+"""Rows of a page for a file: the statements of a page of runs cost as much as 200 of its rows."""
+
 MAX_SERIES_RUNS = 1_000_000
 
 
@@ -163,10 +166,10 @@ def no_zone() -> InvalidArgument:
     )
 
 
-def page_size(limit: int) -> int:
+def page_size(limit: int, most: int = MAX_PAGE_ROWS) -> int:
     """Return how many items a page is to have. Raises InvalidArgument."""
-    if not 1 <= limit <= MAX_PAGE_ROWS:
-        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_PAGE_ROWS}", example="limit=20")
+    if not 1 <= limit <= most:
+        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {most}", example="limit=20")
     return limit
 
 

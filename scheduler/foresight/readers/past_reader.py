@@ -18,7 +18,7 @@ from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
-from duetime.scheduler.intake.validation import check_filter, page_size, tenant_read
+from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import ALL_TENANTS, LOCAL, Principal
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.store import Store
@@ -124,7 +124,7 @@ class PastReader:
         """
         where, bounds = self._runs_wanted(where, since, until, cursor)
         page = self._store.run_history.page(
-            tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor
+            tenant_read(by, tenant), where, limit=page_size(limit, MAX_FILE_PAGE_ROWS), cursor=bounds.cursor
         )
         return replace(page, cursor=bounds.following(page.cursor), where=where)
 

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.rules.limits.price import amount_of
@@ -196,19 +196,25 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     """Return runs in the order of their keys, with what they used."""
     ids = [key.id for key in keys]
     read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
-    shown = {run.id: replace(run, damage=damage) for run, damage in read}
+    shown, damage = {run.id: run for run, _ in read}, {run.id: words for run, words in read if words}
     used = _used(connection, ids)
     stopped = stops_in_words(connection, [run.id for run in shown.values() if run.state in _STOPPED])
     missed = misses_in_words(connection, [run.id for run in shown.values() if run.state in BLOCKABLE_STATES])
-    why = {**stopped, **missed}
-    found = [replace(shown[each], blocked=each in missed, why=why.get(each)) for each in ids if each in shown]
-    return [_with_use(run, used.get(run.id, {})) for run in found]
+    parts = {each: _of_use(uses) for each, uses in used.items()}
+    for each, why in {**stopped, **missed}.items():
+        parts.setdefault(each, {}).update(why=why, blocked=each in missed)
+    for each, words in damage.items():
+        parts.setdefault(each, {}).update(damage=words)
+    # most runs have no such part, and a copy of each costs more than reading it
+    return [replace(shown[each], **parts[each]) if each in parts else shown[each] for each in ids if each in shown]
 
 
-def _with_use(run: RunSummary, used: PoolUses) -> RunSummary:
+def _of_use(used: PoolUses) -> dict[str, Any]:
     costs = [int(cost) for _, cost in used.values() if cost is not None]
-    units = {pool: each for pool, (each, _) in used.items()}
-    return replace(run, units=units, cost=amount_of(sum(costs)) if costs else None)
+    return {
+        "units": {pool: each for pool, (each, _) in used.items()},
+        "cost": amount_of(sum(costs)) if costs else None,
+    }
 
 
 def _used(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, PoolUses]:

@@ -13,7 +13,7 @@ MAX_CSV_ROWS: Final = 100_000
 """Rows that one command writes; the rest is another command."""
 
 CSV_PAGE_ROWS: Final = 100
-"""Rows that are read at a time, and no more are in memory."""
+"""Rows that are read at a time where a verb does not say otherwise, and no more are in memory."""
 
 CsvRow = Mapping[str, Any]
 ReadRows = Callable[[int, str | None], Mapping[str, Any]]
@@ -30,15 +30,16 @@ def wants_every_page(context: typer.Context) -> bool:
 class EveryRow:
     """The rows of all pages behind a cursor, up to `MAX_CSV_ROWS`; `cursor` is where they were cut, None at the end."""
 
-    def __init__(self, read: ReadRows, rows: str, cursor: str | None) -> None:
+    def __init__(self, read: ReadRows, rows: str, cursor: str | None, page_rows: int | None = None) -> None:
         self.cursor = cursor
+        self._page_rows = page_rows or CSV_PAGE_ROWS
         self._read = read
         self._rows = rows
 
     def __iter__(self) -> Iterator[CsvRow]:
         left = MAX_CSV_ROWS
         while left > 0:
-            page = self._read(min(left, CSV_PAGE_ROWS), self.cursor)
+            page = self._read(min(left, self._page_rows), self.cursor)
             self.cursor = page.get("cursor")
             yield from page[self._rows]
             left -= len(page[self._rows])
@@ -52,9 +53,11 @@ def write_every_page(
     rows: str,
     columns: Sequence[str],
     as_cells: Callable[[CsvRow], CsvRow] = dict,
+    *,
+    page_rows: int | None = None,
 ) -> None:
     """Write the rows of all pages while they are read, and how to get the rest where there are too many."""
-    found = EveryRow(read, rows, context.params["cursor"])
+    found = EveryRow(read, rows, context.params["cursor"], page_rows)
     write_csv(columns, map(as_cells, found))
     if found.cursor is not None:
         output.note(f"Cut after {MAX_CSV_ROWS:,} rows.")

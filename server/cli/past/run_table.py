@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS, page_size
 from duetime.scheduler.principal import ALL_TENANTS
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time import times
@@ -48,9 +49,9 @@ def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds:
         return page_json(found, everywhere=bounds.tenant == ALL_TENANTS)
 
     if wants_every_page(context):
-        write_every_page(context, read, "runs", RUN_COLUMNS)
+        write_every_page(context, read, "runs", RUN_COLUMNS, page_rows=MAX_FILE_PAGE_ROWS)
         return
-    show_page(context, full_page(read, "runs", at), zone)
+    show_page(context, full_page(read, "runs", at._replace(limit=page_size(at.limit))), zone)
 
 
 def show_page(context: typer.Context, found: PageJson, zone: str) -> None:

@@ -15,16 +15,20 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.validation import MAX_FILE_PAGE_ROWS
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.task import State
 from duetime.server.cli.formats import csv_pages
 from duetime.server.cli.formats.task_list import TASK_COLUMNS
 from duetime.server.cli.main import run
+from duetime.server.cli.past import run_table
 from duetime.widgets.schema.run_parts import LastRun
 from duetime.widgets.schema.task_list import WholeListRow
 
@@ -205,6 +209,7 @@ def file_of_many(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.fixture
 def many(tmp_path: Path, file_of_many: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_pages, "CSV_PAGE_ROWS", 20)
+    monkeypatch.setattr(run_table, "MAX_FILE_PAGE_ROWS", 20)
     (tmp_path / "duetime.db").write_bytes(file_of_many)
 
 
@@ -219,6 +224,24 @@ def test_csv_has_the_rows_of_all_pages(said: Say, capsys: pytest.CaptureFixture[
     assert len({json.dumps(row) for row in rows(written.out)}) >= PAST_PAGE_COUNT
     assert "More:" not in written.err
     assert len(rows(said(*verb.split(), "--csv", "--limit", "20"))) == 20, "the page that is asked for"
+
+
+@pytest.mark.usefixtures("many")
+def test_a_file_of_runs_is_read_in_larger_pages_than_a_caller_may_ask_for(
+    said: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, read = list[int](), RunHistory.page
+
+    def page(history: RunHistory, tenant: str | None, where: RunFilter, **of: Any) -> RunPage:
+        asked.append(of["limit"])
+        return read(history, tenant, where, **of)
+
+    monkeypatch.setattr(RunHistory, "page", page)
+    monkeypatch.setattr(run_table, "MAX_FILE_PAGE_ROWS", MAX_FILE_PAGE_ROWS)
+    said("runs", "--csv")
+    assert asked == [1_000]
+    assert run(["runs", "--limit", "101"]) != 0
+    assert "1 to 100" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("many")
