@@ -82,6 +82,9 @@ class ChainPlan:
         )
 
 
+_OF_ONE_STEP = {NoteKind.RETRIED, NoteKind.NOT_RETRIED}
+
+
 def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
     """Return the chain that a request describes; or raise InvalidArgument(s) with every problem of every step."""
     problems, planner, request = ProblemCollector(), planner.asked_by(request.raw), without_rule(request)
@@ -120,10 +123,13 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
 
 
 def _of_steps(plans: Mapping[str, Plan]) -> Iterator[str]:
-    """Yield the notes on all steps, and those on some of them with the name of the step."""
+    """Yield the notes on the steps; one on the retries of some of them has the name of its step."""
     for name, plan in plans.items():
         for note in plan.warnings:
-            yield note if all(note in each.warnings for each in plans.values()) else of_step(name, note)
+            is_of_one = getattr(note, "kind", None) in _OF_ONE_STEP and any(
+                note not in each.warnings for each in plans.values()
+            )
+            yield of_step(name, note) if is_of_one else note
 
 
 def problems_of(planner: Planner, request: Request, by: Principal, now: datetime) -> Sequence[InvalidArgument]:
