@@ -9,7 +9,7 @@ from duetime.scheduler.calls.reschedule import CallArguments, Repeatable
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.changes.actions import change_token
-from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.idempotency import REPEATED_CALL, key_of
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.series.before_run import before_run
@@ -57,7 +57,9 @@ class ApprovalService:
         record = given.record
         self._on_change([record.task.id])
         view = view_of(record, self._store.now(), facts=self._facts.of(record))
-        return self._with_undo(view, answer, by, given.run_id) if given.run_id else replace(view, undo=None)
+        if given.run_id is None:
+            return replace(view, undo=None, warnings=(*view.warnings, REPEATED_CALL))
+        return self._with_undo(view, answer, by, given.run_id)
 
     def _with_undo(self, view: TaskView, answer: ApprovalAnswer, by: Principal, run_id: str) -> TaskView:
         """Return the view of a task whose run was just answered for, with what takes that back.

@@ -14,6 +14,7 @@ from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.readers.chain_reader import ChainReader
 from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.intake.changes.actions import UNDO
+from duetime.scheduler.intake.idempotency import REPEATED_CALL
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
@@ -58,7 +59,7 @@ class ChainApprovalService:
         self._on_change(ids)
         answered = self._store.chains.get(by.tenant, chain_id)
         if not new:
-            return replace(self._chains.view_of(answered), undo=None)
+            return replace(self._chains.view_of(answered, warnings=(REPEATED_CALL,)), undo=None)
         older = {run_id for run_id, each in facts.items() if each.side_approvals}  # no undo takes these answers back
         current = {step.record.task.id for step in steps if step.record.run.id not in older}
         fresh = (step.record.run for step in answered.steps if step.record.task.id in current)

@@ -124,6 +124,15 @@ def test_a_dry_run_says_after_which_task_it_would_start_and_what_it_would_ask(sc
     assert tried == ("approval by the user", f"{first} «Fetch», which is scheduled")
 
 
+@pytest.mark.parametrize("more", [{}, {"steps": [{"name": "pay"}]}], ids=["task", "chain"])
+def test_an_answer_that_was_given_before_says_that_it_changed_nothing(scheduler: Scheduler, more: Any) -> None:
+    task_id = scheduler.schedule("Pay", when="in 1 hour", approval={"question": "Pay?"}, **more).record.task.id
+    assert not scheduler.approve(task_id).warnings
+    repeated = scheduler.approve(task_id)
+    assert repeated.undo is None
+    assert repeated.warnings[0].startswith("this repeats an earlier call, so nothing was changed")
+
+
 def test_a_no_cancels_it_and_its_undo_asks_again(scheduler: Scheduler) -> None:
     task_id = scheduler.schedule("Pay the invoice", approval=True).record.task.id
     rejected = scheduler.act(task_id, "reject", reason="too much")
