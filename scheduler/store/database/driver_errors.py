@@ -55,6 +55,8 @@ _BY_SQLITE_CODE: Final = {
     sqlite3.SQLITE_BUSY: _BUSY_FILE,
     sqlite3.SQLITE_LOCKED: _BUSY_FILE,
     sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # the first open makes the file `-shm`, also to read
+    sqlite3.SQLITE_IOERR: "The disk of the database file failed. Nothing was stored; check that it works and has room.",
     sqlite3.SQLITE_READONLY: _READ_ONLY_FILE,
     sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened. Check that its folder exists and may be written.",
     sqlite3.SQLITE_NOTADB: "The database file is not an SQLite database. Name another file, or restore a copy.",
@@ -79,5 +81,6 @@ def _sentence(error: object) -> str:
 def _known(error: object) -> str | None:
     """Return the sentence for the code of an error; its words depend on the language of the server."""
     if isinstance(error, sqlite3.Error):
-        return _BY_SQLITE_CODE.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE)
+        code: int = getattr(error, "sqlite_errorcode", 0)
+        return _BY_SQLITE_CODE.get(code) or _BY_SQLITE_CODE.get(code & _PRIMARY_CODE)
     return _BY_SQLSTATE.get(getattr(error, "sqlstate", None) or "")

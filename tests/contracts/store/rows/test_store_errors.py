@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
+from duetime.scheduler.errors import InvalidSetting, StoreUnavailable, StoreUnwritable
 from duetime.scheduler.runtime.failure_log import REPEAT_INTERVAL_S, RepeatFilter
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database import driver_errors
@@ -96,6 +97,22 @@ def test_the_code_of_a_server_says_what_callers_read(empty_postgres: str, code: 
     with closing(open_store(empty_postgres)) as store, pytest.raises(StoreUnavailable) as refused:
         store._database.write(raising(code))
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "sentence"),
+    [
+        (sqlite3.SQLITE_FULL, StoreUnwritable, "The disk is full. "),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, StoreUnwritable, "The disk is full. "),
+        (sqlite3.SQLITE_IOERR_READ, StoreUnavailable, "The disk of the database file failed. "),
+        (sqlite3.SQLITE_READONLY_DBMOVED, StoreUnwritable, "The database file cannot be written. "),
+    ],
+)
+def test_the_code_of_sqlite_says_what_callers_read(code: int, kind: type[StoreUnavailable], sentence: str) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    with pytest.raises(kind, match=f"^{sentence}"), driver_errors.translated():
+        raise error
 
 
 @pytest.mark.postgres
