@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 ENGLISH = "en"
@@ -46,6 +46,8 @@ def with_short_keys(parts: Mapping[str, str], name: str, folder: Path, without: 
         return dict(parts)
     every, source = read(folder), "".join(text for part, text in parts.items() if part != name)
     words = {language: {key: said[key] for key in said if key not in without} for language, said in every.items()}
+    unsaid = unsaid_in_english(source, words[ENGLISH])
+    words[ENGLISH] = {key: "" if key in unsaid else said for key, said in words[ENGLISH].items()}
     groups = {found[1] or found[2] for found in _JOINED_KEY.finditer(source)}
     members = set(_MEMBER_KEY.findall(source))
     named = [key for key in words[ENGLISH] if key.split(".")[0] in groups or key in members]
@@ -53,6 +55,12 @@ def with_short_keys(parts: Mapping[str, str], name: str, folder: Path, without: 
     short = {f'"{key}"': f"{number}" for number, key in enumerate(numbered, start=len(named))}
     texts = {part: _QUOTED_KEY.sub(lambda found: short.get(found[0], found[0]), text) for part, text in parts.items()}
     return texts | {name: _written(words, named, numbered)}
+
+
+def unsaid_in_english(source: str, keys: Iterable[str]) -> set[str]:
+    """Return the keys for which a card in English shows the sentence of the server: it needs no text of its own."""
+    detailed = {f"note.{kind}" for kinds in _DETAILED.findall(source) for kind in re.findall(r"\w+", kinds)}
+    return {key for key in keys if key in detailed or key.startswith("refusal.")}
 
 
 def _written(words: Catalogue, named: Sequence[str], numbered: Sequence[str]) -> str:
@@ -73,6 +81,7 @@ def _written(words: Catalogue, named: Sequence[str], numbered: Sequence[str]) ->
 
 _JOINED_KEY = re.compile(r"`([a-z_]+)\.\$\{|\bnamed\(\"([a-z_]+)\"")
 _MEMBER_KEY = re.compile(r'"([a-z_]+\.[a-z_-]+)":')
+_DETAILED = re.compile(r"\bDETAILED = new Set\(\[([^\]]*)\]\)")
 _QUOTED_KEY = re.compile(r'"[a-z_]+\.[a-z_-]+"')
 _CODES = "".join(chr(code) for code in range(0x01, 0x1C) if not chr(code).isspace())
 """One character each for the most frequent placeholders: no text has it, and it ends no line."""

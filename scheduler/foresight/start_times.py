@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -61,12 +61,21 @@ def expected_at(record: TaskRecord, now: datetime) -> datetime:
     return side_start(record, extra) if extra else starts_at(record)
 
 
-def as_they_come(records: Sequence[TaskRecord], now: datetime) -> Sequence[TaskRecord]:
-    """Return tasks of one page of a list, the open ones by the time at which a reader expects them, then the ended."""
+def as_they_come(records: Sequence[TaskRecord], now: datetime, states: Collection[State] = ()) -> Sequence[TaskRecord]:
+    """Return tasks of one page of a list, the open ones by the time at which a reader expects them, then the ended.
+
+    Of a list of some `states`, a run in another one stands for no task: who asks what is scheduled sees nothing run.
+    """
+    if states:
+        records = [replace(each, side_runs=_in_states(each.side_runs, states)) for each in records]
     if not any(extra_run(record, now) for record in records):
         return records
     opened = sorted((each for each in records if each.run.state in OPEN), key=lambda each: expected_at(each, now))
     return [*opened, *(each for each in records if each.run.state not in OPEN)]
+
+
+def _in_states(runs: Sequence[Run], states: Collection[State]) -> tuple[Run, ...]:
+    return tuple(run for run in runs if run.state in states)
 
 
 def side_start(record: TaskRecord, run: Run) -> datetime:

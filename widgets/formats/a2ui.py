@@ -92,7 +92,7 @@ def _lines(task: TaskPayload) -> Iterator[tuple[str, str]]:
         yield "message", task.message
     if task.repeat:
         yield "repeat", f"Repeats {task.repeat.text}"
-    if deadline := task.deadline or task.relative_deadline:
+    if deadline := task.extra_run.deadline if task.extra_run else task.deadline or task.relative_deadline:
         yield "deadline", f"Deadline {deadline.text}"
     if task.chain:
         yield "progress", progress_in_words(task.chain)
@@ -132,12 +132,12 @@ def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str,
     if len(approvals) == 1:  # steps of a chain that ask different things are answered one by one
         yield "approve", "Approve", ("act_on_task", {**named, "action": "approve"})
         yield "reject", "Reject", ("act_on_task", {**named, "action": "reject"})
-    elif task.state in _TO_COME and not task.paused and task.action != CHAIN_ACTION:
+    elif (task.extra_run or task).state in _TO_COME and not task.paused and task.action != CHAIN_ACTION:
         snooze = {**named, "action": "snooze", "minutes": SNOOZE_LENGTH // timedelta(minutes=1)}
         yield "snooze", "Snooze for an hour", ("act_on_task", snooze)
         yield "run-now", "Run now", ("act_on_task", {**named, "action": "run_now"})
     if task.state in OPEN and not task.cancel_requested:
-        yield "cancel", "Cancel", ("cancel_task", named)
+        yield "cancel", "Cancel all its runs" if task.extra_run else "Cancel", ("cancel_task", named)
     if task.unread:
         yield "done", "Done", ("act_on_task", {"task_id": task.id, "action": "done"})
 

@@ -29,6 +29,7 @@ function Demo() {
       <Example name="Refused" answer={read({ isError: true, content: [{ type: "text", text: "when: '25:00' is no time of day." }] })} />
       <Example name="Damaged" answer={read({ ...example, damaged: true })} />
       <Example name="Running" answer={read({ ...example, title: "Export", action: "export", state: "running", effect: undefined, progress: { part: 0.4, text: "400 of 1,000 rows" } })} />
+      <Example name="Extra run" answer={read({ ...example, repeat: { rule: "FREQ=DAILY", text: "every day at 09:00" }, deadline: { utc: "2026-11-24T18:00:00Z", local: "2026-11-24T11:00:00-07:00", text: "Tue 24 Nov 2026 11:00", type: "hard" }, extra_run: { state: "ready", when: { ...example?.when, utc: "2026-11-23T15:10:00Z" } } })} />
       <Example name="Overdue" answer={read({ ...example, when: { ...example?.when, utc: "2026-11-23T14:58:00Z" } })} />
       <Example name="Dry run" answer={read({ ...example, id: "dry-run" })} />
       <Example name="Unknown state" answer={read({ ...example, state: "postponed", a_later_part: {} })} />

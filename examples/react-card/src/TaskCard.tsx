@@ -2,7 +2,7 @@ import { useId, useState, type ReactNode } from "react";
 import { buttonsOf, type Act, type Button } from "./actions";
 import { read } from "./answer";
 import { useNow } from "./clock";
-import { isChain, type Task } from "./payloads";
+import { isChain, shownOf, type Shown, type Task } from "./payloads";
 import { Steps } from "./Steps";
 import { lookOf, moment, relative } from "./words";
 
@@ -18,7 +18,7 @@ export function TaskCard({ task: given, act }: Props) {
   const [failure, setFailure] = useState<string>();
   const now = useNow();
   const heading = useId();
-  const task = answered?.id === given.id && answered.revision >= given.revision ? answered : given;
+  const task = shownOf(answered?.id === given.id && answered.revision >= given.revision ? answered : given);
 
   async function press({ key, call }: Button): Promise<void> {
     if (!act || pressed) return;
@@ -102,12 +102,12 @@ function State({ task }: { task: Task }) {
   );
 }
 
-function Facts({ task }: { task: Task }) {
-  const { repeat, deadline, progress, attempt = 1, last_run: last, effect, chain } = task;
+function Facts({ task }: { task: Shown }) {
+  const { repeat, series, deadline, progress, attempt = 1, last_run: last, effect, chain } = task;
   return (
     <dl>
       <Fact name="Chain">{chain?.step && `${chain.title}, ${chain.step}: ${chain.done} of ${chain.of} steps done`}</Fact>
-      <Fact name="Repeats">{repeat && `${repeat.text}${repeat.approval ? ", and asks before each run" : ""}`}</Fact>
+      <Fact name="Repeats">{repeat && `${repeat.text}${series ? `, next ${moment(series.utc)}` : ""}${repeat.approval ? ", and asks before each run" : ""}`}</Fact>
       <Fact name="Deadline">{deadline && `${moment(deadline.utc)}${deadline.missed ? ", missed" : ""}`}</Fact>
       <Fact name="Progress">{progress && <Progress {...progress} />}</Fact>
       <Fact name="Waits for">{waitsOf(task).join("; ")}</Fact>

@@ -1,7 +1,7 @@
 /* The buttons that the state of a task allows, each with the call that it makes. */
 
-import { isChain, type Task } from "./payloads";
-import { hasEnded } from "./words";
+import { isChain, type Shown, type Task } from "./payloads";
+import { hasEnded, moment } from "./words";
 
 /** A call of a tool of Duetime; the host passes it on, over MCP or REST. */
 export interface ToolCall {
@@ -25,7 +25,7 @@ const STORED = /^[tc]_.{12}$/;
 const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 const FIRED = new Set(["succeeded", "failed", "expired"]);
 
-export function buttonsOf(task: Task, now: number): Button[] {
+export function buttonsOf(task: Shown, now: number): Button[] {
   if (!STORED.test(task.id)) return []; // the answer to a dry run has no task behind it
   if (task.damaged) return hasEnded(task.state) ? [] : [cancel(task)];
   if (isChain(task)) return [...undo(task, now), ...(asksOnce(task) ? answers(task) : []), ...lasting(task)];
@@ -71,16 +71,16 @@ function snooze(task: Task, now: number): Button[] {
   return [{ key: "snooze", label: `Snooze ${SNOOZE_MINUTES} min`, call }];
 }
 
-function coming(task: Task): Button[] {
+function coming(task: Shown): Button[] {
   if (hasEnded(task.state)) return [];
   const runs = task.state === "running" || task.repeat?.approval !== undefined; // it would go around the question
   const buttons = runs ? [] : [{ key: "run-now", label: "Run now", call: act(task, "run_now") }];
-  if (task.repeat) buttons.push({ key: "skip-next", label: "Skip next", call: act(task, "skip_next") });
+  if (task.repeat) buttons.push({ key: "skip-next", label: task.series ? `Skip next: ${moment(task.series.utc)}` : "Skip next", call: act(task, "skip_next") });
   return [...buttons, ...lasting(task)];
 }
 
 /** What can be done as long as it has not ended. */
-function lasting(task: Task): Button[] {
+function lasting(task: Shown): Button[] {
   if (hasEnded(task.state)) return [];
   const pause: Button = {
     key: task.paused ? "resume" : "pause",
@@ -90,8 +90,9 @@ function lasting(task: Task): Button[] {
   return [pause, ...(task.cancel_requested ? [] : [cancel(task)])];
 }
 
-function cancel(task: Task): Button {
-  return { key: "cancel", label: "Cancel", call: { name: "cancel_task", arguments: named(task) } };
+/** Of a series of which another run is shown, it cancels all runs. */
+function cancel(task: Shown): Button {
+  return { key: "cancel", label: task.series && task.repeat ? `Cancel: ${task.repeat.text}` : "Cancel", call: { name: "cancel_task", arguments: named(task) } };
 }
 
 function act(task: Task, action: string, more: Record<string, string | number> = {}): ToolCall {

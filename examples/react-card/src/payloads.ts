@@ -10,6 +10,15 @@ export type Task = TaskPayload;
 export type Chain = ChainPayload;
 export type Step = Chain["chain"]["steps"][number];
 
+/** What a card shows of a task: a run that comes before the next one of its `series`, or runs now, stands in its place. */
+export type Shown = Task & { series?: Task["when"] };
+
+export function shownOf(task: Task): Shown {
+  if (!task.extra_run) return task;
+  const { deadline, relative_deadline, ...rest } = task; // those of the next run of the series
+  return { ...rest, ...task.extra_run, series: task.when };
+}
+
 export function isChain(task: Task): task is Chain {
   return task.chain?.steps !== undefined;
 }

@@ -213,7 +213,7 @@ class TaskReader:
         found, following, counts = self._store.tasks.page_and_counts(
             by.tenant, where, limit=limit, cursor=cursor, most=MAX_TASKS_COUNTED
         )
-        rows = found if only_failures(where.states) else as_they_come(found, now)
+        rows = found if only_failures(where.states) else as_they_come(found, now, where.states)
         views = tuple(row_of(record, now) for record in rows)
         return TaskPage(views, *counts, cursor=following, now=now, where=where, zone=self._zone or "UTC")
 

@@ -10,7 +10,7 @@ from duetime.widgets.schema.task import TaskWords
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, tuesdays, weekly, when
+from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, deadline, held_back, soon, stamp, tuesdays, weekly, when
 
 pytestmark = pytest.mark.browser
 
@@ -356,8 +356,10 @@ def test_a_run_that_comes_before_the_next_of_its_series_is_shown_in_its_place(ch
 
 
 def test_a_series_can_be_moved_while_an_extra_run_of_it_is_under_way(chat: Chat) -> None:
-    chat.show_task(a_task(repeat=weekly(), extra_run={"state": "running", "when": when(NOW)}))
+    extra, of_series = {"state": "running", "when": when(NOW)}, deadline(NOW + timedelta(days=3))
+    chat.show_task(a_task(repeat=weekly(), extra_run=extra, deadline=of_series))
     expect(chat.state()).to_have_text("Running")
+    expect(chat.card.locator("[data-deadline]")).to_have_count(0)
     expect(chat.button("Snooze")).to_have_count(0)
     expect(chat.button("Move: Tue, Nov 24, 9:00 AM")).to_be_visible()
 

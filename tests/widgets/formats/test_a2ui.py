@@ -187,6 +187,20 @@ def test_an_ended_task_and_a_dry_run_offer_no_cancel(scheduler: Scheduler) -> No
         assert ("cancel" in components(task_messages(payload))) == (payload.state in OPEN and payload.id != DRY_RUN_ID)
 
 
+def test_a_run_next_to_its_series_has_the_buttons_of_its_own_state_and_deadline(scheduler: Scheduler) -> None:
+    made = scheduler.schedule("Report", repeat="every day at 9:00", deadline="2 hours").record.task.id
+    payload = task_payload(scheduler.act(made, "run_now"))
+    lines = task_messages(payload)[2]["updateDataModel"]["value"]
+    assert lines["status"].startswith("An extra run of the reminder is due now.")
+    assert payload.extra_run
+    assert payload.extra_run.deadline
+    assert lines["deadline"] == f"Deadline {payload.extra_run.deadline.text}"
+    drawn = components(task_messages(payload))
+    assert drawn["cancel-label"]["text"] == "Cancel all its runs"
+    runs = payload.model_copy(update={"extra_run": payload.extra_run.model_copy(update={"state": State.RUNNING})})
+    assert {"snooze", "run-now"} & drawn.keys() - components(task_messages(runs)).keys() == {"snooze", "run-now"}
+
+
 def test_a_list_has_a_row_for_each_task(scheduler: Scheduler, validator: Draft202012Validator) -> None:
     assert wrong(validator, list_messages(list_payload(scheduler.tasks.list()))) == []
     for title in ("one", "two"):

@@ -5,25 +5,19 @@ import { calendarOf } from "../texts/calendar.js";
 import { deadlineLook } from "./deadline.js";
 import { relative } from "../texts/format.js";
 import { MOVABLE } from "./actions.js";
+import { isOutdated } from "./pace.js";
 import { MANY, secondsLeft } from "./undo.js";
 import { turns } from "../page/turns.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "../texts/changes.js";
 import { english, inside, number, t } from "../texts/language.js";
-import { fenced, hasEnded, isStored, lookOf, withoutIds, wordsOf } from "../texts/words.js";
-import { canCall } from "../page/host.js";
+import { fenced, hasEnded, lookOf, withoutIds, wordsOf } from "../texts/words.js";
 
 const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;
-const SOON = 2_000;
-const LATER = 15_000;
 const CLOSED = { panel: "", typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined };
 const READING = new Set(["history", "letter"]);
 const FIRST = { change: "when", edit: "edit-title" };
-const LONG_AGO = 60_000;
-const QUIET = 60_000;
-const AWAY_PAUSE = 10_000;
-const FRESHLY = 3_600_000;
 const REPEATED = "repeated_call";
 const IDLE = new Set([REPEATED, "unchanged", "already_cancelled"]);
 
@@ -73,7 +67,7 @@ function looksOf({ task, env }) {
  * of the action that changed it. An older one is left out, but for its history. A run before the next of its `series` is shown.
  */
 function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
-  task = { ...task, series: task, ...task.extra_run };
+  task = { ...task, series: task, ...(task.extra_run && { deadline: undefined, relative_deadline: undefined, ...task.extra_run }) };
   if (fresh) card.env.clock.hear(task.now);
   if (task.history) Object.assign(card, { history: { ...task.history, log: task.log }, letter: task.letter });
   card.readAt = card.env.clock.now();
@@ -284,24 +278,4 @@ function countDown(card, host, now) {
   const left = secondsLeft(card, now);
   if (left > 0) shown.textContent = number(left);
   else card.draw();
-}
-
-/** A task that is due or runs changes by itself: often read while that is new, seldom later. Others are changed elsewhere. */
-function isOutdated(card, now) {
-  const { task, env, readAt } = card;
-  if (!isStored(task) || !canCall(env)) return false;
-  const pause = pauseBeforeReading(task, now);
-  return now - readAt >= (card.away ? AWAY_PAUSE : pause === QUIET ? quietPause(card) : pause);
-}
-
-/** The pause before what stays as it is gets read again: longer where it did not change, up to four times as long. */
-export function quietPause({ unchanged }) {
-  return QUIET * 2 ** Math.min(unchanged, 2);
-}
-
-function pauseBeforeReading(task, now) {
-  const late = now - dueOf(task);
-  if (hasEnded(task)) return now - Date.parse(task.last_run?.ended ?? task.when.utc) < FRESHLY ? QUIET : Infinity;
-  if ((task.paused && task.state !== "running") || late < 0) return QUIET;
-  return late < LONG_AGO ? SOON : LATER;
 }

@@ -242,6 +242,19 @@ def test_an_extra_run_that_is_under_way_is_what_a_task_does_now(ask: Ask, store:
     text, page = ask("list_tasks")
     assert [(row["state"], row["when"]) for row in page["tasks"]] == [("running", "2026-11-21T23:00:00Z")]
     assert "23:00 running «Stand up»" in text
+    text, page = ask("list_tasks", state="scheduled")
+    assert [(row["state"], row["when"]) for row in page["tasks"]] == [("scheduled", "2026-11-22T00:30:00Z")]
+    assert "running" not in text
+
+
+def test_the_deadline_of_an_extra_run_is_its_own_or_none(ask: Ask) -> None:
+    args = {"repeat": "every day at 00:30", "timezone": "UTC", "deadline": "2 hours"}
+    _, made = ask("schedule_task", title="Report", **args)
+    _, payload = ask("act_on_task", task_id=made["id"], action="run_now")
+    assert payload["deadline"] == made["deadline"]
+    assert payload["extra_run"]["deadline"]["utc"] == "2026-11-22T01:00:00Z"
+    [row] = ask("list_tasks")[1]["tasks"]
+    assert row["deadline"] == "2026-11-22T01:00:00Z"
 
 
 def test_a_snoozed_outcome_does_not_come_before_the_end_of_a_pause(ask: Ask, store: Store, clock: Clock) -> None:
