@@ -31,7 +31,7 @@ def _looks_until(target: TargetPart, room: QuoteLimits) -> str:
     return f" until {'it' if target.changed == ALL_OF_IT else quoted(target.changed, room.text)} changes"
 
 
-def payload_beside(task: TaskPayload) -> Any:
+def rest_of_payload(task: TaskPayload) -> Any:
     """Return the payload as far as the sentence about a watch does not say it: an address with a query stays."""
     target, payload = task.target, task.payload
     if target is None or not target.every or not isinstance(payload, dict):

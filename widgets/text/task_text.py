@@ -27,7 +27,7 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
 from duetime.widgets.text.summary import first_sentence
-from duetime.widgets.text.target_text import payload_beside, target_in_words, watched_parts
+from duetime.widgets.text.target_text import rest_of_payload, target_in_words, watched_parts
 from duetime.widgets.text.time_text import deadline_in_words, exceptions_in_words, repeat_in_words
 from duetime.widgets.text.wait_text import waits_in_words
 from duetime.widgets.vocabulary import word_of
@@ -129,7 +129,7 @@ def _demand_line(task: TaskPayload, room: QuoteLimits) -> str:
 
 
 def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
-    labels, payload = ", ".join(task.labels or ()), payload_beside(task)
+    labels, payload = ", ".join(task.labels or ()), rest_of_payload(task)
     return sentences(
         f"Message {quoted(task.message, room.text)}." if task.message and not task.history else "",
         f"Payload {quoted(as_text(payload), room.text)}." if payload and not task.history else "",
@@ -184,7 +184,7 @@ def _cut_line(task: TaskPayload, room: QuoteLimits) -> str:
     """Name what is longer than it is quoted, and the argument that shows all of it."""
     if task.history is not None:
         return ""
-    of_payload = (("payload", part) for part in (payload_beside(task), *watched_parts(task)))
+    of_payload = (("payload", part) for part in (rest_of_payload(task), *watched_parts(task)))
     given = (*of_payload, ("result", task.result))
     long = (name for name, part in given if part and len(one_line(as_text(part))) > room.text)
     names = ", ".join(dict.fromkeys((*(task.cut or ()), *long)))
