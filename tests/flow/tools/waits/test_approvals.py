@@ -361,9 +361,9 @@ def test_the_answer_says_how_before_friday_was_read_for_an_approval_and_for_a_ch
     answers = {
         "approval.by: ": (
             scheduler.schedule("Pay", when="in 2 days", approval=by),
+            scheduler.schedule("Report", when="tomorrow 9am", steps=asking),
             scheduler.reschedule(task.record.task.id, approval=by),
         ),
-        "pay: approval.by: ": (scheduler.schedule("Report", when="tomorrow 9am", steps=asking),),
         "deadline: ": (
             scheduler.reschedule(chain.id, deadline="before friday", dry_run=True),
             scheduler.reschedule(chain.id, deadline="before friday"),
