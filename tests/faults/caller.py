@@ -13,11 +13,13 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from duetime.scheduler.calls.bulk_change import BulkVerb
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -26,6 +28,7 @@ from duetime.server.settings.model import Settings
 
 BEFORE, AFTER, UNCUT = "before", "after", "uncut"
 CALLER = Principal("tenant-0", "alice")
+PAUSE_S = 0.1
 
 
 def send_event(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -62,11 +65,13 @@ CALLS: dict[str, Callable[[Scheduler, dict[str, Any]], dict[str, Any]]] = {
 
 def die_around_a_write(store: Store, cut: str, number: int) -> None:
     """Let this process die at a transaction of its call: when all is done but the commit, or right behind that."""
-    write, left = store._database.write, iter(range(number - 1))
+    write, stored_numbers = store._database.write, list[int]()
 
     def cut_off(work: Callable[[Any], Any], **how: Any) -> Any:
-        if next(left, None) is not None:
-            return write(work, **how)
+        if len(stored_numbers) < number - 1:
+            passed = write(work, **how)
+            stored_numbers.append(len(stored_numbers))
+            return passed
 
         def stored(connection: Any) -> Any:
             found = work(connection)
@@ -81,6 +86,15 @@ def die_around_a_write(store: Store, cut: str, number: int) -> None:
     store._database.write = cut_off  # type: ignore[method-assign]  # that is the fault
 
 
+def answer_of(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Make a call, again while the database of a busy machine is busy: nothing is stored then."""
+    while True:
+        try:
+            return call()
+        except StoreUnavailable:
+            time.sleep(PAUSE_S)
+
+
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -91,7 +105,8 @@ def main(cut: str, name: str) -> None:
     arguments = json.loads(sys.stdin.readline())
     if cut != UNCUT:
         die_around_a_write(app.store, cut, arguments.pop("write", 1))
-    print(json.dumps(CALLS[name](app.scheduler, arguments), default=str), flush=True)  # noqa: T201 - as above
+    found = answer_of(lambda: CALLS[name](app.scheduler, arguments))
+    print(json.dumps(found, default=str), flush=True)  # noqa: T201 - as above
     app.close()
 
 

@@ -6,10 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from duetime.scheduler.errors import StoreUnavailable
 
 from tests import services
+from tests.faults import caller
 from tests.faults.conftest import ROOT
 from tests.faults.matrix import Servers, play
 from tests.faults.plays import PLAYS
@@ -36,6 +39,18 @@ def test_every_invariant_holds_whatever_breaks(scenario: Scenario, servers: Serv
             raise
         pytest.skip(str(error))
     assert not result.wrong, result.wrong
+
+
+def test_a_caller_repeats_a_call_of_which_nothing_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = [StoreUnavailable("The database is busy")]
+
+    def call() -> dict[str, Any]:
+        if failures:
+            raise failures.pop()
+        return {"freed": 1}
+
+    monkeypatch.setattr(caller, "PAUSE_S", 0)
+    assert caller.answer_of(call) == {"freed": 1}
 
 
 def test_no_two_scenarios_have_one_name() -> None:
