@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 ROOT = "/admin"
 ADMIN_READ_PAUSE_RATIO: Final = 30
 MAX_VALUES_KEPT: Final = 200
-QUESTION_NAMES: Final = frozenset({"change", "close", "pick", "to"})
+PICK_PARAMETERS: Final = frozenset({"change", "pick", "to"})
+"""Parameters of the address that ask the question of a change of picked runs."""
+
+QUESTION_NAMES: Final = PICK_PARAMETERS | {"close"}
 """Parameters of an address that ask a question before many things are changed."""
 
 T = TypeVar("T")

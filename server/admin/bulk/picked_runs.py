@@ -26,9 +26,6 @@ CHANGES: Final[Mapping[str, str]] = {
 }
 """The changes of a form, and the word for each when it is done."""
 
-PICK_PARAMETERS: Final = frozenset({"change", "pick", "to"})
-"""Parameters of the address that ask the question of a change."""
-
 
 @dataclass(frozen=True, slots=True)
 class PickedChange:
@@ -59,7 +56,8 @@ class PickedChange:
 class ManyChanged:
     """The result of one change of many: tasks by what became of them, or would; `was` are changed ones before it.
 
-    `undo` takes it back: a token and its tenant for each call. `final` says why some of it stays.
+    `undo` takes it back: a token and its tenant for each call; `tenants` has that of each, also of one that is only
+    tried. `final` says why some of it stays.
     """
 
     changed: list[TaskRecord] = field(default_factory=list)
@@ -68,6 +66,7 @@ class ManyChanged:
     problems: list[str] = field(default_factory=list)
     final: list[str] = field(default_factory=list)
     undo: list[str] = field(default_factory=list)
+    tenants: list[str] = field(default_factory=list)
     is_taken_back: bool = False
 
     def add(self, result: BulkResult, before: Mapping[str, TaskRecord], tenant: str) -> None:
@@ -77,6 +76,7 @@ class ManyChanged:
             self.add_one(after, before.get(each.record.task.id, each.record))
         self.final += filter(None, map(result.why_final, result.outcomes))
         self.undo += [f"{result.undo} {tenant}"] if result.undo else []
+        self.tenants.append(tenant)
         self.is_taken_back |= result.taken_back
 
     def add_one(self, outcome: TaskOutcome, before: TaskRecord) -> None:

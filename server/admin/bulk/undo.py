@@ -12,6 +12,7 @@ from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Moved
 from duetime.server.admin.page_request import Visit
 from duetime.server.admin.site import path_of
 
+_TOKEN_CHARS: Final = 23
 MAX_UNDO_CHARS: Final = 1_500
 """Longest undo data in a sealed cookie, which has to stay below the 4,096 bytes that browsers keep."""
 
@@ -20,6 +21,11 @@ def undo_of(calls: Iterable[str]) -> tuple[str, ...]:
     """Return the undo data of calls, the token and the tenant of each; empty where it does not fit into a cookie."""
     undo = tuple(calls)
     return undo if sum(map(len, undo)) <= MAX_UNDO_CHARS else ()
+
+
+def is_kept(tenants: Iterable[str]) -> bool:
+    """Whether the undo of calls in these tenants, one for each call, will fit into a cookie."""
+    return bool(undo_of(f"{'':{_TOKEN_CHARS}} {tenant}" for tenant in tenants))
 
 
 def take_back(visit: Visit) -> Moved:

@@ -12,17 +12,19 @@ from duetime.scheduler.intake.changes.actions import RUN_NOW
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
-from duetime.server.admin.bulk.picked_runs import CHANGES, PICK_PARAMETERS, ManyChanged, PickedChange, changed_by
-from duetime.server.admin.bulk.undo import take_back, undo_of
+from duetime.server.admin.bulk.picked_runs import CHANGES, ManyChanged, PickedChange, changed_by
+from duetime.server.admin.bulk.undo import is_kept, take_back, undo_of
 from duetime.server.admin.export import ExportFormat, FirstRows, each_row, exported, wanted_format
 from duetime.server.admin.failures import ONCE, new_once
 from duetime.server.admin.formats import until_when
-from duetime.server.admin.page_request import Visit
+from duetime.server.admin.page_request import PICK_PARAMETERS, Visit
 from duetime.server.admin.pages.run_query import RUN_KINDS, RUN_PARAMETERS, RunQuery
 from duetime.server.admin.site import path_of
 from duetime.tools.admin.run_rows import RUN_COLUMNS, file_row
 
 MAX_EXPORTED_RUNS = 100_000
+
+NO_UNDO: Final = "It has no undo: it is of too many tenants or time zones at once."
 
 _NO_FILTERS: Final = PICK_PARAMETERS | {"tenant", "cursor"}
 
@@ -44,6 +46,7 @@ def runs(visit: Visit) -> Answer:
         "live": asked is None and "cursor" not in visit.query,
         "filtered": any(value.strip() for name, value in visit.query.items() if name not in _NO_FILTERS),
         "all_tenants": visit.tenant is None,
+        "pick_parameters": PICK_PARAMETERS,
     }
     return Page("pages/runs.html", "Runs", values)
 
@@ -94,9 +97,14 @@ class ChangeQuestion:
         tried = self.tried
         until = f"Paused{until_when(tried.changed) or ' until somebody resumes it'}." if self._pauses else ""
         states = f"{tried.states}." if tried.changed else ""
-        undo = "A start has no undo." if self.change == RUN_NOW else "Undo takes it back for 10 minutes."
-        parts = (states, until, tried.same, tried.refused, undo, tried.stays)
+        parts = (states, until, tried.same, tried.refused, self._undo, tried.stays)
         return " ".join(filter(None, parts if self.number else (tried.same, tried.refused)))
+
+    @property
+    def _undo(self) -> str:
+        if self.change == RUN_NOW:
+            return "A start has no undo."
+        return "Undo takes it back for 10 minutes." if is_kept(self.tried.tenants) else NO_UNDO
 
     @property
     def _pauses(self) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import pytest
+from duetime.scheduler.calls.bulk_change import BulkVerb
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.outcomes import Failed, Wait
 from duetime.scheduler.principal import LOCAL, Principal
@@ -23,18 +24,23 @@ from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.time.times import utc_or_none
 from duetime.scheduler.run_records import Start, Verdict
+from duetime.scheduler.service.bulk.bulk_call import ALL_TASKS, BulkCall
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
+from duetime.scheduler.views import TaskRecord
+from duetime.server.admin.bulk.picked_runs import ManyChanged
+from duetime.server.admin.bulk.undo import undo_of
 from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.page_request import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
+from duetime.server.admin.pages.runs import NO_UNDO, ChangeQuestion
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
 from sqlalchemy import update
 from starlette.datastructures import ImmutableMultiDict
 
-from tests.builders import restarted, settlement, some, started
+from tests.builders import a_task, restarted, settlement, some, started
 from tests.flow.admin.conftest import ORIGIN, Admin, Open, found_shown
 from tests.flow.admin.sample import CANARY
 
@@ -491,6 +497,15 @@ async def test_a_change_of_many_asks_first_and_is_done_once_and_taken_back(admin
     await admin.http.post("/admin/runs/change", data=sent, headers={"Origin": ORIGIN})
     assert "This change was taken back. Nothing was done again." in (await admin.get("/runs")).text
     assert states() == before
+
+
+@pytest.mark.parametrize(("count", "is_promised"), [(40, True), (60, False)])
+def test_a_question_promises_an_undo_only_where_the_page_can_keep_it(count: int, is_promised: bool) -> None:
+    tenants = [f"t{number:04}" for number in range(count)]
+    tokens = [f"{BulkCall.of(BulkVerb.CANCEL, (), ALL_TASKS, {}).new_token()} {tenant}" for tenant in tenants]
+    asked = ChangeQuestion(BulkVerb.CANCEL, ManyChanged(changed=[TaskRecord(*a_task())], tenants=tenants), ())
+    assert ("Undo takes it back" in asked.sentence, NO_UNDO in asked.sentence) == (is_promised, not is_promised)
+    assert bool(undo_of(tokens)) == is_promised
 
 
 async def test_the_question_before_many_tasks_start_says_that_a_start_has_no_undo(admin: Admin) -> None:
