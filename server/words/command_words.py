@@ -76,6 +76,8 @@ _OPTIONS = {
     "json": "JSON",
     "task_id": "ID",
     "task_ids": "ID",
+    "key_id": "ID",
+    "worker_id": "ID",
     "change": "CHANGE",
     "undo": "undo",
     "changes": "OPTIONS",

@@ -181,7 +181,7 @@ def test_a_key_is_meant_by_its_name_where_one_active_key_has_it(said: Said) -> N
     assert new["id"] in refused
     said("keys", "revoke", old["id"])
     assert new["id"] in said("keys", "revoke", old["name"])
-    assert "no API key 'nothing'" in said("keys", "rotate", "nothing", code=3)
+    assert "duetime: ID: no API key 'nothing'" in said("keys", "rotate", "nothing", code=3)
 
 
 def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> None:
