@@ -45,6 +45,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.change_notes import notes_of
 from duetime.scheduler.rules.series.occurrence_approval import withdrawn_question_note
 from duetime.scheduler.service.change_notices import ChangeNotices
+from duetime.scheduler.service.dependents import ended_note, waiting_for
 from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.task_approvals import ApprovalService
 from duetime.scheduler.store import Store
@@ -162,17 +163,19 @@ class ChangeService:
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
         check_reason(reason)
-        now = self._store.now()
-        record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
+        now, tenant = self._store.now(), call.get("by", LOCAL).tenant
+        record = self._store.tasks.get(tenant, task_id)
         if record.is_cancelled:
             return self._view_without_undo(record, (changes.ALREADY_CANCELLED,))
-        return self._change(
+        waiting = waiting_for(self._store, tenant, task_id)
+        view = self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,
             kind=EventKind.CANCELLED,
             reason=reason,
             decide=lambda record: changes.cancel(record, now),
         )
+        return replace(view, warnings=(*view.warnings, *ended_note(self._store, tenant, waiting)))
 
     def act(
         self,

@@ -191,6 +191,19 @@ def test_a_chain_may_come_after_a_task_that_there_is(scheduler: Scheduler, store
     assert [step.state for step in scheduler.get(view.chain.id).chain.steps] == [State.SCHEDULED, State.WAITING]  # type: ignore[union-attr]  # it has steps
 
 
+def test_a_cancel_names_what_ended_with_it_and_its_undo_brings_that_back(scheduler: Scheduler) -> None:
+    first = scheduler.schedule("Import", when="in 1 hour").record.task.id
+    second = scheduler.schedule("Clean", after=[first]).record.task.id
+    third = scheduler.schedule("Report", after=[second]).record.task.id
+    scheduler.schedule("Tidy", after=[first], after_failure="run_anyway")
+    named = ", ".join(sorted([second, third]))
+    cancelled = scheduler.cancel(first)
+    assert cancelled.warnings == (f"what comes after it ended too: {named}",)
+    assert scheduler.cancel(first).warnings == ("it was already cancelled; nothing was changed",)
+    scheduler.act(first, "undo", undo=cancelled.undo)
+    assert scheduler.get(third).record.run.state is State.WAITING
+
+
 def test_an_upstreams_result_is_an_input_by_the_name_of_its_step(
     scheduler: Scheduler, store: Store, clock: Clock
 ) -> None:
